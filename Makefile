@@ -1,0 +1,134 @@
+# paddlectl - one Makefile. Objects live in build/FLAVOR, one folder per set of flags:
+#   make                      release build, programs in build/release (build/bin points there)
+#   make DEV=1                the same with -Werror
+#   make SANITIZE=address,undefined | thread
+#   make test | demo | bench | install PREFIX= DESTDIR= | compile_commands.json
+
+CC      ?= gcc
+PREFIX  ?= /usr/local
+PKG     ?= pkg-config
+VERSION := 0.1.0
+
+FLAVOR  := release
+CFLAGS_OPT := -O3 -g
+ifneq ($(DEV),)
+FLAVOR  := dev
+WERROR  := -Werror
+endif
+ifneq ($(SANITIZE),)
+comma   := ,
+FLAVOR  := san-$(subst $(comma),-,$(SANITIZE))
+CFLAGS_OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
+endif
+B := build/$(FLAVOR)
+
+# -ffp-contract=off: a fused multiply-add rounds once where two operations round twice; without this the
+# bits of a result would depend on which clone of a kernel the CPU selects.
+CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE -DPD_VERSION='"$(VERSION)"' -Isrc -I. $(CFLAGS_OPT) -Wall -Wextra -Wshadow \
+    -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings -ffp-contract=off -ffunction-sections \
+    -fdata-sections -fstack-protector-strong $(WERROR) $(CFLAGS)
+LDFLAGS_ALL = -Wl,--gc-sections $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
+
+# --- what each program links -------------------------------------------------------------------------
+libdir := $(shell $(PKG) --variable=libdir libuv 2>/dev/null)
+BLAS   := $(firstword $(wildcard $(libdir)/openblas-serial/libopenblas.a /usr/lib/*/openblas-serial/libopenblas.a))
+BLAS_CFLAGS := $(addprefix -I,$(firstword $(wildcard $(libdir:/usr/lib/%=/usr/include/%)/openblas-serial /usr/include/*/openblas-serial)))
+CFLAGS_ALL += $(BLAS_CFLAGS)
+
+# Static archives by name: the node programs must run on any Linux of this architecture.
+A = $(firstword $(wildcard $(libdir)/lib$(1).a /usr/lib/*/lib$(1).a))
+UV_A := $(firstword $(wildcard $(libdir)/libuv_a.a $(libdir)/libuv.a))
+NODE_LIBS   = $(UV_A) $(call A,inih) $(call A,sodium) $(call A,jansson) $(call A,archive) $(call A,zstd) -lpthread -ldl -lm
+CLIENT_LIBS = $(shell $(PKG) --libs libssh libuv libsodium jansson libarchive libzstd INIReader 2>/dev/null | sed 's/-lINIReader//') \
+    -linih -lpthread -lm
+
+# A sanitizer's runtime can't be linked static.
+STATIC := $(if $(SANITIZE),,-static)
+
+MODULES := base conf wire net pack agent ps nn data model
+src_of   = $(sort $(wildcard $(1)/*.c))
+obj_of   = $(patsubst %.c,$(B)/%.o,$(1))
+LIB_OBJS := $(foreach m,$(MODULES),$(call obj_of,$(call src_of,src/$(m))))
+LAUNCHER_OBJS := $(call obj_of,$(filter-out launcher/main.c,$(call src_of,launcher)))
+WORKER_OBJS := $(call obj_of,$(filter-out worker/%main.c,$(call src_of,worker)))
+LIBPADDLE := $(B)/libpaddle.a
+PROGRAMS := $(B)/paddlectl $(B)/paddle_agent $(B)/paddle_worker
+
+.PHONY: all test test-fast demo bench install clean packages-build packages-demo packages-test check-sources FORCE
+all: $(PROGRAMS) build/bin
+
+build/bin: | $(B)
+	@[ "$(FLAVOR)" != release ] || ln -sfn release build/bin
+
+$(B):
+	@mkdir -p $@
+
+$(B)/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+
+# Rebuild when the flags change.
+$(B)/flags: FORCE | $(B)
+	@echo '$(CC) $(CFLAGS_ALL)' | cmp -s - $@ || echo '$(CC) $(CFLAGS_ALL)' > $@
+
+$(LIBPADDLE): $(LIB_OBJS)
+	@rm -f $@
+	ar rcs $@ $^
+
+$(B)/liblauncher.a: $(LAUNCHER_OBJS)
+	@rm -f $@
+	ar rcs $@ $^
+
+$(B)/libworker.a: $(WORKER_OBJS)
+	@rm -f $@
+	ar rcs $@ $^
+
+$(B)/paddlectl: $(B)/launcher/main.o $(B)/liblauncher.a $(LIBPADDLE)
+	$(CC) $(LDFLAGS_ALL) $^ $(CLIENT_LIBS) -o $@
+
+$(B)/paddle_agent: $(B)/worker/agent_main.o $(B)/libworker.a $(LIBPADDLE)
+	$(CC) $(STATIC) $(LDFLAGS_ALL) $^ $(NODE_LIBS) -o $@
+	$(if $(SANITIZE),,strip $@)
+
+$(B)/paddle_worker: $(B)/worker/worker_main.o $(B)/libworker.a $(LIBPADDLE)
+	$(CC) $(STATIC) $(LDFLAGS_ALL) $^ $(BLAS) $(NODE_LIBS) -o $@
+	$(if $(SANITIZE),,strip -g $@)
+
+# --- tests: a program per tests/unit/test_*.c, a script per tests/integration/*.sh -------------------
+UNIT := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
+
+$(B)/tests/%: $(B)/tests/unit/%.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) $^ $(BLAS) $(CLIENT_LIBS) -lcmocka -o $@
+
+unit: $(UNIT)
+.PHONY: unit
+
+packages-build packages-demo packages-test packages-bench: packages-%:
+	@tests/support/install-packages build demo $*
+
+test: packages-test
+	@tests/run-all
+
+demo: packages-demo
+	@$(MAKE) --no-print-directory all
+	@tests/support/demo
+
+bench: packages-bench
+	@$(MAKE) --no-print-directory all
+	@bench/run --all
+
+compile_commands.json: $(B)/flags
+	@{ echo '['; sep=; for f in $(foreach m,$(MODULES),$(call src_of,src/$(m))) $(call src_of,launcher) $(call src_of,worker) $(wildcard tests/unit/*.c); do \
+	  printf '%s{"directory":"%s","file":"%s","command":"%s"}\n' "$$sep" "$(CURDIR)" "$$f" '$(CC) $(subst ",\",$(CFLAGS_ALL)) -c '"$$f"; sep=,; done; echo ']'; } > $@
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/paddlectl $(DESTDIR)$(PREFIX)/share/paddlectl
+	install -m 755 $(B)/paddlectl $(DESTDIR)$(PREFIX)/bin/paddlectl
+	install -m 755 $(B)/paddle_agent $(B)/paddle_worker $(DESTDIR)$(PREFIX)/libexec/paddlectl/
+	cp -R workspace_template conf $(DESTDIR)$(PREFIX)/share/paddlectl/
+
+clean:
+	rm -rf build compile_commands.json
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,0 +1,20 @@
+/* clock.h - the two clocks. Durations use the monotonic one, log times the wall clock. */
+#ifndef PD_BASE_CLOCK_H
+#define PD_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t pd_mono_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t pd_wall_us(void) { /* microseconds since 1970 */
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+}
+
+#endif

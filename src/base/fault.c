@@ -1,0 +1,68 @@
+/* fault.c - the armed points are process-wide on purpose: a fault is a property of a test run, set once
+ * before threads start; the counters are atomic because any thread may reach a point. */
+#include "base/fault.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_POINTS = 8 };
+
+static struct {
+    char name[48];
+    int kill;
+    atomic_long left; /* fails when it goes from 1 to 0 */
+} points[MAX_POINTS];
+static atomic_int n_points;
+
+void pd_fault_arm(const char *spec) {
+    atomic_store(&n_points, 0);
+    int n = 0;
+    while (spec && *spec && n < MAX_POINTS) {
+        const char *colon = strchr(spec, ':');
+        if (!colon)
+            return;
+        int kill = !strncmp(spec, "kill.", 5);
+        const char *name = spec + (kill ? 5 : 0);
+        snprintf(points[n].name, sizeof points[n].name, "%.*s", (int)(colon - name), name);
+        points[n].kill = kill;
+        char *end;
+        atomic_store(&points[n].left, strtol(colon + 1, &end, 10));
+        n++;
+        spec = *end == ',' ? end + 1 : "";
+    }
+    atomic_store(&n_points, n);
+}
+
+int pd_fault(const char *name) {
+    int n = atomic_load_explicit(&n_points, memory_order_relaxed);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(points[i].name, name) || atomic_fetch_sub(&points[i].left, 1) != 1)
+            continue;
+        if (points[i].kill)
+            kill(getpid(), SIGKILL);
+        return 1;
+    }
+    return 0;
+}
+
+void *pd_malloc(size_t n) { return pd_fault("alloc") ? NULL : malloc(n ? n : 1); }
+void *pd_calloc(size_t n, size_t size) { return pd_fault("alloc") ? NULL : calloc(n ? n : 1, size ? size : 1); }
+void *pd_realloc(void *p, size_t n) { return pd_fault("alloc") ? NULL : realloc(p, n ? n : 1); }
+
+char *pd_strdup(const char *s) {
+    size_t n = strlen(s) + 1;
+    char *p = pd_malloc(n);
+    return p ? memcpy(p, s, n) : NULL;
+}
+
+void *pd_alloc64(size_t n) {
+    if (pd_fault("alloc") || n > SIZE_MAX - 127)
+        return NULL;
+    n = (n + 63) & ~(size_t)63;
+    return aligned_alloc(64, n ? n : 64);
+}

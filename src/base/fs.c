@@ -1,0 +1,162 @@
+/* fs.c - see fs.h. */
+#include "base/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/str.h"
+
+int pd_write_all(int fd, const void *p, size_t n) {
+    const char *s = p;
+    while (n) {
+        ssize_t k = write(fd, s, n);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return -1;
+        s += k;
+        n -= (size_t)k;
+    }
+    return 0;
+}
+
+ssize_t pd_read_full(int fd, void *p, size_t n) {
+    char *s = p;
+    size_t got = 0;
+    while (got < n) {
+        ssize_t k = read(fd, s + got, n - got);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return -1;
+        if (k == 0)
+            break;
+        got += (size_t)k;
+    }
+    return (ssize_t)got;
+}
+
+int pd_mkdirs(const char *path, mode_t mode, struct pd_err *err) {
+    char p[PATH_MAX];
+    if (pd_fmt(p, sizeof p, "%s", path))
+        return pd_fail(err, PD_EIO, "path too long: %s", path);
+    for (char *s = p + 1;; s++) {
+        if (*s != '/' && *s)
+            continue;
+        char c = *s;
+        *s = 0;
+        if (mkdir(p, mode) && errno != EEXIST) {
+            int e = errno;
+            struct stat st;
+            if (stat(p, &st) || !S_ISDIR(st.st_mode))
+                return pd_fail_errno(err, PD_EIO, e, "cannot make folder %s", p);
+        }
+        if (!c)
+            break;
+        *s = c;
+    }
+    struct stat st;
+    if (stat(path, &st) || !S_ISDIR(st.st_mode))
+        return pd_fail(err, PD_EIO, "%s is not a folder", path);
+    return 0;
+}
+
+int pd_read_file(const char *path, size_t max, struct pd_buf *out, struct pd_err *err) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_EIO, errno, "cannot open %s", path);
+    int rc = 0;
+    for (;;) {
+        if (pd_buf_reserve(out, 65536)) {
+            rc = pd_fail(err, PD_ENOMEM, "%s: out of memory", path);
+            break;
+        }
+        ssize_t k = read(fd, out->data + out->len, 65535);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0) {
+            rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", path);
+            break;
+        }
+        out->len += (size_t)k;
+        if (out->len > max) {
+            rc = pd_fail(err, PD_EDATA, "%s is larger than %zu bytes", path, max);
+            break;
+        }
+        if (k == 0) {
+            out->data[out->len] = 0;
+            break;
+        }
+    }
+    close(fd);
+    return rc;
+}
+
+int pd_fsync_dir(const char *path, struct pd_err *err) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return pd_fail_errno(err, PD_EIO, errno, "cannot open folder %s", path);
+    int rc = fsync(fd) ? pd_fail_errno(err, PD_EIO, errno, "cannot sync folder %s", path) : 0;
+    close(fd);
+    return rc;
+}
+
+int pd_write_file_atomic(const char *path, const void *p, size_t n, mode_t mode, struct pd_err *err) {
+    char tmp[PATH_MAX], dir[PATH_MAX];
+    if (pd_fmt(tmp, sizeof tmp, "%s.tmp-%ld", path, (long)getpid()) || pd_fmt(dir, sizeof dir, "%s", path))
+        return pd_fail(err, PD_EIO, "path too long: %s", path);
+    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (fd < 0)
+        return pd_fail_errno(err, PD_EIO, errno, "cannot create %s", tmp);
+    int e = 0;
+    if (pd_write_all(fd, p, n) || fchmod(fd, mode) || fsync(fd))
+        e = errno;
+    if (close(fd) && !e)
+        e = errno;
+    if (!e && rename(tmp, path))
+        e = errno;
+    if (e) {
+        unlink(tmp);
+        return pd_fail_errno(err, PD_EIO, e, "cannot write %s", path);
+    }
+    char *slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir ? 1 : 0] = 0;
+    return pd_fsync_dir(slash ? dir : ".", err);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path) && errno != ENOENT ? errno : 0;
+}
+
+int pd_rm_tree(const char *path, struct pd_err *err) {
+    struct stat st;
+    if (lstat(path, &st))
+        return errno == ENOENT ? 0 : pd_fail_errno(err, PD_EIO, errno, "cannot remove %s", path);
+    int e = nftw(path, remove_one, 32, FTW_DEPTH | FTW_PHYS);
+    if (e < 0)
+        e = errno;
+    return e ? pd_fail_errno(err, PD_EIO, e, "cannot remove %s", path) : 0;
+}
+
+int pd_self_dir(char *out, size_t cap) {
+    ssize_t n = readlink("/proc/self/exe", out, cap);
+    if (n <= 0 || (size_t)n >= cap)
+        return -1;
+    out[n] = 0;
+    char *slash = strrchr(out, '/');
+    if (!slash)
+        return -1;
+    slash[slash == out ? 1 : 0] = 0;
+    return 0;
+}

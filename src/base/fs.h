@@ -1,0 +1,30 @@
+/* fs.h - whole-file reads and writes, folders, and writes that are complete or absent. */
+#ifndef PD_BASE_FS_H
+#define PD_BASE_FS_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+int pd_write_all(int fd, const void *p, size_t n);  /* 0 or -1 with errno; goes on after EINTR */
+ssize_t pd_read_full(int fd, void *p, size_t n);        /* bytes read (less than n only at the end), or -1 */
+
+int pd_mkdirs(const char *path, mode_t mode, struct pd_err *err); /* like mkdir -p */
+
+/* The file's bytes (a NUL follows them, not counted). More than `max` bytes is PD_EDATA. */
+int pd_read_file(const char *path, size_t max, struct pd_buf *out, struct pd_err *err);
+
+/* Write aside, fsync, rename: a reader sees the old file or the whole new one. */
+int pd_write_file_atomic(const char *path, const void *p, size_t n, mode_t mode, struct pd_err *err);
+
+/* Delete a tree; symbolic links are removed, never followed; a missing path is no error. */
+int pd_rm_tree(const char *path, struct pd_err *err);
+
+int pd_fsync_dir(const char *path, struct pd_err *err);
+
+/* The folder of the running executable, without a trailing slash. 0 or -1. */
+int pd_self_dir(char *out, size_t cap);
+
+#endif

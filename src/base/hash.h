@@ -1,0 +1,18 @@
+/* hash.h - the mixing hash that spreads row ids over servers and slots. */
+#ifndef PD_BASE_HASH_H
+#define PD_BASE_HASH_H
+
+#include <stdint.h>
+
+/* A bijection of 64 bits in which every input bit reaches every output bit; identity hashes of
+ * consecutive ids cluster in open addressing. Source: Steele et al., "Fast splittable pseudorandom
+ * number generators", OOPSLA'14 (the finalizer variant of SplitMix64). */
+static inline uint64_t pd_mix64(uint64_t x) {
+    x ^= x >> 30;
+    x *= 0xbf58476d1ce4e5b9u;
+    x ^= x >> 27;
+    x *= 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+#endif

@@ -1,0 +1,106 @@
+/* str.c - see str.h. */
+#include "base/str.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int pd_parse_i64(const char *s, int64_t min, int64_t max, int64_t *out) {
+    char *end;
+    if (!(*s == '-' || (*s >= '0' && *s <= '9')))
+        return -1;
+    errno = 0;
+    long long v = strtoll(s, &end, 10);
+    if (errno || end == s || *end || v < min || v > max)
+        return -1;
+    *out = v;
+    return 0;
+}
+
+int pd_parse_u64(const char *s, uint64_t max, uint64_t *out) {
+    char *end;
+    if (!(*s >= '0' && *s <= '9'))
+        return -1;
+    errno = 0;
+    unsigned long long v = strtoull(s, &end, 10);
+    if (errno || *end || v > max)
+        return -1;
+    *out = v;
+    return 0;
+}
+
+/* Nothing here calls setlocale(LC_NUMERIC), so strtod always reads a point. */
+int pd_parse_f64(const char *s, double min, double max, double *out) {
+    char *end;
+    if (!*s || !strchr("+-.0123456789", *s))
+        return -1;
+    errno = 0;
+    double v = strtod(s, &end);
+    if (end == s || *end || !isfinite(v) || v < min || v > max)
+        return -1;
+    *out = v;
+    return 0;
+}
+
+int pd_fmt(char *out, size_t cap, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(out, cap, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && (size_t)n < cap)
+        return 0;
+    if (cap)
+        out[0] = 0;
+    return -1;
+}
+
+static int blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+char *pd_trim(char *s) {
+    while (blank(*s))
+        s++;
+    size_t n = strlen(s);
+    while (n && blank(s[n - 1]))
+        s[--n] = 0;
+    return s;
+}
+
+int pd_starts(const char *s, const char *prefix) { return !strncmp(s, prefix, strlen(prefix)); }
+
+int pd_ends(const char *s, const char *suffix) {
+    size_t n = strlen(s), m = strlen(suffix);
+    return n >= m && !strcmp(s + n - m, suffix);
+}
+
+void pd_hex(char *out, const void *bytes, size_t n) {
+    const uint8_t *p = bytes;
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = "0123456789abcdef"[p[i] >> 4];
+        out[2 * i + 1] = "0123456789abcdef"[p[i] & 15];
+    }
+    out[2 * n] = 0;
+}
+
+static int digit(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return -1;
+}
+
+int pd_unhex(void *out, size_t n, const char *hex) {
+    uint8_t *p = out;
+    if (strlen(hex) != 2 * n)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        int hi = digit(hex[2 * i]), lo = digit(hex[2 * i + 1]);
+        if (hi < 0 || lo < 0)
+            return -1;
+        p[i] = (uint8_t)(hi << 4 | lo);
+    }
+    return 0;
+}
