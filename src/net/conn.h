@@ -1,0 +1,87 @@
+/* conn.h - a connection that carries frames over libuv: TCP (with the handshake that proves the job's key),
+ * or an already trusted stream pair (unix socket, pipes, stdin/stdout).
+ *
+ *      connect/accept --> handshake --> on_open --> on_frame ... --> on_close
+ *
+ * Callbacks come from the loop's thread, never from inside net_send. on_close comes exactly once and last,
+ * also for a connection that never opened; afterwards the conn is gone. `why->code` is 0 after net_close by us,
+ * PD_ECLOSED when the peer closed between frames, else what went wrong.
+ */
+#ifndef PD_NET_CONN_H
+#define PD_NET_CONN_H
+
+#include <uv.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "wire/frame.h"
+#include "wire/handshake.h"
+
+struct net_conn;
+
+struct net_events {
+    void (*on_open)(struct net_conn *c, void *arg);                        /* may be NULL */
+    void (*on_frame)(struct net_conn *c, struct wire_frame *f, void *arg); /* f is the callee's to free */
+    void (*on_drain)(struct net_conn *c, void *arg);                       /* the send queue became empty; may be NULL */
+    void (*on_close)(struct net_conn *c, const struct pd_err *why, void *arg);
+};
+
+struct net_opts {
+    uint64_t max_frame;            /* bytes a frame may have once open; before that 4 KiB */
+    uint64_t handshake_timeout_ms; /* 0: 10 s */
+    const struct pd_log *log;      /* may be NULL */
+};
+
+/* Connect to numeric ip:port. Never blocks. `hs` says who we are and holds the job's key (copied). */
+int net_connect(struct net_conn **out, uv_loop_t *loop, const char *ip, int port, uint64_t timeout_ms,
+                const struct wire_hs_opts *hs, const struct net_opts *opts, const struct net_events *ev, void *arg,
+                struct pd_err *err);
+
+/* Frames over streams that need no handshake; on_open comes from the next loop turn. The two may be the
+ * same handle. The conn owns (uv_close, free) both handles, which were allocated with malloc. */
+int net_conn_over(struct net_conn **out, uv_stream_t *in, uv_stream_t *outs, const struct net_opts *opts,
+                  const struct net_events *ev, void *arg, struct pd_err *err);
+
+/* A listener. Every accepted connection runs the handshake, then gets `ev` with `arg`; net_set_arg may give it
+ * one of its own from on_open. */
+struct net_listener;
+int net_listen(struct net_listener **out, uv_loop_t *loop, const char *ip, int port, const struct wire_hs_opts *hs,
+               const struct net_opts *opts, const struct net_events *ev, void *arg, struct pd_err *err);
+/* The same on a bound (not yet listening) or listening socket, which the listener then owns. */
+int net_listen_fd(struct net_listener **out, uv_loop_t *loop, int fd, const struct wire_hs_opts *hs,
+                  const struct net_opts *opts, const struct net_events *ev, void *arg, struct pd_err *err);
+int net_listener_port(const struct net_listener *l);
+void net_listener_close(struct net_listener *l, void (*closed)(void *), void *arg); /* accepted conns stay */
+
+/* Bind (without SO_REUSEADDR and without listening, so nobody else can have the port) the first free port at or
+ * after `port` (0: any). Returns the fd or PD_E*. */
+int net_bind_first_free(const char *ip, int port, int tries, int *got, struct pd_err *err);
+
+struct net_sec {
+    const void *p;
+    size_t n;
+};
+
+/* Queue a frame. Bytes that the kernel takes at once are not copied; the rest is, unless `release` is given:
+ * then the sections stay in use, and release(release_arg) says when they are free (also on failure; it may
+ * come from inside this call). Sending on a closing conn drops the frame. Returns 0 or PD_ENOMEM (conn closes). */
+int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, const struct net_sec *sec,
+             uint32_t n_sec, void (*release)(void *), void *release_arg);
+/* An answer that carries a failure: WIRE_F_ERROR, section 0 = {code, message}. */
+int net_send_error(struct net_conn *c, uint16_t type, uint64_t req, const struct pd_err *e);
+
+size_t net_queued_bytes(const struct net_conn *c);   /* not yet taken by the kernel */
+void net_pause(struct net_conn *c);                  /* stop reading: back-pressure */
+void net_resume(struct net_conn *c);
+void net_close(struct net_conn *c);                  /* at once; what is queued may be lost */
+void net_close_after_flush(struct net_conn *c);      /* when the queue is empty */
+void net_set_arg(struct net_conn *c, void *arg);
+void *net_arg(const struct net_conn *c);
+const struct wire_hello *net_peer(const struct net_conn *c); /* what the peer said of itself; NULL without handshake */
+const char *net_peer_addr(const struct net_conn *c);         /* "10.0.0.2:41234" or "local" */
+/* The bytes an acceptor put into its WELCOME (connector side, once open). */
+const uint8_t *net_greeting(const struct net_conn *c, size_t *n);
+/* The job's key and both nonces, hashed; the base for keys of an encrypted transport. 32 bytes. */
+const uint8_t *net_session_key(const struct net_conn *c);
+
+#endif

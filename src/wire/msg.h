@@ -1,0 +1,71 @@
+/* msg.h - every message type there is, in one table; docs/protocol.md describes each and a test compares the
+ * two lists. Numbers are never reused.
+ *
+ * Agent messages (0x1xx, 0x2xx) carry a JSON object in section 0 (at most WIRE_JSON_MAX bytes) and raw bytes, if any, in
+ * section 1. Parameter-server messages (0x4xx) carry fixed little-endian fields in section 0, 64-bit keys in
+ * section 1 and float32 values in section 2.
+ */
+#ifndef PD_WIRE_MSG_H
+#define PD_WIRE_MSG_H
+
+enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
+
+/* X(name, number, text) */
+#define WIRE_MSG_TABLE(X)                                                                                   \
+    X(HS_HELLO, 0x001, "handshake: who connects, and a nonce")                                              \
+    X(HS_CHALLENGE, 0x002, "handshake: who accepts, and a nonce")                                           \
+    X(HS_PROOF, 0x003, "handshake: the connector's proof of the key")                                       \
+    X(HS_WELCOME, 0x004, "handshake: the acceptor's proof of the key, and a greeting")                      \
+    /* client (paddlectl) and agent, over ssh, a pipe or the job's unix socket */                           \
+    X(AG_HELLO, 0x101, "agent to client, first: version, node facts, job and its state")                    \
+    X(AG_PING, 0x102, "either way: still here; renews the attach lease")                                    \
+    X(AG_PKG_QUERY, 0x103, "client: is this package there?")                                                \
+    X(AG_PKG_BEGIN, 0x104, "a package (tar.zst) follows; either way")                                       \
+    X(AG_PKG_DATA, 0x105, "section 1: the next bytes of the package")                                       \
+    X(AG_PKG_END, 0x106, "the package is complete; its SHA-256")                                            \
+    X(AG_JOB_SETUP, 0x107, "client: this node's part of the job; section 1: the job's key")                 \
+    X(AG_JOB_PEERS, 0x108, "client: how all agents can be reached")                                         \
+    X(AG_JOB_RUN, 0x109, "client to the head agent: go")                                                    \
+    X(AG_STATE, 0x10a, "agent: the job or a process of this node changed state")                            \
+    X(AG_LOG_SUBSCRIBE, 0x10b, "client: send these streams from these offsets on")                          \
+    X(AG_LOG, 0x10c, "agent: bytes of a stream (fixed fields, see docs/protocol.md)")                       \
+    X(AG_LOG_END, 0x10d, "agent: this stream is complete")                                                  \
+    X(AG_RESULT, 0x10e, "agent: how the job ended")                                                         \
+    X(AG_STOP, 0x10f, "client: end the job's processes")                                                    \
+    X(AG_FETCH, 0x110, "client: send a folder of the job back as a package")                                \
+    X(AG_LIST, 0x111, "client: which jobs are under this root_dir?")                                        \
+    X(AG_BYE, 0x112, "client: done with this job; an agent whose job has ended exits")                      \
+    /* agent and head agent, over TCP after the handshake */                                                \
+    X(HD_JOIN, 0x201, "agent to head: this node is here")                                                   \
+    X(HD_PROBE, 0x202, "head: which of these addresses of a peer answer?")                                  \
+    X(HD_BIND, 0x203, "head: bind the ports of your roles")                                                 \
+    X(HD_START, 0x204, "head: start this role with this environment")                                       \
+    X(HD_READY, 0x205, "agent: the pserver's port accepts")                                                 \
+    X(HD_EXITED, 0x206, "agent: a process ended")                                                           \
+    X(HD_END, 0x207, "head: end your processes")                                                            \
+    X(HD_ENDED, 0x208, "agent: none of this node's processes is left")                                      \
+    X(HD_PING, 0x209, "either way: still here")                                                             \
+    X(HD_FAIL, 0x20a, "agent: this node cannot go on, and why")                                             \
+    /* parameter server, over TCP after the handshake */                                                    \
+    X(PS_DECLARE, 0x401, "trainer: the parameters and tables of the job; first declares, later ones must agree") \
+    X(PS_PUSH_DENSE, 0x402, "trainer: gradients of dense segments for a step")                              \
+    X(PS_PUSH_ROWS, 0x403, "trainer: gradients of table rows for a step")                                   \
+    X(PS_STEP_END, 0x404, "trainer: this contribution to the step is complete")                             \
+    X(PS_PULL_DENSE, 0x405, "trainer: values of dense segments, not older than a step")                     \
+    X(PS_PULL_ROWS, 0x406, "trainer: values of table rows, not older than a step, creating them or not")    \
+    X(PS_PASS_END, 0x407, "trainer: no more data in this pass; answered when all streams have ended")       \
+    X(PS_REDUCE, 0x408, "trainer: sum these numbers over all trainers in a fixed order")                    \
+    X(PS_SAVE, 0x409, "trainer 0: write your part of the model aside")                                      \
+    X(PS_COMMIT, 0x40a, "trainer 0: all parts are written; here is the manifest")                           \
+    X(PS_LOAD, 0x40b, "trainer 0: load your part from a saved model")                                       \
+    X(PS_BYE, 0x40c, "trainer: leaving for good")
+
+enum wire_type {
+#define X(name, number, text) WIRE_##name = number,
+    WIRE_MSG_TABLE(X)
+#undef X
+};
+
+const char *wire_msg_name(unsigned type); /* "PS_PUSH_DENSE", or "?" */
+
+#endif
