@@ -1,0 +1,92 @@
+/* reader.h - a stream of samples: the files that belong to it, read in order, line by line.
+ *
+ *   file list of the job (sorted by bytes)   0 1 2 3 4 5 ...
+ *   stream of file i: i mod n_streams        0 1 2 0 1 2      <- data_stream_of, the one place that says so
+ *
+ * Formats are a table in reader.c; in each of them a line holds ids in decimal, separated by blanks:
+ *   ids    one sample a line, one id per field
+ *   ngram  a line is a sentence; the samples are the windows of n_fields over  <s> line <e>
+ * Blank lines hold no sample. Memory is bounded: one buffer, one line of at most DATA_MAX_LINE bytes.
+ *
+ * A line that can't be read (no number, id >= vocabulary, wrong count, too long) is reported through on_bad
+ * with file:line, counted and left out; more than max_bad_lines of them in a pass end the reading with PD_EDATA.
+ * All functions: one thread per reader; nothing is shared between readers.
+ */
+#ifndef PD_DATA_READER_H
+#define PD_DATA_READER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "data/batch.h"
+
+enum { DATA_MAX_LINE = 1 << 20, DATA_POS_TEXT = 200 };
+
+/* --- file lists ---------------------------------------------------------------------------------- */
+
+struct data_files {
+    char **path; /* as the pattern gave them, relative to the folder; sorted by bytes after expand */
+    size_t n, cap;
+};
+
+/* Append the regular files that match `pattern` (glob, several separated by blanks or commas) in folder
+ * `dir` ("." = the current one) and sort the whole list by bytes. No match is PD_ENOENT with the pattern
+ * in the message. Paths stay relative to `dir` if the pattern is. */
+int data_files_expand(struct data_files *f, const char *dir, const char *pattern, struct pd_err *err);
+int data_files_add(struct data_files *f, const char *path); /* at the end, unsorted; 0 or PD_ENOMEM */
+void data_files_release(struct data_files *f);              /* struct zeroed before first use */
+
+/* Which stream reads file number `file` of the job's list. */
+uint32_t data_stream_of(size_t file, uint32_t n_streams);
+
+/* --- reader -------------------------------------------------------------------------------------- */
+
+struct data_spec {
+    const char *format;      /* name in the table: "ids", "ngram" */
+    uint32_t n_fields;       /* 1..PD_MAX_FIELDS */
+    uint64_t vocabulary;     /* ids are below it; 0: not checked */
+    uint64_t start_id, end_id; /* <s> and <e>, for ngram */
+    uint64_t max_bad_lines;  /* per pass; 0: the first bad line ends the reading */
+    void (*on_bad)(void *arg, const char *message); /* "data/x-00001:17: ..."; may be NULL */
+    void *arg;
+};
+
+/* Where the next sample comes from. Valid for the same file list only; `files_hash` finds out. */
+struct data_pos {
+    uint64_t files_hash;  /* of the names of this stream's files */
+    uint64_t file;        /* number within the stream's own files; == their count at the end */
+    uint64_t offset;      /* byte at which the line starts */
+    uint64_t line;        /* its number, from 1 */
+    uint64_t in_line;     /* samples of that line already delivered */
+    uint64_t index;       /* samples of this pass delivered so far */
+    uint64_t bad_lines;   /* of this pass so far */
+};
+
+struct data_reader;
+
+/* 0 or PD_ECONF: is there such a format, and do the numbers fit it? */
+int data_spec_check(const struct data_spec *spec, struct pd_err *err);
+
+/* Reader of stream `stream` of `n_streams` over the job's list; files are opened in folder `dir` when their
+ * turn comes, so that a node needs only those of its own streams. Copies what it needs. */
+int data_reader_new(struct data_reader **out, const struct data_spec *spec, const char *dir,
+                    const struct data_files *files, uint32_t stream, uint32_t n_streams, struct pd_err *err);
+void data_reader_free(struct data_reader *r);
+
+/* Append up to `n` samples (bounded by the room left) to `b`, which has n_fields fields. Returns their number,
+ * less than n only at the end of the pass and then 0, or PD_EDATA, PD_ENOENT, PD_EIO; after an error only
+ * rewind, seek and free are allowed. */
+int data_reader_next(struct data_reader *r, uint32_t n, struct pd_batch *b, struct pd_err *err);
+
+void data_reader_rewind(struct data_reader *r); /* to the start of the stream: a new pass */
+void data_reader_tell(const struct data_reader *r, struct data_pos *pos);
+int data_reader_seek(struct data_reader *r, const struct data_pos *pos, struct pd_err *err);
+uint64_t data_reader_bad_lines(const struct data_reader *r); /* of this pass */
+size_t data_reader_n_files(const struct data_reader *r);     /* of this stream; 0 is allowed: no samples */
+
+/* A position as one line of text without blanks, for a checkpoint's manifest. */
+void data_pos_format(const struct data_pos *pos, char out[DATA_POS_TEXT]);
+int data_pos_parse(const char *text, struct data_pos *pos); /* 0 or PD_EDATA */
+
+#endif

@@ -1,0 +1,110 @@
+/* graph.h - the network of train.ini: an immutable graph, and executions of it over batches.
+ *
+ *   nn_graph   layers in topological order, parameters; shared by all threads, never changes
+ *   nn_feed    one batch made ready: ids checked, per table the sorted unique keys of the batch
+ *   nn_exec    activations of one thread; forward, backward over a part [first, first+n) of a feed
+ *
+ *   nn_feed_set(feed, batch)                       next batch's keys can be asked for while this one computes
+ *   keys = nn_feed_keys(feed, p, &n)               -> caller pulls the rows of those keys
+ *   nn_exec_bind(exec, p, values, gradients)       dense: the whole tensor; table: a row per key, in key order
+ *   nn_exec_forward(exec, feed, first, n, ...)     -> sum of the cost over the samples
+ *   nn_exec_backward(exec)                         gradients += their sum over the samples (not the mean)
+ *
+ * Values are float32, row-major, contiguous. The order of every summation is a function of the batch alone;
+ * duplicate keys are combined in the order of the samples, then of the layers in the file. After the first
+ * batch of a size nothing is allocated. A parameter that no bound gradient wants gets none.
+ */
+#ifndef PD_NN_GRAPH_H
+#define PD_NN_GRAPH_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "data/batch.h"
+#include "nn/model_ini.h"
+
+enum nn_kind {
+    NN_DENSE, /* a tensor rows x cols that every batch uses whole */
+    NN_TABLE  /* rows of cols values, keyed by id; a batch uses some of them */
+};
+
+struct nn_param {
+    char name[NN_NAME_MAX]; /* unique: "emb", "hidden.w", "hidden.b"; with several inputs "hidden.w0", ... */
+    enum nn_kind kind;
+    uint64_t rows, cols;    /* table: rows = vocabulary */
+    double init_std;        /* normal, mean 0; 0: zeros */
+    double lr_factor;       /* times the optimizer's learning rate; default 1 */
+    double l2;              /* final: the layer's own or else the optimizer's; biases 0 unless given */
+    int line;               /* of train.ini, where it appears first */
+};
+
+struct nn_graph;
+struct nn_feed;
+struct nn_exec;
+
+/* --- graph --------------------------------------------------------------------------------------- */
+
+/* Read train.ini and build. All errors are PD_ECONF with file:line (or PD_ENOENT, PD_EIO, PD_ENOMEM). */
+int nn_graph_load(struct nn_graph **out, const char *path, struct pd_err *err);
+void nn_graph_free(struct nn_graph *g);
+
+/* What the file says: data (format, patterns, fields, vocabulary, start_id, end_id), optimizer. */
+const struct model_ini *nn_graph_model(const struct nn_graph *g);
+
+uint32_t nn_graph_n_params(const struct nn_graph *g);
+const struct nn_param *nn_graph_param(const struct nn_graph *g, uint32_t i); /* order of the file */
+int nn_graph_find_param(const struct nn_graph *g, const char *name);          /* index or -1 */
+
+/* The initial value of dense parameter i, or of row `row` of table i: a pure function of (seed, name, index).
+ * Servers that create rows themselves call the same function. out: rows*cols, or cols floats. */
+void nn_param_init_dense(const struct nn_param *p, uint64_t seed, float *out);
+void nn_param_init_row(const struct nn_param *p, uint64_t seed, uint64_t row, float *out);
+
+/* Evaluators besides the cost: summed per batch, finished once. */
+uint32_t nn_graph_n_evaluators(const struct nn_graph *g);
+const char *nn_graph_evaluator_name(const struct nn_graph *g, uint32_t i);
+double nn_graph_evaluator_finish(const struct nn_graph *g, uint32_t i, double sum, double n_samples);
+
+/* --- feed ---------------------------------------------------------------------------------------- */
+
+int nn_feed_new(struct nn_feed **out, const struct nn_graph *g, uint32_t max_batch, struct pd_err *err);
+void nn_feed_free(struct nn_feed *f);
+
+/* Take over a batch of 1..max_batch samples (copied). PD_EDATA: an id is outside its vocabulary. */
+int nn_feed_set(struct nn_feed *f, const struct pd_batch *b, struct pd_err *err);
+uint32_t nn_feed_n(const struct nn_feed *f); /* samples */
+
+/* Sorted unique keys of table `param` in this batch; valid until the next nn_feed_set. NULL, 0 for a dense one. */
+const uint64_t *nn_feed_keys(const struct nn_feed *f, uint32_t param, uint32_t *n);
+
+/* --- execution ----------------------------------------------------------------------------------- */
+
+enum nn_mode { NN_TRAIN, NN_TEST }; /* test: no dropout, no backward afterwards */
+
+struct nn_cost {
+    double sum;   /* of the weighted costs over the samples; not finite when the network is not */
+    uint32_t n;   /* samples */
+};
+
+int nn_exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max_batch, struct pd_err *err);
+void nn_exec_free(struct nn_exec *e);
+
+/* Values and gradients of parameter `param`; both stay the caller's. Dense: once is enough while the pointers
+ * stay. Table: n_keys x cols, anew for each feed. g is added to; NULL: no gradient wanted. */
+void nn_exec_bind(struct nn_exec *e, uint32_t param, const float *w, float *g);
+
+/* Called in nn_exec_backward as soon as the gradient of a parameter is complete, last layers first. */
+void nn_exec_on_gradient(struct nn_exec *e, void (*hook)(void *arg, uint32_t param), void *arg);
+
+/* Samples [first, first+n) of the feed, n <= max_batch. Every parameter must be bound (asserted). Dropout masks
+ * are a function of (seed, pass, the sample's stream and index, layer). */
+void nn_exec_forward(struct nn_exec *e, const struct nn_feed *f, uint32_t first, uint32_t n, enum nn_mode mode,
+                     uint64_t seed, uint64_t pass, struct nn_cost *out);
+void nn_exec_backward(struct nn_exec *e); /* of the last forward, which was NN_TRAIN */
+
+double nn_exec_evaluate(const struct nn_exec *e, uint32_t evaluator); /* sum over the last forward's samples */
+
+/* The values of layer `name` after the last forward: [n x *size], or NULL if there is no such layer. */
+const float *nn_exec_output(const struct nn_exec *e, const char *name, uint32_t *size);
+
+#endif

@@ -1,0 +1,101 @@
+/* model_ini.h - the model part of train.ini as typed structs: what the file says, each value with its line,
+ * before anyone asks whether the layers fit together (that is nn_graph_new).
+ *
+ *   [data] [layer NAME]... [cost NAME]... [optimizer] [evaluator NAME]...     [train] is src/conf's
+ *
+ * Which keys a section takes and their types is ONE table in model_ini.c.
+ */
+#ifndef PD_NN_MODEL_INI_H
+#define PD_NN_MODEL_INI_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum { NN_NAME_MAX = 64, NN_MAX_INPUTS = 64, NN_MAX_LAYERS = 1024 };
+
+struct ini_name {  /* a word of the file and where it stands; line 0: not given */
+    char text[NN_NAME_MAX];
+    int line;
+};
+
+struct ini_names { /* a list: "w1, w2 w3" */
+    struct ini_name *at; /* [n], each with the list's line */
+    uint32_t n;
+    int line;
+};
+
+struct ini_text {
+    char text[PATH_MAX];
+    int line;
+};
+
+struct ini_number {
+    double value;
+    int line;            /* 0: not given, value is the default */
+};
+
+struct ini_size {
+    uint64_t value;      /* 0 with is_vocabulary: "size = vocabulary" */
+    int is_vocabulary;
+    int line;
+};
+
+struct ini_bool {
+    int value, line;
+};
+
+struct data_ini {
+    int line;                 /* of the section; 0: there is none */
+    struct ini_name format;
+    struct ini_text train, test; /* patterns, relative to the folder of train.ini */
+    struct ini_names fields;
+    struct ini_size vocabulary;  /* given, or the number of lines of vocabulary_file */
+    struct ini_text vocabulary_file;
+    struct ini_size start_id, end_id; /* of <s>, <e>; found in vocabulary_file when that is given */
+};
+
+struct layer_ini {
+    struct ini_name name, type;
+    struct ini_names inputs, param;
+    struct ini_size size;
+    struct ini_name act;
+    struct ini_bool bias, sparse_update;
+    struct ini_number init_std, rate, lr_factor, l2;
+};
+
+struct cost_ini {
+    struct ini_name name, type, input, label;
+    struct ini_number weight;
+};
+
+struct evaluator_ini {
+    struct ini_name name, type, input, label;
+};
+
+struct optimizer_ini {
+    int line;
+    struct ini_name type;     /* adagrad, sgd */
+    struct ini_number learning_rate, l2, epsilon;
+};
+
+struct model_ini {
+    char file[PATH_MAX];      /* as given, for messages */
+    char dir[PATH_MAX];       /* its folder, "." if none */
+    struct data_ini data;
+    struct layer_ini *layer;
+    uint32_t n_layers;
+    struct cost_ini *cost;
+    uint32_t n_costs;
+    struct evaluator_ini *evaluator;
+    uint32_t n_evaluators;
+    struct optimizer_ini optimizer;
+};
+
+/* Read `path`; counts the lines of vocabulary_file. Errors: PD_ECONF with "path:line: ...", PD_ENOENT, PD_EIO. */
+int model_ini_read(struct model_ini **out, const char *path, struct pd_err *err);
+void model_ini_free(struct model_ini *m);
+
+#endif
