@@ -1,0 +1,122 @@
+/* model.h - the saved-model folder: written by many, complete or absent, readable by anybody.
+ *
+ *     DIR/NAME/manifest.json            what the model is, and the checksum of every part
+ *              dense-00000-of-00003.bin   one part per server thread: threads share nothing, so
+ *              sparse-00000-of-00003.bin  each writes what it owns, by itself
+ *
+ * Parts are written aside in DIR/.NAME.tmp-<tag>/ and synced; then the manifest; then the folder is renamed. Servers may
+ * share DIR or have one each (each folder then holds its server's parts and the same manifest; merged, they are the
+ * complete model). Identical runs give identical bytes: no times, no job ids, no ports; rows sorted by key.
+ *
+ * A part, little-endian, every section at a multiple of 64 bytes, gaps are zero:
+ *
+ *      0  char[8] "PDMODEL1"
+ *      8  u32 format version (1)           12  u32 flags: 1 = optimizer state follows the values
+ *     16  u32 entry count                  20  u32 0
+ *     24  u64 bytes of the file            32  zero up to 64
+ *     64  entries, 192 bytes each:
+ *             0  char[128] parameter name, NUL-padded
+ *           128  u32 kind: 1 dense, 2 table     132  u32 dim: floats per row (dense: 1)
+ *           136  u64 first: index of the first value in the flattened parameter (table: 0)
+ *           144  u64 count: values (dense) or rows (table)
+ *           152  u64 offset of the keys, u64[count] ascending (dense: 0)
+ *           160  u64 offset of the values, float32[count * dim], row-major
+ *           168  u64 offset of the optimizer state, float32[count * state_width] (0: none)
+ *           176  u32 state_width                180  zero up to 192
+ *      ..  the sections, in the entries' order: keys, values, state
+ *
+ * manifest.json:
+ *
+ *     {"format": "paddle-model", "version": 1, "step": N, "pass": N, "optimizer_state": false,
+ *      "parameters": [{"name": S, "kind": "dense", "shape": [..]},
+ *                     {"name": S, "kind": "table", "dim": N, "rows": N, "n_rows": N}],   rows in all parts; declared
+ *      "parts": [{"file": S, "bytes": N, "xxh3_128": "32 hex digits of the canonical form", "rows": N}],
+ *      "config": "text of train.ini"}
+ */
+#ifndef PD_MODEL_MODEL_H
+#define PD_MODEL_MODEL_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum { MODEL_NAME_MAX = 127, MODEL_DIMS_MAX = 4, MODEL_FILE_MAX = 63 };
+enum model_kind { MODEL_DENSE = 1, MODEL_TABLE = 2 };
+
+/* --- what a manifest says --- */
+
+struct model_param {
+    char name[MODEL_NAME_MAX + 1];
+    enum model_kind kind;
+    uint32_t n_dims;                /* dense */
+    uint64_t shape[MODEL_DIMS_MAX]; /* dense */
+    uint32_t dim;                   /* table: floats per row */
+    uint64_t rows;                  /* table: rows in all parts */
+    uint64_t n_rows;                /* table: declared number of ids, 0 = open */
+};
+
+struct model_part {
+    char file[MODEL_FILE_MAX + 1];
+    uint64_t bytes, rows;
+    uint8_t hash[16]; /* XXH3-128 of the file, canonical (big-endian) form */
+};
+
+struct model_manifest {
+    uint64_t step, pass;
+    struct model_param *params;
+    size_t n_params;
+    struct model_part *parts;
+    size_t n_parts;
+    char *config;
+};
+
+void model_manifest_release(struct model_manifest *m);
+int model_manifest_write(const struct model_manifest *m, struct pd_buf *out, struct pd_err *err); /* JSON text */
+int model_manifest_parse(struct model_manifest *m, const char *text, size_t n, struct pd_err *err);
+uint64_t model_param_values(const struct model_param *p); /* dense: product of the shape */
+
+/* --- writing --- */
+
+struct model_entry {
+    char name[MODEL_NAME_MAX + 1];
+    enum model_kind kind;
+    uint32_t dim;
+    uint64_t first, count;
+};
+
+/* A part: the entries first, then for each in turn its keys (table) and its values, in pieces of any size. */
+struct model_writer;
+int model_writer_new(struct model_writer **out, const char *folder, const char *file, const struct model_entry *entries,
+                     size_t n, struct pd_err *err);
+int model_writer_put(struct model_writer *w, const void *p, size_t bytes, struct pd_err *err);
+/* Checks that all announced bytes came, syncs, fills in *part. Frees w, also on failure. */
+int model_writer_end(struct model_writer *w, struct model_part *part, struct pd_err *err);
+void model_writer_abort(struct model_writer *w); /* removes the file */
+
+/* The folder that parts are written into, made if it is not there: DIR/.NAME.tmp-TAG. */
+int model_stage(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX], struct pd_err *err);
+/* Writes the manifest into the staged folder and renames it to DIR/NAME, replacing an older one. Where another server that
+ * shares DIR has done it already, the manifests are compared and that is success. */
+int model_commit(const char *dir, const char *name, uint64_t tag, const void *manifest, size_t n, struct pd_err *err);
+
+/* --- reading --- */
+
+struct model;
+/* Reads and checks the manifest. Parts are mapped, and their checksums verified, at their first use. */
+int model_open(struct model **out, const char *folder, struct pd_err *err);
+void model_close(struct model *m);
+const struct model_manifest *model_info(const struct model *m);
+const struct model_param *model_find(const struct model *m, const char *name); /* NULL: not in the model */
+int model_verify(struct model *m, struct pd_err *err); /* every part there and whole; names the first that is not */
+
+/* Values [first, first + n) of a dense parameter. */
+int model_read_dense(struct model *m, const char *name, uint64_t first, uint64_t n, float *out, struct pd_err *err);
+/* Every row of a table, part by part, keys ascending within a part. `each` returns 0 or PD_E*, which ends the walk. */
+int model_each_row(struct model *m, const char *name,
+                   int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err), void *arg,
+                   struct pd_err *err);
+
+#endif

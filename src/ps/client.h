@@ -1,0 +1,162 @@
+/* client.h - how a trainer, ours or anybody's, talks to the parameter servers of its job.
+ *
+ *     ps_client_new, ps_declare_dense/_table ..., ps_start
+ *     trainer 0: ps_load if it continues; then everybody: ps_barrier
+ *     each pass:
+ *         each batch:  ps_pull_dense/_rows ..., ps_wait      parameters down
+ *                      ps_push_dense/_rows ..., ps_step_end  gradients up
+ *         ps_pass_end
+ *     ps_bye, ps_client_free
+ *
+ * Synchronous mode: step s is applied once every trainer that is still in the pass has ended it. The gradient is
+ * the sum over all samples of the step, reduced in a fixed tree over stream ids, divided by the number of samples.
+ * A pull answers with the state after the last step that THIS trainer has ended.
+ *
+ * Requests leave at once and are pipelined; only the functions marked BLOCKS wait. A client belongs to one thread: its
+ * event loop runs inside these calls and nowhere else. Every function returns 0 (or what it says) or PD_E*. The
+ * first error is kept: every later call returns its code, and ps_client_err has the message. A trainer or server that
+ * dies makes every wait of the others end with PD_EFAIL, naming it and the step; there is no silent hang.
+ *
+ * With local = 1 the same code runs on one shard inside this process, without sockets and with the same results.
+ */
+#ifndef PD_PS_CLIENT_H
+#define PD_PS_CLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/log.h"
+
+enum {
+    PS_NAME_MAX = 127,     /* bytes of a parameter's name: printable, no blanks */
+    PS_DIMS_MAX = 4,
+    PS_STATS_MAX = 16,     /* numbers that may travel with a step */
+    PS_REDUCE_MAX = 65536, /* numbers in one ps_reduce */
+};
+
+struct ps_optimizer {
+    const char *name;     /* "sgd" or "adagrad" (src/ps/optim.h) */
+    double learning_rate;
+    double eps;           /* adagrad: w -= lr * g / (sqrt(G) + eps) */
+};
+
+struct ps_client_opts {
+    int local;                      /* 1: no servers; pservers, job and key are not used */
+    const char *pservers;           /* "10.0.0.1:7164,10.0.0.2:7164": first port of each, in server order, numeric; the
+                                     * greeting of that port tells the server's other ports */
+    uint32_t trainer_id, n_trainers;
+    uint32_t n_streams;             /* of the whole job, at least n_trainers; 0: n_trainers */
+    uint32_t stream_lo, stream_hi;  /* this trainer owns streams [lo, hi); both 0 without n_streams: its own id */
+    uint64_t seed;                  /* initial values are a function of (seed, name, index) */
+    struct ps_optimizer optimizer;
+    const char *job;                /* job id, "" by hand */
+    const uint8_t *key;             /* 32 bytes; NULL: all zero */
+    uint64_t connect_timeout_ms;    /* how long servers that are not up yet are tried; 0: 60 s */
+    const struct pd_log *log;       /* may be NULL */
+};
+
+struct ps_client;
+int ps_client_new(struct ps_client **out, const struct ps_client_opts *opts, struct pd_err *err); /* copies opts */
+void ps_client_free(struct ps_client *c); /* without ps_bye before: the others see this trainer as gone */
+const struct pd_err *ps_client_err(const struct ps_client *c);
+
+/* --- declaration: before ps_start, by every trainer alike --- */
+
+struct ps_dense_spec {
+    const char *name;
+    uint32_t n_dims;               /* 1..PS_DIMS_MAX; the product of `shape` is the number of values */
+    uint64_t shape[PS_DIMS_MAX];
+    float init_mean, init_std;     /* normal; std 0: all equal to the mean */
+    float lr_factor;               /* times the optimizer's learning rate; 0: never changed */
+    float l2;                      /* l2 * w is added to the mean gradient */
+};
+
+struct ps_table_spec {
+    const char *name;
+    uint32_t dim;                  /* floats per row */
+    uint64_t n_rows;               /* ids are 0..n_rows-1; 0: any 64-bit id, not known before */
+    float init_mean, init_std;
+    float lr_factor, l2;           /* l2: of the rows that a step touches */
+};
+
+int ps_declare_dense(struct ps_client *c, const struct ps_dense_spec *spec); /* an id >= 0, counted from 0, or PD_E* */
+int ps_declare_table(struct ps_client *c, const struct ps_table_spec *spec); /* table ids are counted apart */
+
+/* BLOCKS. Connects to all servers (again and again until the timeout, naming the server that is missing) and
+ * declares. The first trainer's declaration counts; a later one that differs is refused with the parameter's name and both
+ * values. */
+int ps_start(struct ps_client *c);
+
+/* --- a step --- */
+
+/* The whole parameter into out[0..n). Complete after ps_wait. `n` must be its number of values. */
+int ps_pull_dense(struct ps_client *c, int id, float *out, size_t n);
+
+/* Rows of sorted, unique keys into out[i * dim]. PS_CREATE makes rows that are missing; without it they
+ * read as their initial value and are not made. `keys` is copied; `out` is complete after ps_wait. */
+enum ps_pull_mode { PS_NO_CREATE = 0, PS_CREATE = 1 };
+int ps_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode);
+
+int ps_wait(struct ps_client *c); /* BLOCKS until all pulls are complete and all pushed buffers are free again */
+
+/* Gradient SUM over this trainer's samples of the step. At most once per parameter and step; a parameter that no
+ * trainer pushes in a step is not changed by it. `grad` must stay as it is until the next ps_wait. */
+int ps_push_dense(struct ps_client *c, int id, const float *grad, size_t n);
+/* The same for rows of sorted, unique keys; when they are those of the last PS_CREATE pull of the table, they are
+ * not sent again. */
+int ps_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad);
+
+/* This trainer's contribution is complete; n_samples may be 0 (it then only keeps the barrier). stats (may be NULL with
+ * 0): numbers such as the cost, summed over the trainers of the step in stream order. */
+int ps_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats);
+
+/* The sums of the oldest step that is applied and not collected yet: 1 and *step, *n_samples, out[PS_STATS_MAX] are
+ * written; 0: none has arrived (never blocks); or PD_E*. Steps ended without stats do not appear. At most 1024 are
+ * kept; the oldest are dropped then. */
+int ps_step_stats(struct ps_client *c, uint64_t *step, uint64_t *n_samples, double out[PS_STATS_MAX]);
+size_t ps_stats_pending(const struct ps_client *c); /* steps whose sums have not arrived or not been collected */
+
+uint64_t ps_step(const struct ps_client *c); /* the next step's number; the first is 0 */
+
+/* --- between steps --- */
+
+/* BLOCKS. This trainer's streams have no more data in this pass: it leaves the barrier, and the others go on without
+ * it. Returns when all trainers have come here; everybody is in again then, and ps_step is the same for all. */
+int ps_pass_end(struct ps_client *c);
+
+/* BLOCKS. v[i] = sum over ALL trainers, in stream order; every trainer must call it equally often. Not
+ * between the steps of a pass, where trainers differ in their number of steps: use ps_step_end's stats there. */
+int ps_reduce(struct ps_client *c, double *v, size_t n);
+int ps_barrier(struct ps_client *c); /* ps_reduce of nothing */
+/* The same without blocking: start one, go on, collect it later. ps_reduce_done: 1 and v[n] written, 0 not yet,
+ * or PD_E*. Reductions are collected in the order they were started. */
+int ps_reduce_start(struct ps_client *c, const double *v, size_t n);
+int ps_reduce_done(struct ps_client *c, double *v, size_t n);
+
+struct ps_save_opts {
+    const char *dir, *name;   /* dir/name becomes the model's folder (src/model/model.h), relative to each server's
+                               * working directory; complete or absent */
+    uint64_t pass;
+    const char *config;       /* text of train.ini, kept in the manifest */
+    int create_rows;          /* first make all rows of tables with a known n_rows */
+};
+/* BLOCKS. One trainer calls this (trainer 0), while no step is under way on the servers: after ps_start,
+ * ps_pass_end or ps_barrier, or with all pulls of the last step answered. */
+int ps_save(struct ps_client *c, const struct ps_save_opts *opts);
+
+enum ps_missing { PS_MISSING_FAIL, PS_MISSING_RAND, PS_MISSING_ZERO };
+/* BLOCKS. One trainer calls this after ps_start, then all call ps_barrier. Every server must see the complete folder.
+ * `missing`: what happens to declared parameters that the model does not have (rand: their initial values; zero: for a
+ * table, rows start at zero). Rows that a table of the model lacks keep their initial values. */
+int ps_load(struct ps_client *c, const char *folder, enum ps_missing missing);
+
+/* BLOCKS until the servers have heard it. Leave for good; a server ends when all trainers have. */
+int ps_bye(struct ps_client *c);
+
+struct ps_client_stats {
+    uint64_t sent_bytes, received_bytes, messages, wait_ns;
+};
+void ps_client_stats(const struct ps_client *c, struct ps_client_stats *out);
+
+#endif
