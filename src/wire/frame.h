@@ -51,18 +51,21 @@ static inline size_t wire_pad(size_t n) { return (WIRE_ALIGN - n % WIRE_ALIGN) %
  *     uint8_t *p; size_t n;
  *     wire_decoder_space(d, &p, &n);            // large bodies are read in place: no copy
  *     n = read(fd, p, n);
- *     rc = wire_decoder_commit(d, n, err);      // PD_EPROTO, PD_ENOMEM: close the connection
+ *     wire_decoder_commit(d, n, err);
  *     while ((f = wire_decoder_next(d))) ...    // the frame is yours: wire_frame_free
- *     rc = wire_decoder_error(d, err);          // a malformed frame behind good ones shows here
+ *     rc = wire_decoder_error(d, err);          // PD_EPROTO, PD_ENOMEM (behind good frames): close the connection
+ *
+ * All frames must be taken before space is called again. wire_decoder_feed copies any amount of bytes instead.
  */
 struct wire_decoder;
 struct wire_decoder *wire_decoder_new(uint64_t max_frame); /* NULL: out of memory */
 void wire_decoder_free(struct wire_decoder *d);
 void wire_decoder_limit(struct wire_decoder *d, uint64_t max_frame); /* checked before any allocation */
-int wire_decoder_space(struct wire_decoder *d, uint8_t **p, size_t *n); /* 0 or PD_ENOMEM */
+void wire_decoder_space(struct wire_decoder *d, uint8_t **p, size_t *n);
 int wire_decoder_commit(struct wire_decoder *d, size_t n, struct pd_err *err);
 int wire_decoder_feed(struct wire_decoder *d, const void *p, size_t n, struct pd_err *err); /* copies */
 struct wire_frame *wire_decoder_next(struct wire_decoder *d);
 int wire_decoder_error(const struct wire_decoder *d, struct pd_err *err);
+int wire_decoder_idle(const struct wire_decoder *d); /* 1: between two frames, so the stream may end here */
 
 #endif

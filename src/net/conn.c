@@ -1,0 +1,302 @@
+/* conn.c - the life of a connection: connect, handshake, read, close. Sending is in send.c. */
+#include "net/conn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "net/internal.h"
+
+static void pump(struct net_conn *c);
+
+struct net_conn *net_conn_new(uv_loop_t *loop, const struct wire_hs_opts *hs, int connector, const struct net_opts *opts,
+                              const struct net_events *ev, void *arg) {
+    struct net_conn *c = pd_calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->loop = loop;
+    c->opts = *opts;
+    c->ev = *ev;
+    c->arg = arg;
+    c->decoder = wire_decoder_new(hs ? NET_PRE_AUTH_FRAME : opts->max_frame);
+    c->hs = hs ? wire_hs_new(hs, connector) : NULL;
+    if (!c->decoder || (hs && !c->hs)) {
+        net_conn_free(c);
+        return NULL;
+    }
+    snprintf(c->addr, sizeof c->addr, "local");
+    return c;
+}
+
+void net_conn_free(struct net_conn *c) {
+    wire_decoder_free(c->decoder);
+    wire_hs_free(c->hs);
+    free(c);
+}
+
+static void on_handle_closed(uv_handle_t *h) {
+    struct net_conn *c = h->data;
+    if (h != (uv_handle_t *)&c->timer)
+        free(h);
+    if (--c->n_handles)
+        return;
+    int silent = c->listener != NULL;
+    net_listener_opened(c);
+    if (silent && c->why.code)
+        pd_warn(c->opts.log, "%s: refused: %s", c->addr, c->why.msg);
+    if (!silent && c->ev.on_close)
+        c->ev.on_close(c, &c->why, c->arg);
+    net_conn_free(c);
+}
+
+void net_close(struct net_conn *c) {
+    if (c->closing)
+        return;
+    c->closing = 1;
+    uv_close((uv_handle_t *)&c->timer, on_handle_closed);
+    uv_close((uv_handle_t *)c->in, on_handle_closed);
+    if (c->out != c->in)
+        uv_close((uv_handle_t *)c->out, on_handle_closed);
+}
+
+void net_conn_fail(struct net_conn *c, int code, const char *fmt, ...) {
+    if (c->closing)
+        return;
+    char msg[600];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(msg, sizeof msg, fmt, ap);
+    va_end(ap);
+    pd_fail(&c->why, code, "%s", msg);
+    net_close(c);
+}
+
+void net_close_after_flush(struct net_conn *c) {
+    c->flush_then_close = 1;
+    if (!c->queued)
+        net_close(c);
+}
+
+void net_conn_set_addr(struct net_conn *c) {
+    struct sockaddr_storage sa;
+    int n = sizeof sa;
+    char ip[64];
+    if (uv_tcp_getpeername((uv_tcp_t *)c->in, (struct sockaddr *)&sa, &n))
+        return;
+    int v6 = sa.ss_family == AF_INET6;
+    if (v6)
+        uv_ip6_name((struct sockaddr_in6 *)&sa, ip, sizeof ip);
+    else
+        uv_ip4_name((struct sockaddr_in *)&sa, ip, sizeof ip);
+    int port = ntohs(v6 ? ((struct sockaddr_in6 *)&sa)->sin6_port : ((struct sockaddr_in *)&sa)->sin_port);
+    snprintf(c->addr, sizeof c->addr, v6 ? "[%s]:%d" : "%s:%d", ip, port);
+}
+
+static void now_open(struct net_conn *c) {
+    net_listener_opened(c);
+    uv_timer_stop(&c->timer);
+    wire_decoder_limit(c->decoder, c->opts.max_frame);
+    c->open = 1;
+    if (c->ev.on_open)
+        c->ev.on_open(c, c->arg);
+}
+
+/* Send what the handshake has to say. Its frames are small: they go through the ordinary queue as bytes. */
+static void hs_speak(struct net_conn *c) {
+    struct pd_buf b;
+    struct pd_err err = {0};
+    pd_buf_init(&b);
+    if (wire_hs_output(c->hs, &b, &err))
+        net_conn_fail(c, err.code, "%s", err.msg);
+    else if (b.len) {
+        uv_buf_t buf = uv_buf_init((char *)b.data, (unsigned)b.len);
+        int n = uv_try_write(c->out, &buf, 1);
+        /* A fresh socket's buffer takes these few hundred bytes, or the peer is not worth waiting for. */
+        if (n < 0 || (size_t)n != b.len)
+            net_conn_fail(c, PD_ECLOSED, "handshake: the connection broke");
+    }
+    pd_buf_release(&b);
+}
+
+static void hs_frame(struct net_conn *c, struct wire_frame *f) {
+    struct pd_err err = {0};
+    int rc = wire_hs_input(c->hs, f, &err);
+    wire_frame_free(f);
+    if (rc < 0) {
+        net_conn_fail(c, rc, "%s", err.msg);
+        return;
+    }
+    hs_speak(c);
+    if (!c->closing && wire_hs_done(c->hs))
+        now_open(c);
+}
+
+/* Hand out complete frames. A callback may pause or close the connection. */
+static void pump(struct net_conn *c) {
+    struct wire_frame *f;
+    while (!c->closing && !c->paused && (f = wire_decoder_next(c->decoder))) {
+        if (c->open)
+            c->ev.on_frame(c, f, c->arg);
+        else
+            hs_frame(c, f);
+    }
+    struct pd_err err = {0};
+    if (!c->closing && !c->paused && wire_decoder_error(c->decoder, &err))
+        net_conn_fail(c, err.code, "%s", err.msg);
+}
+
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf) {
+    (void)suggested;
+    struct net_conn *c = h->data;
+    uint8_t *p;
+    size_t n;
+    wire_decoder_space(c->decoder, &p, &n);
+    *buf = uv_buf_init((char *)p, (unsigned)(n < INT32_MAX ? n : INT32_MAX));
+}
+
+static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
+    (void)buf;
+    struct net_conn *c = s->data;
+    if (c->closing || n == 0)
+        return;
+    if (n == UV_EOF && wire_decoder_idle(c->decoder)) {
+        net_conn_fail(c, PD_ECLOSED, "the peer closed the connection");
+    } else if (n < 0) {
+        net_conn_fail(c, n == UV_EOF ? PD_EIO : PD_ECLOSED, "the connection broke%s: %s",
+                      wire_decoder_idle(c->decoder) ? "" : " in the middle of a message", uv_strerror((int)n));
+    } else {
+        struct pd_err err = {0};
+        (void)wire_decoder_commit(c->decoder, (size_t)n, &err); /* pump reports the error behind the good frames */
+        pump(c);
+    }
+}
+
+static void on_handshake_late(uv_timer_t *t) {
+    struct net_conn *c = t->data;
+    net_conn_fail(c, PD_ETIMEOUT, "handshake: no answer in time");
+}
+
+static void on_first_turn(uv_timer_t *t) {
+    struct net_conn *c = t->data;
+    now_open(c);
+    if (!c->closing && !c->paused)
+        uv_read_start(c->in, on_alloc, on_read);
+}
+
+int net_conn_begin(struct net_conn *c) {
+    if (!c->hs)
+        return uv_timer_start(&c->timer, on_first_turn, 0, 0);
+    uint64_t ms = c->opts.handshake_timeout_ms ? c->opts.handshake_timeout_ms : NET_DEFAULT_HANDSHAKE_MS;
+    uv_timer_start(&c->timer, on_handshake_late, ms, 0);
+    hs_speak(c);
+    return c->closing ? 0 : uv_read_start(c->in, on_alloc, on_read);
+}
+
+void net_pause(struct net_conn *c) {
+    if (c->closing || c->paused)
+        return;
+    c->paused = 1;
+    uv_read_stop(c->in);
+}
+
+void net_resume(struct net_conn *c) {
+    if (c->closing || !c->paused)
+        return;
+    c->paused = 0;
+    pump(c);
+    if (!c->closing && !c->paused)
+        uv_read_start(c->in, on_alloc, on_read);
+}
+
+struct connecting {
+    uv_connect_t req;
+    struct net_conn *c;
+};
+
+static void on_connect(uv_connect_t *req, int status) {
+    struct net_conn *c = ((struct connecting *)req)->c;
+    free(req);
+    if (c->closing)
+        return;
+    if (status) {
+        net_conn_fail(c, PD_ECLOSED, "cannot connect to %s: %s", c->addr, uv_strerror(status));
+        return;
+    }
+    uv_tcp_nodelay((uv_tcp_t *)c->in, 1);
+    int rc = net_conn_begin(c);
+    if (rc)
+        net_conn_fail(c, PD_EIO, "%s: %s", c->addr, uv_strerror(rc));
+}
+
+static void on_connect_late(uv_timer_t *t) {
+    struct net_conn *c = t->data;
+    net_conn_fail(c, PD_ETIMEOUT, "cannot connect to %s: no answer in time", c->addr);
+}
+
+/* Take one handle of c; the conn then owns it. */
+static void adopt(struct net_conn *c, uv_handle_t *h) {
+    h->data = c;
+    c->n_handles++;
+}
+
+int net_connect(struct net_conn **out, uv_loop_t *loop, const char *ip, int port, uint64_t timeout_ms,
+                const struct wire_hs_opts *hs, const struct net_opts *opts, const struct net_events *ev, void *arg,
+                struct pd_err *err) {
+    struct sockaddr_storage sa;
+    if (uv_ip4_addr(ip, port, (struct sockaddr_in *)&sa) && uv_ip6_addr(ip, port, (struct sockaddr_in6 *)&sa))
+        return pd_fail(err, PD_ECONF, "'%s' is not a numeric address", ip);
+    struct net_conn *c = net_conn_new(loop, hs, 1, opts, ev, arg);
+    struct connecting *req = pd_malloc(sizeof *req);
+    uv_tcp_t *tcp = pd_malloc(sizeof *tcp);
+    if (!c || !req || !tcp || uv_tcp_init(loop, tcp)) {
+        if (c)
+            net_conn_free(c);
+        free(req);
+        free(tcp);
+        return pd_fail(err, PD_ENOMEM, "cannot connect to %s:%d: out of memory", ip, port);
+    }
+    snprintf(c->addr, sizeof c->addr, strchr(ip, ':') ? "[%s]:%d" : "%s:%d", ip, port);
+    c->in = c->out = (uv_stream_t *)tcp;
+    adopt(c, (uv_handle_t *)tcp);
+    uv_timer_init(loop, &c->timer);
+    adopt(c, (uv_handle_t *)&c->timer);
+    uv_timer_start(&c->timer, on_connect_late, timeout_ms, 0);
+    req->c = c;
+    int rc = uv_tcp_connect(&req->req, tcp, (struct sockaddr *)&sa, on_connect);
+    if (rc) { /* reported through on_close like every other failure */
+        free(req);
+        net_conn_fail(c, PD_ECLOSED, "cannot connect to %s: %s", c->addr, uv_strerror(rc));
+    }
+    *out = c;
+    return 0;
+}
+
+int net_conn_over(struct net_conn **out, uv_stream_t *in, uv_stream_t *outs, const struct net_opts *opts,
+                  const struct net_events *ev, void *arg, struct pd_err *err) {
+    struct net_conn *c = net_conn_new(in->loop, NULL, 0, opts, ev, arg);
+    if (!c)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    c->in = in;
+    c->out = outs;
+    adopt(c, (uv_handle_t *)in);
+    if (outs != in)
+        adopt(c, (uv_handle_t *)outs);
+    uv_timer_init(in->loop, &c->timer);
+    adopt(c, (uv_handle_t *)&c->timer);
+    net_conn_begin(c);
+    *out = c;
+    return 0;
+}
+
+void net_set_arg(struct net_conn *c, void *arg) { c->arg = arg; }
+void *net_arg(const struct net_conn *c) { return c->arg; }
+const char *net_peer_addr(const struct net_conn *c) { return c->addr; }
+size_t net_queued_bytes(const struct net_conn *c) { return c->queued; }
+const struct wire_hello *net_peer(const struct net_conn *c) { return c->hs ? wire_hs_peer(c->hs) : NULL; }
+const uint8_t *net_session_key(const struct net_conn *c) { return c->hs ? wire_hs_session_key(c->hs) : NULL; }
+
+const uint8_t *net_greeting(const struct net_conn *c, size_t *n) {
+    *n = 0;
+    return c->hs ? wire_hs_greeting(c->hs, n) : NULL;
+}

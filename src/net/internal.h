@@ -1,0 +1,38 @@
+/* internal.h - what conn.c, listen.c and send.c share. */
+#ifndef PD_NET_INTERNAL_H
+#define PD_NET_INTERNAL_H
+
+#include "base/buf.h"
+#include "net/conn.h"
+
+enum { NET_PRE_AUTH_FRAME = 4096, NET_DEFAULT_HANDSHAKE_MS = 10000 };
+
+struct net_conn {
+    uv_loop_t *loop;
+    uv_stream_t *in, *out; /* may be the same; owned */
+    uv_timer_t timer;      /* handshake deadline, or the turn before on_open */
+    int n_handles;         /* opened and not yet closed */
+    int open, closing, flush_then_close, paused;
+    struct wire_decoder *decoder;
+    struct wire_hs *hs; /* NULL without a handshake */
+    struct net_opts opts;
+    struct net_events ev;
+    void *arg;
+    struct pd_err why;
+    size_t queued;
+    char addr[80];
+    /* of an accepted connection that is not open yet */
+    struct net_listener *listener;
+    struct net_conn *prev, *next;
+};
+
+/* A conn without handles yet; NULL: out of memory. */
+struct net_conn *net_conn_new(uv_loop_t *loop, const struct wire_hs_opts *hs, int connector, const struct net_opts *opts,
+                              const struct net_events *ev, void *arg);
+void net_conn_free(struct net_conn *c); /* only while it has no handles */
+int net_conn_begin(struct net_conn *c); /* handshake (or on_open) and reading start; 0 or a libuv error */
+void net_conn_fail(struct net_conn *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void net_conn_set_addr(struct net_conn *c);
+void net_listener_opened(struct net_conn *c); /* takes c off its listener's list */
+
+#endif

@@ -1,0 +1,177 @@
+/* listen.c - accepting connections, and finding a free port without racing for it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "net/internal.h"
+
+enum { MAX_HANDSHAKES = 64, BACKLOG = 1024 };
+
+struct net_listener {
+    uv_tcp_t tcp;
+    int port;
+    struct wire_hs_opts hs; /* greeting copied */
+    struct net_opts opts;
+    struct net_events ev;
+    void *arg;
+    struct net_conn *pending; /* accepted, not open yet */
+    int n_pending;
+    void (*closed)(void *);
+    void *closed_arg;
+};
+
+void net_listener_opened(struct net_conn *c) {
+    struct net_listener *l = c->listener;
+    if (!l)
+        return;
+    *(c->prev ? &c->prev->next : &l->pending) = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    c->prev = c->next = NULL;
+    c->listener = NULL;
+    l->n_pending--;
+}
+
+static void free_handle(uv_handle_t *h) { free(h); }
+
+static void on_connection(uv_stream_t *s, int status) {
+    struct net_listener *l = s->data;
+    uv_tcp_t *tcp = status ? NULL : pd_malloc(sizeof *tcp);
+    if (!tcp || uv_tcp_init(s->loop, tcp)) {
+        free(tcp);
+        return;
+    }
+    struct net_conn *c = NULL;
+    if (uv_accept(s, (uv_stream_t *)tcp) || l->n_pending >= MAX_HANDSHAKES ||
+        !(c = net_conn_new(s->loop, &l->hs, 0, &l->opts, &l->ev, l->arg))) {
+        pd_warn(l->opts.log, "a connection was turned away (%d in the handshake)", l->n_pending);
+        uv_close((uv_handle_t *)tcp, free_handle);
+        return;
+    }
+    uv_tcp_nodelay(tcp, 1);
+    c->in = c->out = (uv_stream_t *)tcp;
+    tcp->data = c;
+    uv_timer_init(s->loop, &c->timer);
+    c->timer.data = c;
+    c->n_handles = 2;
+    net_conn_set_addr(c);
+    c->listener = l;
+    c->next = l->pending;
+    if (c->next)
+        c->next->prev = c;
+    l->pending = c;
+    l->n_pending++;
+    int rc = net_conn_begin(c);
+    if (rc)
+        net_conn_fail(c, PD_EIO, "%s", uv_strerror(rc));
+}
+
+static void on_listener_closed(uv_handle_t *h) {
+    struct net_listener *l = h->data;
+    if (l->closed)
+        l->closed(l->closed_arg);
+    free((void *)(uintptr_t)l->hs.greeting);
+    memset(&l->hs, 0, sizeof l->hs);
+    free(l);
+}
+
+void net_listener_close(struct net_listener *l, void (*closed)(void *), void *arg) {
+    l->closed = closed;
+    l->closed_arg = arg;
+    while (l->pending) { /* they outlive the listener: taken off its list first, closed without a word */
+        struct net_conn *c = l->pending;
+        net_listener_opened(c);
+        static const struct net_events quiet;
+        c->ev = quiet;
+        net_close(c);
+    }
+    uv_close((uv_handle_t *)&l->tcp, on_listener_closed);
+}
+
+int net_listener_port(const struct net_listener *l) { return l->port; }
+
+static int bound_port(int fd) {
+    struct sockaddr_storage sa;
+    socklen_t n = sizeof sa;
+    if (getsockname(fd, (struct sockaddr *)&sa, &n))
+        return -1;
+    return ntohs(sa.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&sa)->sin6_port : ((struct sockaddr_in *)&sa)->sin_port);
+}
+
+int net_listen_fd(struct net_listener **out, uv_loop_t *loop, int fd, const struct wire_hs_opts *hs,
+                  const struct net_opts *opts, const struct net_events *ev, void *arg, struct pd_err *err) {
+    struct net_listener *l = pd_calloc(1, sizeof *l);
+    void *greeting = l && hs->greeting_len ? pd_malloc(hs->greeting_len) : NULL;
+    if (!l || (hs->greeting_len && !greeting)) {
+        free(l);
+        close(fd);
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    }
+    if (greeting)
+        memcpy(greeting, hs->greeting, hs->greeting_len);
+    l->hs = *hs;
+    l->hs.greeting = greeting;
+    l->opts = *opts;
+    l->ev = *ev;
+    l->arg = arg;
+    l->port = bound_port(fd);
+    uv_tcp_init(loop, &l->tcp);
+    l->tcp.data = l;
+    int rc = uv_tcp_open(&l->tcp, fd);
+    if (rc)
+        close(fd);
+    else
+        rc = uv_listen((uv_stream_t *)&l->tcp, BACKLOG, on_connection);
+    if (rc) {
+        pd_fail(err, PD_EIO, "cannot listen on port %d: %s", l->port, uv_strerror(rc));
+        net_listener_close(l, NULL, NULL);
+        return PD_EIO;
+    }
+    *out = l;
+    return 0;
+}
+
+static int bind_one(const char *ip, int port, int reuse) {
+    struct sockaddr_storage sa;
+    memset(&sa, 0, sizeof sa);
+    if (uv_ip4_addr(ip, port, (struct sockaddr_in *)&sa) && uv_ip6_addr(ip, port, (struct sockaddr_in6 *)&sa)) {
+        errno = EINVAL;
+        return -1;
+    }
+    int fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    if (fd < 0)
+        return -1;
+    if (reuse)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(fd, (struct sockaddr *)&sa, sa.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in))) {
+        int e = errno;
+        close(fd);
+        errno = e;
+        return -1;
+    }
+    return fd;
+}
+
+int net_bind_first_free(const char *ip, int port, int tries, int *got, struct pd_err *err) {
+    int fd = -1, p = port;
+    for (int i = 0; i < tries && p <= 65535; i++, p++) {
+        fd = bind_one(ip, p, 0);
+        if (fd >= 0 || (errno != EADDRINUSE && errno != EACCES) || port == 0)
+            break;
+    }
+    if (fd < 0)
+        return pd_fail_errno(err, PD_EIO, errno, "no free port on %s from %d on (%d tried)", ip, port, tries);
+    *got = bound_port(fd);
+    return fd;
+}
+
+int net_listen(struct net_listener **out, uv_loop_t *loop, const char *ip, int port, const struct wire_hs_opts *hs,
+               const struct net_opts *opts, const struct net_events *ev, void *arg, struct pd_err *err) {
+    int fd = bind_one(ip, port, port != 0);
+    if (fd < 0)
+        return pd_fail_errno(err, PD_EIO, errno, "cannot bind %s:%d", ip, port);
+    return net_listen_fd(out, loop, fd, hs, opts, ev, arg, err);
+}

@@ -1,0 +1,141 @@
+/* send.c - queueing frames. What the kernel takes at once is never copied. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "net/internal.h"
+
+enum { MAX_BUFS = 1 + 2 * WIRE_SECTIONS };
+
+static const char padding[WIRE_ALIGN];
+
+struct pending {
+    uv_write_t req;
+    struct net_conn *c;
+    size_t n;
+    void (*release)(void *);
+    void *release_arg;
+    uint8_t header[WIRE_HEADER]; /* the header outlives the call even when the sections are the caller's */
+    uint8_t copy[];
+};
+
+static void on_written(uv_write_t *req, int status) {
+    struct pending *p = (struct pending *)req;
+    struct net_conn *c = p->c;
+    c->queued -= p->n;
+    if (p->release)
+        p->release(p->release_arg);
+    free(p);
+    if (c->closing)
+        return;
+    if (status) {
+        net_conn_fail(c, PD_ECLOSED, "the connection broke: %s", uv_strerror(status));
+        return;
+    }
+    if (c->queued)
+        return;
+    if (c->flush_then_close)
+        net_close(c);
+    else if (c->ev.on_drain && c->open)
+        c->ev.on_drain(c, c->arg);
+}
+
+static uv_buf_t span(const void *p, size_t n) { return (uv_buf_t){.base = (char *)(uintptr_t)p, .len = n}; }
+
+/* Drop the first n bytes of the list. Returns how many buffers are left, moved to the front. */
+static unsigned skip(uv_buf_t *bufs, unsigned n_bufs, size_t n) {
+    unsigned i = 0;
+    while (i < n_bufs && n >= bufs[i].len)
+        n -= bufs[i++].len;
+    memmove(bufs, bufs + i, (n_bufs - i) * sizeof *bufs);
+    if (i < n_bufs) {
+        bufs[0].base += n;
+        bufs[0].len -= n;
+    }
+    return n_bufs - i;
+}
+
+static int queue_rest(struct net_conn *c, uv_buf_t *bufs, unsigned n_bufs, const uint8_t *header, void (*release)(void *),
+                      void *release_arg) {
+    size_t left = 0;
+    for (unsigned i = 0; i < n_bufs; i++)
+        left += bufs[i].len;
+    struct pending *p = pd_malloc(sizeof *p + (release ? 0 : left));
+    if (!p)
+        return PD_ENOMEM;
+    p->c = c;
+    p->n = left;
+    p->release = release;
+    p->release_arg = release_arg;
+    if (release) {
+        memcpy(p->header, header, WIRE_HEADER);
+        if (bufs[0].base >= (const char *)header && bufs[0].base < (const char *)header + WIRE_HEADER)
+            bufs[0].base = (char *)p->header + (bufs[0].base - (const char *)header);
+    } else {
+        size_t at = 0;
+        for (unsigned i = 0; i < n_bufs; i++) {
+            memcpy(p->copy + at, bufs[i].base, bufs[i].len);
+            at += bufs[i].len;
+        }
+        bufs[0] = span(p->copy, left);
+        n_bufs = 1;
+    }
+    int rc = uv_write(&p->req, c->out, bufs, n_bufs, on_written);
+    if (rc) {
+        free(p);
+        return PD_EIO;
+    }
+    c->queued += left;
+    return 0;
+}
+
+int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, const struct net_sec *sec,
+             uint32_t n_sec, void (*release)(void *), void *release_arg) {
+    uint8_t header[WIRE_HEADER];
+    size_t len[WIRE_SECTIONS] = {0};
+    uv_buf_t bufs[MAX_BUFS];
+    unsigned n_bufs = 0;
+    int rc = 0;
+    if (c->closing || c->flush_then_close)
+        goto done;
+    for (uint32_t i = 0; i < n_sec; i++)
+        len[i] = sec[i].n;
+    size_t total = wire_header(header, type, flags, req, n_sec, len);
+    bufs[n_bufs++] = span(header, WIRE_HEADER);
+    for (uint32_t i = 0; i < n_sec; i++) {
+        if (sec[i].n)
+            bufs[n_bufs++] = span(sec[i].p, sec[i].n);
+        if (wire_pad(sec[i].n))
+            bufs[n_bufs++] = span(padding, wire_pad(sec[i].n));
+    }
+    int n = c->queued ? 0 : uv_try_write(c->out, bufs, n_bufs);
+    if (n < 0 && n != UV_EAGAIN) {
+        net_conn_fail(c, PD_ECLOSED, "the connection broke: %s", uv_strerror(n));
+        goto done;
+    }
+    if (n > 0 && (size_t)n == total)
+        goto done;
+    n_bufs = skip(bufs, n_bufs, n > 0 ? (size_t)n : 0);
+    rc = queue_rest(c, bufs, n_bufs, header, release, release_arg);
+    if (!rc)
+        return 0; /* release comes with on_written */
+    net_conn_fail(c, rc, "cannot queue a message of %zu bytes", total);
+done:
+    if (release)
+        release(release_arg);
+    return rc;
+}
+
+int net_send_error(struct net_conn *c, uint16_t type, uint64_t req, const struct pd_err *e) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    pd_put_u32(&b, (uint32_t)-e->code);
+    pd_put_str(&b, e->msg);
+    int rc = b.failed;
+    if (!rc) {
+        struct net_sec s = {b.data, b.len};
+        rc = net_send(c, type, WIRE_F_ERROR, req, &s, 1, NULL, NULL);
+    }
+    pd_buf_release(&b);
+    return rc;
+}

@@ -1,0 +1,218 @@
+/* frame.c - the frame codec.
+ *
+ * The decoder owns a staging buffer for headers and small bodies; when at least DIRECT bytes of a body are
+ * missing, the next read goes straight into the body.
+ */
+#include "wire/frame.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fault.h"
+#include "wire/msg.h"
+
+enum { STAGE = 64 << 10, DIRECT = 16 << 10, FRAME_SPACE = 128 };
+_Static_assert(sizeof(struct wire_frame) <= FRAME_SPACE, "the frame's struct precedes its body");
+
+struct node { /* a frame waiting to be taken; frames are chained through the body's owner */
+    struct wire_frame *frame;
+    struct node *next;
+};
+
+struct wire_decoder {
+    uint64_t max_frame;
+    uint8_t *stage;
+    size_t stage_at, stage_len; /* bytes read and not yet taken apart */
+    int direct; /* the last space() pointed into the body */
+    uint8_t header[WIRE_HEADER];
+    size_t header_got;
+    struct wire_frame *cur;
+    size_t body_len, body_got;
+    struct node *first, **last;
+    struct pd_err err;
+};
+
+void wire_frame_free(struct wire_frame *f) { free(f); }
+
+static void put_le(uint8_t *p, uint64_t v, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        p[i] = (uint8_t)(v >> (8 * i));
+}
+
+uint64_t wire_header(uint8_t out[WIRE_HEADER], uint16_t type, uint16_t flags, uint64_t req, uint32_t n_sec,
+                     const size_t *len) {
+    uint64_t total = WIRE_HEADER;
+    memset(out, 0, WIRE_HEADER);
+    for (uint32_t i = 0; i < n_sec; i++) {
+        put_le(out + 32 + 8 * i, len[i], 8);
+        total += len[i] + wire_pad(len[i]);
+    }
+    put_le(out, WIRE_MAGIC, 4);
+    put_le(out + 4, type, 2);
+    put_le(out + 6, flags, 2);
+    put_le(out + 8, req, 8);
+    put_le(out + 16, total, 8);
+    put_le(out + 24, n_sec, 4);
+    return total;
+}
+
+struct wire_decoder *wire_decoder_new(uint64_t max_frame) {
+    struct wire_decoder *d = pd_calloc(1, sizeof *d);
+    if (!d)
+        return NULL;
+    d->stage = pd_alloc64(STAGE);
+    if (!d->stage) {
+        free(d);
+        return NULL;
+    }
+    d->max_frame = max_frame;
+    d->last = &d->first;
+    return d;
+}
+
+void wire_decoder_free(struct wire_decoder *d) {
+    if (!d)
+        return;
+    for (struct wire_frame *f; (f = wire_decoder_next(d));)
+        wire_frame_free(f);
+    wire_frame_free(d->cur);
+    free(d->stage);
+    free(d);
+}
+
+void wire_decoder_limit(struct wire_decoder *d, uint64_t max_frame) { d->max_frame = max_frame; }
+
+void wire_decoder_space(struct wire_decoder *d, uint8_t **p, size_t *n) {
+    d->direct = d->cur && d->body_len - d->body_got >= DIRECT;
+    d->stage_at = d->stage_len = 0;
+    *p = d->direct ? d->cur->data + d->body_got : d->stage;
+    *n = d->direct ? d->body_len - d->body_got : STAGE;
+}
+
+/* Check the header before a byte is allocated, then make room for the body. */
+static int begin_frame(struct wire_decoder *d) {
+    struct pd_rd r;
+    pd_rd_init(&r, d->header, WIRE_HEADER);
+    uint32_t magic = pd_get_u32(&r);
+    uint16_t type = pd_get_u16(&r), flags = pd_get_u16(&r);
+    uint64_t req = pd_get_u64(&r), total = pd_get_u64(&r);
+    uint32_t n_sec = pd_get_u32(&r), reserved = pd_get_u32(&r);
+    if (magic != WIRE_MAGIC)
+        return pd_fail(&d->err, PD_EPROTO, "not a frame: magic 0x%08x", magic);
+    if (flags & ~WIRE_F_ERROR || reserved || n_sec > WIRE_SECTIONS)
+        return pd_fail(&d->err, PD_EPROTO, "%s: flags 0x%x, %u sections", wire_msg_name(type), flags, n_sec);
+    if (total > d->max_frame)
+        return pd_fail(&d->err, PD_EPROTO, "%s: %llu bytes, limit %llu", wire_msg_name(type),
+                       (unsigned long long)total, (unsigned long long)d->max_frame);
+    uint64_t sum = WIRE_HEADER, len[WIRE_SECTIONS];
+    for (uint32_t i = 0; i < WIRE_SECTIONS; i++) {
+        len[i] = pd_get_u64(&r);
+        if (len[i] > d->max_frame || (i >= n_sec && len[i]))
+            return pd_fail(&d->err, PD_EPROTO, "%s: section %u of %llu bytes", wire_msg_name(type), i,
+                           (unsigned long long)len[i]);
+        sum += len[i] + wire_pad(len[i]);
+    }
+    if (sum != total)
+        return pd_fail(&d->err, PD_EPROTO, "%s: sections of %llu bytes in a frame of %llu", wire_msg_name(type),
+                       (unsigned long long)sum, (unsigned long long)total);
+    uint8_t *mem = pd_alloc64(FRAME_SPACE + (total - WIRE_HEADER));
+    if (!mem)
+        return pd_fail(&d->err, PD_ENOMEM, "no memory for a frame of %llu bytes", (unsigned long long)total);
+    struct wire_frame *f = (struct wire_frame *)mem;
+    *f = (struct wire_frame){.type = type, .flags = flags, .req = req, .n_sec = n_sec, .total = total,
+                             .data = mem + FRAME_SPACE};
+    size_t at = 0;
+    for (uint32_t i = 0; i < n_sec; i++) {
+        f->sec[i] = f->data + at;
+        f->len[i] = len[i];
+        at += len[i] + wire_pad(len[i]);
+    }
+    d->cur = f;
+    d->body_len = total - WIRE_HEADER;
+    d->body_got = 0;
+    return 0;
+}
+
+/* Take the staged bytes apart up to the end of one frame. The rest stays: what the frame says (the end of the
+ * handshake raises the limit) counts for the bytes behind it. */
+static struct wire_frame *parse_one(struct wire_decoder *d) {
+    while (!d->err.code) {
+        if (d->cur && d->body_got == d->body_len) {
+            struct wire_frame *f = d->cur;
+            d->cur = NULL;
+            d->header_got = 0;
+            return f;
+        }
+        size_t n = d->stage_len - d->stage_at;
+        const uint8_t *p = d->stage + d->stage_at;
+        if (!n)
+            return NULL;
+        size_t want = d->cur ? d->body_len - d->body_got : WIRE_HEADER - d->header_got, k = want < n ? want : n;
+        d->stage_at += k;
+        if (d->cur) {
+            memcpy(d->cur->data + d->body_got, p, k);
+            d->body_got += k;
+        } else {
+            memcpy(d->header + d->header_got, p, k);
+            d->header_got += k;
+            if (d->header_got == WIRE_HEADER && begin_frame(d))
+                return NULL;
+        }
+    }
+    return NULL;
+}
+
+int wire_decoder_commit(struct wire_decoder *d, size_t n, struct pd_err *err) {
+    if (d->direct)
+        d->body_got += n;
+    else
+        d->stage_len = n;
+    d->direct = 0;
+    return wire_decoder_error(d, err);
+}
+
+/* Frames of a feed are queued, so that the caller may feed any amount before it takes them. */
+int wire_decoder_feed(struct wire_decoder *d, const void *p, size_t n, struct pd_err *err) {
+    const uint8_t *s = p;
+    while (n && !d->err.code) {
+        uint8_t *to;
+        size_t room;
+        wire_decoder_space(d, &to, &room);
+        size_t k = n < room ? n : room;
+        memcpy(to, s, k);
+        s += k;
+        n -= k;
+        (void)wire_decoder_commit(d, k, NULL);
+        for (struct wire_frame *f; (f = parse_one(d));) {
+            struct node *q = pd_malloc(sizeof *q);
+            if (!q) {
+                wire_frame_free(f);
+                pd_fail(&d->err, PD_ENOMEM, "no memory for a frame");
+                break;
+            }
+            *q = (struct node){.frame = f};
+            *d->last = q;
+            d->last = &q->next;
+        }
+    }
+    return wire_decoder_error(d, err);
+}
+
+struct wire_frame *wire_decoder_next(struct wire_decoder *d) {
+    struct node *n = d->first;
+    if (!n)
+        return parse_one(d);
+    struct wire_frame *f = n->frame;
+    d->first = n->next;
+    if (!d->first)
+        d->last = &d->first;
+    free(n);
+    return f;
+}
+
+int wire_decoder_error(const struct wire_decoder *d, struct pd_err *err) {
+    return d->err.code ? pd_fail(err, d->err.code, "%s", d->err.msg) : 0;
+}
+
+int wire_decoder_idle(const struct wire_decoder *d) { return !d->cur && d->header_got == 0 && d->stage_at == d->stage_len; }

@@ -1,0 +1,231 @@
+/* test_net.c - connections over loopback TCP and over socket pairs, driven by one loop. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "net/conn.h"
+#include "wire/msg.h"
+
+struct side {
+    struct net_conn *conn;
+    int opened, closed, released;
+    uint64_t frames, bytes, next_req;
+    struct pd_err why;
+    int echo, pause_each;
+};
+
+struct world {
+    uv_loop_t loop;
+    struct net_listener *listener;
+    struct side a, s; /* connector, acceptor */
+    int want_frames;
+};
+
+static void on_open(struct net_conn *c, void *arg) {
+    struct side *x = arg;
+    x->conn = c;
+    x->opened++;
+}
+
+static void count_release(void *arg) { ((struct side *)arg)->released++; }
+
+static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
+    struct side *x = arg;
+    assert_int_equal(f->req, x->next_req++);
+    x->frames++;
+    for (uint32_t i = 0; i < f->n_sec; i++) {
+        x->bytes += f->len[i];
+        for (size_t k = 0; k < f->len[i]; k += 4097)
+            if (f->sec[i][k] != (uint8_t)(f->req + i))
+                fail_msg("frame %llu section %u byte %zu", (unsigned long long)f->req, i, k);
+    }
+    if (x->echo) {
+        struct net_sec sec[WIRE_SECTIONS];
+        for (uint32_t i = 0; i < f->n_sec; i++)
+            sec[i] = (struct net_sec){f->sec[i], f->len[i]};
+        net_send(c, f->type, 0, f->req, sec, f->n_sec, NULL, NULL);
+    }
+    wire_frame_free(f);
+}
+
+static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
+    (void)c;
+    struct side *x = arg;
+    x->closed++;
+    x->why = *why;
+    x->conn = NULL;
+}
+
+static const struct net_events events = {.on_open = on_open, .on_frame = on_frame, .on_close = on_close};
+static const struct net_opts opts = {.max_frame = 64 << 20, .handshake_timeout_ms = 3000};
+
+static void start(struct world *w, const char *server_job, uint8_t server_key) {
+    memset(w, 0, sizeof *w);
+    uv_loop_init(&w->loop);
+    struct wire_hs_opts hs = {.self = {WIRE_ROLE_PSERVER, 2, 5, ""}, .key = {server_key}, .greeting = "hi", .greeting_len = 2};
+    snprintf(hs.self.job, sizeof hs.self.job, "%s", server_job);
+    assert_int_equal(net_listen(&w->listener, &w->loop, "127.0.0.1", 0, &hs, &opts, &events, &w->s, NULL), 0);
+    struct wire_hs_opts me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}, .key = {1}};
+    struct pd_err err = {0};
+    assert_int_equal(net_connect(&w->a.conn, &w->loop, "127.0.0.1", net_listener_port(w->listener), 3000, &me, &opts,
+                                 &events, &w->a, &err), 0);
+}
+
+static void finish(struct world *w) {
+    if (w->a.conn)
+        net_close(w->a.conn);
+    net_listener_close(w->listener, NULL, NULL);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&w->loop), 0); /* every handle was closed */
+}
+
+static void run_until(struct world *w, const int *counter, int n) {
+    for (int i = 0; *counter < n && i < 1000000; i++)
+        uv_run(&w->loop, UV_RUN_ONCE);
+    assert_true(*counter >= n);
+}
+
+/* Large and small frames, both directions, more than the kernel's buffers hold, released or copied. */
+static void frames_of_all_sizes_arrive_in_order(void **state) {
+    (void)state;
+    struct world w;
+    start(&w, "J", 1);
+    w.s.echo = 1;
+    run_until(&w, &w.a.opened, 1);
+    size_t n;
+    assert_memory_equal(net_greeting(w.a.conn, &n), "hi", 2);
+    assert_int_equal(net_peer(w.a.conn)->id, 2);
+    static const size_t sizes[] = {0, 1, 63, 64, 65, 5000, 70000, 3 << 20, 17 << 20, 9};
+    uint8_t *big = malloc(17 << 20);
+    size_t total = 0;
+    const int rounds = (int)(sizeof sizes / sizeof sizes[0]);
+    for (int i = 0; i < rounds; i++) {
+        uint8_t *two = malloc(sizes[i] + 1);
+        memset(two, i, sizes[i] + 1);
+        memset(big, i + 1, sizes[i]);
+        struct net_sec sec[2] = {{two, sizes[i]}, {big, sizes[i]}};
+        /* copied: the memory is ours again when net_send returns */
+        assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, (uint64_t)i, sec, 2, NULL, NULL), 0);
+        free(two);
+        total += 2 * sizes[i];
+    }
+    for (int i = 0; w.a.frames < (uint64_t)rounds && i < 1000000; i++)
+        uv_run(&w.loop, UV_RUN_ONCE);
+    assert_int_equal(w.a.frames, rounds);
+    assert_int_equal(w.a.bytes, total);
+    assert_int_equal(net_queued_bytes(w.a.conn), 0);
+    memset(big, rounds, 17 << 20);
+    struct net_sec sec = {big, 17 << 20};
+    assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, (uint64_t)rounds, &sec, 1, count_release, &w.a), 0);
+    run_until(&w, &w.a.released, 1);
+    for (int i = 0; w.a.frames < (uint64_t)rounds + 1 && i < 1000000; i++)
+        uv_run(&w.loop, UV_RUN_ONCE);
+    free(big);
+    finish(&w);
+    assert_int_equal(w.a.closed, 1);
+    assert_int_equal(w.a.why.code, 0);
+    assert_int_equal(w.s.closed, 1);
+    assert_int_equal(w.s.why.code, PD_ECLOSED);
+}
+
+static void a_wrong_key_or_job_closes_without_opening(void **state) {
+    (void)state;
+    static const struct {
+        const char *job;
+        uint8_t key;
+    } rows[] = {{"J", 2}, {"OTHER", 1}};
+    for (size_t i = 0; i < 2; i++) {
+        struct world w;
+        start(&w, rows[i].job, rows[i].key);
+        run_until(&w, &w.a.closed, 1);
+        assert_int_equal(w.a.opened, 0);
+        assert_int_not_equal(w.a.why.code, 0);
+        assert_int_equal(w.s.opened + w.s.closed, 0); /* the acceptor's user never hears of it */
+        finish(&w);
+    }
+}
+
+static void a_port_where_nobody_listens_is_named(void **state) {
+    (void)state;
+    uv_loop_t loop;
+    uv_loop_init(&loop);
+    int port, fd = net_bind_first_free("127.0.0.1", 0, 1, &port, NULL);
+    assert_true(fd >= 0);
+    struct side a = {0};
+    struct wire_hs_opts me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}};
+    struct net_conn *c;
+    assert_int_equal(net_connect(&c, &loop, "127.0.0.1", port, 3000, &me, &opts, &events, &a, NULL), 0);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(a.closed, 1);
+    assert_int_equal(a.why.code, PD_ECLOSED);
+    char want[64];
+    snprintf(want, sizeof want, "cannot connect to 127.0.0.1:%d", port);
+    assert_non_null(strstr(a.why.msg, want));
+    assert_int_equal(uv_loop_close(&loop), 0);
+    close(fd);
+}
+
+/* A bound port that does not listen yet can't be taken by anybody else, and the search skips it. */
+static void a_bound_port_is_ours_before_it_listens(void **state) {
+    (void)state;
+    int p1, p2, fd1 = net_bind_first_free("127.0.0.1", 0, 1, &p1, NULL);
+    struct pd_err err = {0};
+    assert_true(fd1 >= 0);
+    assert_int_equal(net_bind_first_free("127.0.0.1", p1, 1, &p2, &err), PD_EIO);
+    int fd2 = net_bind_first_free("127.0.0.1", p1, 100, &p2, NULL);
+    assert_true(fd2 >= 0 && p2 > p1);
+    close(fd1);
+    close(fd2);
+}
+
+/* Garbage after the handshake closes that connection with a reason; also a frame cut by the peer's end. */
+static void streams_without_handshake_report_how_they_ended(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        const char *bytes;
+        size_t n;
+        int code;
+    } rows[] = {{"clean end", "", 0, PD_ECLOSED},
+                {"cut header", "PDL1\x02", 5, PD_EIO},
+                {"garbage", "GET / HTTP/1.1\r\nHost: example\r\nAccept: everything there is.......\r\n", 68, PD_EPROTO}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uv_loop_t loop;
+        uv_loop_init(&loop);
+        int sv[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
+        uv_pipe_t *p = malloc(sizeof *p);
+        uv_pipe_init(&loop, p, 0);
+        assert_int_equal(uv_pipe_open(p, sv[0]), 0);
+        struct side a = {0};
+        struct net_conn *c;
+        assert_int_equal(net_conn_over(&c, (uv_stream_t *)p, (uv_stream_t *)p, &opts, &events, &a, NULL), 0);
+        assert_int_equal(write(sv[1], rows[i].bytes, rows[i].n), rows[i].n);
+        close(sv[1]);
+        uv_run(&loop, UV_RUN_DEFAULT);
+        assert_int_equal(a.opened, 1);
+        assert_int_equal(a.closed, 1);
+        if (a.why.code != rows[i].code)
+            fail_msg("%s: %d %s", rows[i].name, a.why.code, a.why.msg);
+        assert_int_equal(uv_loop_close(&loop), 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames_of_all_sizes_arrive_in_order),
+        cmocka_unit_test(a_wrong_key_or_job_closes_without_opening),
+        cmocka_unit_test(a_port_where_nobody_listens_is_named),
+        cmocka_unit_test(a_bound_port_is_ours_before_it_listens),
+        cmocka_unit_test(streams_without_handshake_report_how_they_ended),
+    };
+    return cmocka_run_group_tests_name("net", tests, NULL, NULL);
+}

@@ -1,0 +1,304 @@
+/* test_wire.c - the frame codec and the handshake, without sockets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/fault.h"
+#include "base/fs.h"
+#include "wire/frame.h"
+#include "wire/handshake.h"
+#include "wire/msg.h"
+
+static void put_frame(struct pd_buf *b, uint16_t type, uint64_t req, uint32_t n_sec, const size_t *len) {
+    uint8_t h[WIRE_HEADER];
+    wire_header(h, type, 0, req, n_sec, len);
+    pd_put(b, h, sizeof h);
+    for (uint32_t i = 0; i < n_sec; i++) {
+        for (size_t k = 0; k < len[i] + wire_pad(len[i]); k++)
+            pd_put_u8(b, (uint8_t)(k < len[i] ? k * 31 + i : 0));
+    }
+}
+
+static void check_frame(const struct wire_frame *f, uint16_t type, uint64_t req, uint32_t n_sec, const size_t *len) {
+    assert_int_equal(f->type, type);
+    assert_int_equal(f->req, req);
+    assert_int_equal(f->n_sec, n_sec);
+    for (uint32_t i = 0; i < n_sec; i++) {
+        assert_int_equal(f->len[i], len[i]);
+        assert_int_equal((uintptr_t)f->sec[i] % WIRE_ALIGN, 0);
+        for (size_t k = 0; k < len[i]; k++)
+            if (f->sec[i][k] != (uint8_t)(k * 31 + i))
+                fail_msg("section %u byte %zu", i, k);
+    }
+}
+
+/* Whatever the sizes of the pieces in which bytes arrive, the same frames come out, in place or staged. */
+static void frames_survive_any_fragmentation(void **state) {
+    (void)state;
+    const size_t len[3][WIRE_SECTIONS] = {{0}, {1, 64, 65, 0}, {100, 300000, 7, 50000}};
+    const uint32_t n_sec[3] = {0, 3, 4};
+    struct pd_buf b;
+    pd_buf_init(&b);
+    for (int i = 0; i < 3; i++)
+        put_frame(&b, (uint16_t)(WIRE_PS_DECLARE + i), 40u + (unsigned)i, n_sec[i], len[i]);
+    for (size_t piece = 1; piece < 400000; piece = piece * 3 + 1) {
+        struct wire_decoder *d = wire_decoder_new(1 << 20);
+        struct wire_frame *f;
+        int seen = 0;
+        for (size_t at = 0; at < b.len;) {
+            uint8_t *p;
+            size_t n;
+            wire_decoder_space(d, &p, &n);
+            n = n < piece ? n : piece;
+            n = n < b.len - at ? n : b.len - at;
+            memcpy(p, b.data + at, n);
+            at += n;
+            assert_int_equal(wire_decoder_commit(d, n, NULL), 0);
+            while ((f = wire_decoder_next(d))) {
+                check_frame(f, (uint16_t)(WIRE_PS_DECLARE + seen), 40u + (unsigned)seen, n_sec[seen], len[seen]);
+                seen++;
+                wire_frame_free(f);
+            }
+        }
+        assert_int_equal(seen, 3);
+        assert_true(wire_decoder_idle(d));
+        wire_decoder_free(d);
+        d = wire_decoder_new(1 << 20);
+        assert_int_equal(wire_decoder_feed(d, b.data, b.len, NULL), 0);
+        for (seen = 0; (f = wire_decoder_next(d)); seen++)
+            wire_frame_free(f);
+        assert_int_equal(seen, 3);
+        wire_decoder_free(d);
+    }
+    pd_buf_release(&b);
+}
+
+static void bad_headers_are_refused_before_memory_is_taken(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t at;
+        uint8_t value;
+    } rows[] = {
+        {"magic", 0, 'X'},     {"sealed flag", 6, 2}, {"unknown flag", 7, 1},     {"five sections", 24, 5},
+        {"reserved", 28, 1},   {"total", 16, 1},      {"huge total", 22, 0x7f},   {"huge section", 38, 0x7f},
+        {"wrap-around", 39, 0xff}, {"absent section with a length", 32 + 24, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const size_t len[1] = {64};
+        struct pd_buf b;
+        struct pd_err err = {0};
+        pd_buf_init(&b);
+        put_frame(&b, WIRE_AG_PING, 1, 1, len);
+        b.data[rows[i].at] = rows[i].value;
+        struct wire_decoder *d = wire_decoder_new(4096);
+        int rc = wire_decoder_feed(d, b.data, b.len, &err);
+        if (rc != PD_EPROTO || wire_decoder_next(d))
+            fail_msg("%s: %d %s", rows[i].name, rc, err.msg);
+        assert_int_equal(wire_decoder_feed(d, b.data, b.len, NULL), PD_EPROTO); /* sticky */
+        wire_decoder_free(d);
+        pd_buf_release(&b);
+    }
+}
+
+/* Flip every bit of a small frame: either the same bytes' meaning or an error, never a crash (run under ASan). */
+static void bit_flips_never_crash(void **state) {
+    (void)state;
+    const size_t len[2] = {10, 70};
+    struct pd_buf b;
+    pd_buf_init(&b);
+    put_frame(&b, WIRE_AG_LOG, 9, 2, len);
+    for (size_t bit = 0; bit < 8 * b.len; bit++) {
+        struct wire_decoder *d = wire_decoder_new(4096);
+        b.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        (void)wire_decoder_feed(d, b.data, b.len, NULL);
+        for (struct wire_frame *f; (f = wire_decoder_next(d));) {
+            uint8_t sum = 0;
+            for (uint32_t s = 0; s < f->n_sec; s++)
+                for (size_t k = 0; k < f->len[s]; k++)
+                    sum ^= f->sec[s][k];
+            (void)sum;
+            wire_frame_free(f);
+        }
+        b.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        wire_decoder_free(d);
+    }
+    pd_buf_release(&b);
+}
+
+static struct wire_frame *only_frame(struct pd_buf *b) {
+    struct wire_decoder *d = wire_decoder_new(8192);
+    wire_decoder_feed(d, b->data, b->len, NULL);
+    struct wire_frame *f = wire_decoder_next(d);
+    wire_decoder_free(d);
+    pd_buf_clear(b);
+    return f;
+}
+
+/* Run a handshake; `tamper` >= 0 flips a bit of the tamper-th frame. Returns 1 when both ends are open. */
+static int shake(const struct wire_hs_opts *ca, const struct wire_hs_opts *sa, int tamper, size_t bit, struct pd_err *err) {
+    struct wire_hs *c = wire_hs_new(ca, 1), *s = wire_hs_new(sa, 0);
+    struct pd_buf b;
+    pd_buf_init(&b);
+    int rc = 0;
+    for (int i = 0; i < 4 && rc >= 0; i++) {
+        struct wire_hs *from = i % 2 ? s : c, *to = i % 2 ? c : s;
+        assert_int_equal(wire_hs_output(from, &b, NULL), 0);
+        if (i == tamper)
+            b.data[WIRE_HEADER + bit / 8] ^= (uint8_t)(1 << bit % 8);
+        struct wire_frame *f = only_frame(&b);
+        assert_non_null(f);
+        rc = wire_hs_input(to, f, err);
+        wire_frame_free(f);
+    }
+    int open = rc > 0 && wire_hs_done(c) && wire_hs_done(s);
+    if (open) {
+        size_t n;
+        const uint8_t *g = wire_hs_greeting(c, &n);
+        assert_int_equal(n, sa->greeting_len);
+        assert_memory_equal(g, sa->greeting, n);
+        assert_memory_equal(wire_hs_session_key(c), wire_hs_session_key(s), 32);
+        assert_int_equal(wire_hs_peer(s)->id, ca->self.id);
+        assert_int_equal(wire_hs_peer(c)->role, sa->self.role);
+    }
+    pd_buf_release(&b);
+    wire_hs_free(c);
+    wire_hs_free(s);
+    return open;
+}
+
+static void handshake_needs_the_key_the_job_and_untouched_bytes(void **state) {
+    (void)state;
+    struct wire_hs_opts c = {.self = {WIRE_ROLE_TRAINER, 3, 77, "JOB1"}, .key = {1, 2, 3}};
+    struct wire_hs_opts s = {.self = {WIRE_ROLE_PSERVER, 1, 78, "JOB1"}, .key = {1, 2, 3}, .greeting = "ports", .greeting_len = 5};
+    struct pd_err err = {0};
+    assert_true(shake(&c, &s, -1, 0, &err));
+    struct wire_hs_opts bad = c;
+    bad.key[31] = 9;
+    assert_false(shake(&bad, &s, -1, 0, &err));
+    assert_int_equal(err.code, PD_EAUTH);
+    struct wire_hs_opts other = c;
+    strcpy(other.self.job, "JOB2");
+    pd_err_clear(&err);
+    assert_false(shake(&other, &s, -1, 0, &err));
+    assert_int_equal(err.code, PD_EAUTH);
+    const size_t body_bits[4] = {8 * 62, 8 * 58, 8 * 32, 8 * 41};
+    for (int frame = 0; frame < 4; frame++)
+        for (size_t bit = 0; bit < body_bits[frame]; bit++)
+            if (shake(&c, &s, frame, bit, NULL))
+                fail_msg("frame %d, bit %zu: a changed handshake was accepted", frame, bit);
+}
+
+static void a_peer_without_the_key_gets_nothing(void **state) {
+    (void)state;
+    struct wire_hs_opts so = {.self = {WIRE_ROLE_PSERVER, 0, 1, "J"}, .key = {5}, .greeting = "secret ports", .greeting_len = 12};
+    struct wire_hs_opts co = {.self = {WIRE_ROLE_TRAINER, 0, 1, "J"}};
+    struct wire_hs *s = wire_hs_new(&so, 0), *c = wire_hs_new(&co, 1);
+    struct pd_buf b;
+    pd_buf_init(&b);
+    wire_hs_output(c, &b, NULL);
+    struct wire_frame *f = only_frame(&b);
+    assert_int_equal(wire_hs_input(s, f, NULL), 0);
+    wire_frame_free(f);
+    wire_hs_output(s, &b, NULL); /* the challenge */
+    assert_null(memmem(b.data, b.len, "secret", 6));
+    f = only_frame(&b);
+    wire_hs_input(c, f, NULL);
+    wire_frame_free(f);
+    wire_hs_output(c, &b, NULL);
+    f = only_frame(&b);
+    assert_int_equal(wire_hs_input(s, f, NULL), PD_EAUTH);
+    wire_frame_free(f);
+    wire_hs_output(s, &b, NULL);
+    assert_int_equal(b.len, 0);
+    pd_buf_release(&b);
+    wire_hs_free(s);
+    wire_hs_free(c);
+}
+
+static void key_files_must_be_private(void **state) {
+    (void)state;
+    char path[] = "/tmp/test-key-XXXXXX";
+    uint8_t key[WIRE_KEY_BYTES];
+    struct pd_err err = {0};
+    int fd = mkstemp(path);
+    assert_int_equal(pd_write_all(fd, "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n", 65), 0);
+    close(fd);
+    assert_int_equal(wire_key_read(path, key, &err), 0);
+    assert_int_equal(key[1], 0x11);
+    chmod(path, 0640);
+    assert_int_equal(wire_key_read(path, key, &err), PD_EAUTH);
+    chmod(path, 0600);
+    assert_int_equal(truncate(path, 40), 0);
+    assert_int_equal(wire_key_read(path, key, NULL), PD_EAUTH);
+    unlink(path);
+    assert_int_equal(wire_key_read(path, key, NULL), PD_ENOENT);
+}
+
+/* docs/protocol.md lists the message table's rows, all of them and no others. */
+static void the_document_lists_every_message(void **state) {
+    (void)state;
+    struct pd_buf doc;
+    pd_buf_init(&doc);
+    const char *paths[] = {"docs/protocol.md", "../docs/protocol.md"};
+    if (pd_read_file(paths[0], 1 << 20, &doc, NULL))
+        assert_int_equal(pd_read_file(paths[1], 1 << 20, &doc, NULL), 0);
+    static const char *const names[] = {
+#define X(name, number, text) #name,
+        WIRE_MSG_TABLE(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char row[64];
+        snprintf(row, sizeof row, "| %s |", names[i]);
+        if (!strstr((char *)doc.data, row))
+            fail_msg("docs/protocol.md has no row '%s'", row);
+    }
+    pd_buf_release(&doc);
+}
+
+static void every_failed_allocation_is_reported(void **state) {
+    (void)state;
+    const size_t len[1] = {100};
+    for (int k = 1; k < 6; k++) {
+        char spec[32];
+        struct pd_buf b;
+        pd_buf_init(&b);
+        put_frame(&b, WIRE_AG_PING, 1, 1, len);
+        snprintf(spec, sizeof spec, "alloc:%d", k);
+        pd_fault_arm(spec);
+        struct wire_decoder *d = wire_decoder_new(4096);
+        if (d) {
+            int rc = wire_decoder_feed(d, b.data, b.len, NULL);
+            struct wire_frame *f = wire_decoder_next(d);
+            assert_true(rc == PD_ENOMEM || (rc == 0 && f));
+            wire_frame_free(f);
+        }
+        pd_fault_arm(NULL);
+        wire_decoder_free(d);
+        pd_buf_release(&b);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames_survive_any_fragmentation),
+        cmocka_unit_test(bad_headers_are_refused_before_memory_is_taken),
+        cmocka_unit_test(bit_flips_never_crash),
+        cmocka_unit_test(handshake_needs_the_key_the_job_and_untouched_bytes),
+        cmocka_unit_test(a_peer_without_the_key_gets_nothing),
+        cmocka_unit_test(key_files_must_be_private),
+        cmocka_unit_test(the_document_lists_every_message),
+        cmocka_unit_test(every_failed_allocation_is_reported),
+    };
+    return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
+}
