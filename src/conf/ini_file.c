@@ -1,0 +1,180 @@
+/* ini_file.c - feeds inih line by line.
+ *
+ * inih reads at most 199 bytes a line into its own buffer and joins lines that begin with a blank. So a longer
+ * line is handed over in pieces, each but the first with a blank in front, and put together again here; a line that only
+ * looks continued because it is indented loses its indentation.
+ */
+#include "conf/ini_file.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <ini.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fs.h"
+
+enum { MAX_FILE = 16 << 20, MAX_LINE = 64 << 10, PIECE = 150, MAX_NAME = 49 };
+
+enum join { FRESH, CONTINUED, SPLIT }; /* what the piece that inih sees is to the one before */
+
+struct reading {
+    const char *path;
+    const char *at, *end;   /* the file's text still to read */
+    const char *rest;       /* of a long line */
+    size_t rest_len;
+    int line;               /* of the file */
+    enum join join;
+    pd_ini_pair on_pair;
+    void *arg;
+    char section[MAX_NAME + 1], name[MAX_NAME + 1];
+    struct pd_buf value;    /* of the pair being put together */
+    int value_line, have;
+    int rc;
+    struct pd_err *err;
+};
+
+static int flush(struct reading *r) {
+    if (!r->have || r->rc)
+        return r->rc;
+    r->have = 0;
+    pd_put_u8(&r->value, 0);
+    if (r->value.failed)
+        return r->rc = pd_fail(r->err, PD_ENOMEM, "%s: out of memory", r->path);
+    return r->rc = r->on_pair(r->arg, r->section, r->name, (const char *)r->value.data, r->value_line, r->err);
+}
+
+static int on_piece(void *arg, const char *section, const char *name, const char *value) {
+    struct reading *r = arg;
+    if (r->rc)
+        return 0;
+    if (r->join == FRESH) {
+        if (flush(r))
+            return 0;
+        snprintf(r->section, sizeof r->section, "%s", section);
+        snprintf(r->name, sizeof r->name, "%s", name);
+        pd_buf_clear(&r->value);
+        r->value_line = r->line;
+        r->have = 1;
+    } else if (r->join == CONTINUED && r->value.len) {
+        pd_put_u8(&r->value, ' ');
+    }
+    pd_put(&r->value, value, strlen(value));
+    return 1;
+}
+
+/* Is an indented line a pair of its own: blanks, a word, blanks, = or : ? */
+static int looks_like_pair(const char *s, const char *end) {
+    while (s < end && isblank((unsigned char)*s))
+        s++;
+    const char *word = s;
+    while (s < end && (isalnum((unsigned char)*s) || *s == '_' || *s == '-' || *s == '.'))
+        s++;
+    if (s == word)
+        return 0;
+    while (s < end && isblank((unsigned char)*s))
+        s++;
+    return s < end && *s == '=';
+}
+
+static int check_line(struct reading *r, const char *s, const char *end) {
+    size_t n = (size_t)(end - s);
+    if (n > MAX_LINE)
+        return pd_fail(r->err, PD_ECONF, "%s:%d: the line has %zu bytes, the limit is %d", r->path, r->line, n, MAX_LINE);
+    if (memchr(s, 0, n))
+        return pd_fail(r->err, PD_ECONF, "%s:%d: the line holds a NUL byte", r->path, r->line);
+    const char *stop = s < end && *s == '[' ? memchr(s, ']', n) : NULL;
+    size_t name = stop ? (size_t)(stop - s - 1) : strcspn(s, "=:\n");
+    if (s < end && *s != ';' && *s != '#' && !isblank((unsigned char)*s) && name > MAX_NAME && name < n)
+        return pd_fail(r->err, PD_ECONF, "%s:%d: a name of %zu bytes, the limit is %d", r->path, r->line, name, MAX_NAME);
+    return 0;
+}
+
+/* Where to cut a long text so that no blank is lost and no comment is made: after a byte, before a byte, neither of
+ * them blank, the second no comment sign. 0: there is no such place. */
+static size_t cut_at(const char *s, size_t n) {
+    if (n <= PIECE)
+        return n;
+    for (size_t i = PIECE; i > 60; i--)
+        if (!isspace((unsigned char)s[i - 1]) && !isspace((unsigned char)s[i]) && s[i] != ';' && s[i] != '#')
+            return i;
+    return 0;
+}
+
+static char *give(struct reading *r, char *out, const char *s, size_t n, const char *prefix) {
+    size_t k = cut_at(s, n);
+    if (!k && n) {
+        r->rc = pd_fail(r->err, PD_ECONF, "%s:%d: a run of blanks in a long line", r->path, r->line);
+        return NULL;
+    }
+    snprintf(out, 199, "%s%.*s\n", prefix, (int)k, s);
+    r->rest = k < n ? s + k : NULL;
+    r->rest_len = n - k;
+    return out;
+}
+
+static char *next_piece(char *out, int size, void *arg) {
+    struct reading *r = arg;
+    (void)size; /* 200 as packaged; PIECE is below it */
+    if (r->rc)
+        return NULL;
+    if (r->rest) {
+        r->join = SPLIT;
+        return give(r, out, r->rest, r->rest_len, " ");
+    }
+    if (r->at >= r->end)
+        return NULL;
+    const char *s = r->at, *nl = memchr(s, '\n', (size_t)(r->end - s)), *end = nl ? nl : r->end;
+    r->at = nl ? nl + 1 : r->end;
+    r->line++;
+    if ((r->rc = check_line(r, s, end)))
+        return NULL;
+    while (end > s && isspace((unsigned char)end[-1]))
+        end--;
+    r->join = FRESH;
+    if (s < end && isblank((unsigned char)*s)) {
+        if (looks_like_pair(s, end) || !r->have) {
+            while (s < end && isblank((unsigned char)*s))
+                s++;
+        } else {
+            r->join = CONTINUED;
+        }
+    }
+    const char *first = s;
+    while (first < end && isblank((unsigned char)*first))
+        first++;
+    if (first < end && (*first == ';' || *first == '#'))
+        s = end; /* a comment may have any length and stand anywhere */
+    return give(r, out, s, (size_t)(end - s), "");
+}
+
+int pd_ini_read(const char *path, pd_ini_pair on_pair, void *arg, struct pd_err *err) {
+    struct pd_buf text;
+    pd_buf_init(&text);
+    int rc = pd_read_file(path, MAX_FILE, &text, err);
+    if (rc) {
+        pd_buf_release(&text);
+        return rc;
+    }
+    struct reading r = {.path = path, .at = (const char *)text.data, .end = (const char *)text.data + text.len,
+                        .on_pair = on_pair, .arg = arg, .err = err};
+    pd_buf_init(&r.value);
+    if (text.len >= 3 && !memcmp(text.data, "\xef\xbb\xbf", 3))
+        r.at += 3;
+    int bad_read = ini_parse_stream(next_piece, &r, on_piece, &r);
+    flush(&r);
+    if (!r.rc && bad_read) {
+        /* inih counts the pieces it read; count them again to find the file's line. */
+        struct reading again = {.path = path, .at = (const char *)text.data, .end = r.end};
+        char piece[200];
+        for (int i = 0; i < bad_read && next_piece(piece, sizeof piece, &again); i++)
+            again.have = 1;
+        r.rc = bad_read < 0 ? pd_fail(err, PD_EIO, "%s: cannot be read", path)
+                            : pd_fail(err, PD_ECONF, "%s:%d: neither 'name = value' nor '[section]'", path, again.line);
+    }
+    pd_buf_release(&r.value);
+    pd_buf_release(&text);
+    return r.rc;
+}

@@ -1,0 +1,141 @@
+/* options.c - the table of all options, and its fields' defaults. Parsing is in parse.c. */
+#include "conf/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "conf/internal.h"
+
+#define F(field) offsetof(struct pd_options, field)
+#define ALL (PD_LAUNCHER | PD_WORKER)
+
+/* Sections in the order of the manual. `who` is PD_LAUNCHER for what only paddlectl needs. */
+static const struct pd_option table[] = {
+    {"cluster", "hosts", PD_STR, F(hosts), PD_LAUNCHER, "", 0, 0, 0, "",
+     "nodes in order of their ids: [user@]host[:port], ranges as node-[01-16], 'local' or 'local*3' for this machine"},
+    {"cluster", "pservers", PD_STR, F(pservers), PD_LAUNCHER, "all", 0, 0, 0, "",
+     "nodes that run a parameter server: all, a number (the first so many), or 'nodes 0-3,7'"},
+    {"cluster", "trainers", PD_STR, F(trainers), PD_LAUNCHER, "all", 0, 0, 0, "", "nodes that run a trainer, likewise"},
+    {"cluster", "root_dir", PD_STR, F(root_dir), PD_LAUNCHER, "~/paddle", 0, 0, 0, "",
+     "folder on the nodes below which everything is written; ~ and %n (node id) are replaced"},
+    {"cluster", "nic", PD_STR, F(nic), PD_LAUNCHER, "", 0, 0, 0, "",
+     "network interface or subnet between the nodes; empty: the address that the other nodes can reach"},
+    {"cluster", "port", PD_INT, F(port), ALL, "7164", 0, 65535, 0, "",
+     "where the search for free ports starts; taken ones are skipped; 0: any"},
+    {"cluster", "ports_num", PD_INT, F(ports_num), ALL, "1", 1, 64, 0, "threads",
+     "dense server threads of a parameter server, one port each"},
+    {"cluster", "ports_num_for_sparse", PD_INT, F(ports_num_for_sparse), ALL, "1", 1, 64, 0, "threads",
+     "sparse server threads of a parameter server, one port each"},
+
+    {"ssh", "identity_file", PD_PATH, F(identity_file), PD_LAUNCHER, "", 0, 0, 0, "", "private key to log in with"},
+    {"ssh", "known_hosts", PD_PATH, F(known_hosts), PD_LAUNCHER, "~/.ssh/known_hosts", 0, 0, 0, "",
+     "file with the keys that the hosts must show"},
+    {"ssh", "host_key_policy", PD_CHOICE, F(host_key_policy), PD_LAUNCHER, "strict", 0, 0, "strict|accept-new", "",
+     "an unknown host key is refused, or noted; a changed one is always refused"},
+    {"ssh", "config", PD_PATH, F(ssh_config), PD_LAUNCHER, "~/.ssh/config", 0, 0, 0, "",
+     "OpenSSH client configuration to follow"},
+    {"ssh", "connect_timeout", PD_F64, F(connect_timeout), PD_LAUNCHER, "10", 0.1, 3600, 0, "s",
+     "how long a host may take until it is logged in"},
+    {"ssh", "fanout", PD_INT, F(fanout), PD_LAUNCHER, "128", 1, 10000, 0, "hosts", "log-ins under way at the same time"},
+
+    {"job", "job_dispatch_package", PD_PATH, F(job_dispatch_package), PD_LAUNCHER, "", 0, 0, 0, "",
+     "workspace to send to every node: a folder or a tar archive"},
+    {"job", "job_workspace", PD_STR, F(job_workspace), PD_LAUNCHER, "", 0, 0, 0, "",
+     "folder that is already on the nodes, used in place of a package"},
+    {"job", "outputs", PD_PATH, F(outputs), PD_LAUNCHER, "output", 0, 0, 0, "",
+     "folder here that gets <job id>/ with what the job wrote to its output folder"},
+    {"job", "trainer_command", PD_STR, F(trainer_command), PD_LAUNCHER, "", 0, 0, 0, "",
+     "command that runs in place of our trainer"},
+    {"job", "pserver_command", PD_STR, F(pserver_command), PD_LAUNCHER, "", 0, 0, 0, "",
+     "command that runs in place of our parameter server"},
+    {"job", "attach_lease", PD_F64, F(attach_lease), PD_LAUNCHER, "5", 1, 86400, 0, "s",
+     "an attached job ends when paddlectl has been gone so long"},
+    {"job", "detach_lease", PD_F64, F(detach_lease), PD_LAUNCHER, "60", 1, 86400, 0, "s",
+     "a node ends its processes when it has lost the head node so long"},
+
+    {"train", "config", PD_STR, F(config), ALL, "train.ini", 0, 0, 0, "", "model and training configuration in the workspace"},
+    {"train", "job", PD_CHOICE, F(job), ALL, "train", 0, 0, "train|test|checkgrad", "",
+     "train; test: evaluate init_model_path on the test data; checkgrad: compare gradients with finite differences"},
+    {"train", "num_passes", PD_INT, F(num_passes), ALL, "1", 1, 1000000, 0, "passes", "passes over the training data"},
+    {"train", "batch_size", PD_INT, F(batch_size), ALL, "128", 1, 1 << 24, 0, "samples",
+     "samples of one update of the whole job, cut evenly over the streams"},
+    {"train", "n_streams", PD_INT, F(n_streams), ALL, "0", 0, 65536, 0, "streams",
+     "streams that the data is divided into; 0: one for each trainer"},
+    {"train", "seed", PD_INT, F(seed), ALL, "1", 0, 9007199254740992.0, 0, "", "seed of every random number of the job"},
+    {"train", "update", PD_CHOICE, F(update), ALL, "sync", 0, 0, "sync", "", "update rule"},
+    {"train", "log_period", PD_INT, F(log_period), ALL, "100", 1, 1 << 30, 0, "batches", "batches between lines on the cost"},
+    {"train", "saving_period", PD_INT, F(saving_period), ALL, "0", 0, 1 << 30, 0, "passes",
+     "passes between saved models; 0: only after the last one"},
+    {"train", "save_initial", PD_BOOL, F(save_initial), ALL, "0", 0, 0, 0, "", "also save the initial model, as pass-init"},
+    {"train", "save_dir", PD_STR, F(save_dir), ALL, "output", 0, 0, 0, "", "folder for models, in the workspace"},
+    {"train", "init_model_path", PD_STR, F(init_model_path), ALL, "", 0, 0, 0, "", "saved model to start from"},
+    {"train", "load_missing_parameter_strategy", PD_CHOICE, F(load_missing_parameter_strategy), ALL, "fail", 0, 0,
+     "fail|rand|zero", "", "what happens to parameters that the saved model does not have"},
+    {"train", "max_bad_lines", PD_INT, F(max_bad_lines), ALL, "0", 0, 1 << 30, 0, "lines",
+     "unreadable data lines that are skipped before the job fails"},
+    {"train", "stop_on_nan", PD_BOOL, F(stop_on_nan), ALL, "1", 0, 0, 0, "", "end the job when the cost is no finite number"},
+    {"train", "local", PD_BOOL, F(local), PD_TRAINER, "0", 0, 0, 0, "", "train in this one process, without servers"},
+    {"train", "use_gpu", PD_INT, F(use_gpu), ALL, "0", 0, 0, 0, "", "accepted for compatibility; only 0"},
+
+    {"worker", "pservers", PD_STR, F(pserver_list), PD_TRAINER, "", 0, 0, 0, "",
+     "addresses of the parameter servers: 10.0.0.1,10.0.0.2:7170 (first port of each)"},
+    {"worker", "nics", PD_STR, F(nics), PD_PSERVER, "", 0, 0, 0, "", "interface or address to listen on; empty: all"},
+    {"worker", "key_file", PD_STR, F(key_file), PD_WORKER, "", 0, 0, 0, "",
+     "file with the job's key, 32 bytes, mode 0600; the same on every machine"},
+    {"worker", "trainer_id", PD_INT, F(trainer_id), PD_TRAINER, "0", 0, 65535, 0, "", "number of this trainer"},
+    {"worker", "num_gradient_servers", PD_INT, F(num_gradient_servers), PD_WORKER, "1", 1, 65536, 0, "trainers",
+     "number of trainers of the job"},
+    {"worker", "server_timeout", PD_F64, F(server_timeout), PD_WORKER, "60", 0.1, 86400, 0, "s",
+     "how long servers that do not answer yet are tried"},
+};
+
+enum { N_OPTIONS = sizeof table / sizeof table[0] };
+
+/* Names that users of the original system may bring along, and why they mean nothing here. */
+const struct pd_refused pd_refused_options[] = {
+    {"ports_num_for_pserver", "the number of ports is ports_num"},
+    {"rdma_tcp", "the transport is always TCP"},
+    {"parallel_nn", "layers are not placed on devices"},
+    {"gpu_id", "there is no GPU support"},
+    {"nccl_init", "there is no GPU support"},
+    {"predict_output_dir", "predictions come with job = infer in a later version"},
+    {"comment", "it was never used"},
+    {NULL, NULL},
+};
+
+const struct pd_option *pd_option_table(size_t *n) {
+    *n = N_OPTIONS;
+    return table;
+}
+
+void *pd_option_field(const struct pd_options *o, size_t i) { return (char *)(uintptr_t)o + table[i].field; }
+
+int pd_options_init(struct pd_options *o, struct pd_err *err) {
+    memset(o, 0, sizeof *o);
+    o->origin = pd_calloc(N_OPTIONS, sizeof *o->origin);
+    if (!o->origin)
+        return pd_fail(err, PD_ENOMEM, "options: out of memory");
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        int rc = pd_option_assign(o, i, table[i].def, "default", NULL, err);
+        if (rc) {
+            pd_options_release(o);
+            return rc;
+        }
+        strcpy(o->origin[i].where, "default");
+    }
+    return 0;
+}
+
+void pd_options_release(struct pd_options *o) {
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        if (table[i].type == PD_STR || table[i].type == PD_PATH)
+            free(*(char **)pd_option_field(o, i));
+    for (size_t i = 0; i < o->n_env; i++) {
+        free(o->env[i].name);
+        free(o->env[i].value);
+    }
+    free(o->env);
+    free(o->origin);
+    memset(o, 0, sizeof *o);
+}

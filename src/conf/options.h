@@ -1,0 +1,117 @@
+/* options.h - every option there is, as ONE table (options.c): conf.ini, train.ini's [train], command line, the
+ * PADDLE_INIT_* environment, --help and `paddlectl conf` are all made from it. Adding an option is one field here and one
+ * line there.
+ *
+ *     defaults < train.ini < conf.ini < environment < command line
+ *
+ * A value of a higher origin is never overwritten by a lower one, so sources may be read in any order.
+ */
+#ifndef PD_CONF_OPTIONS_H
+#define PD_CONF_OPTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum pd_origin_level { PD_FROM_DEFAULT, PD_FROM_TRAIN_INI, PD_FROM_CONF_INI, PD_FROM_ENV, PD_FROM_ARGV };
+
+/* Who accepts an option. */
+enum pd_opt_who { PD_LAUNCHER = 1, PD_PSERVER = 2, PD_TRAINER = 4, PD_WORKER = PD_PSERVER | PD_TRAINER };
+
+enum pd_opt_type { PD_STR, PD_PATH, PD_INT, PD_F64, PD_BOOL, PD_CHOICE };
+
+enum pd_host_key_policy { PD_HOSTKEY_STRICT, PD_HOSTKEY_ACCEPT_NEW };
+enum pd_train_job { PD_JOB_TRAIN, PD_JOB_TEST, PD_JOB_CHECKGRAD };
+enum pd_update { PD_UPDATE_SYNC };
+enum pd_missing { PD_MISSING_FAIL, PD_MISSING_RAND, PD_MISSING_ZERO };
+
+struct pd_env_var {
+    char *name, *value;
+    char where[300]; /* "conf.ini:12" */
+};
+
+/* Strings are owned; "" when unset. Numbers are within the table's bounds. */
+struct pd_options {
+    /* [cluster] */
+    char *hosts, *pservers, *trainers, *root_dir, *nic;
+    int64_t port, ports_num, ports_num_for_sparse;
+    /* [ssh] */
+    char *identity_file, *known_hosts, *ssh_config;
+    int64_t host_key_policy, fanout;
+    double connect_timeout; /* seconds */
+    /* [job] */
+    char *job_dispatch_package, *job_workspace, *outputs, *trainer_command, *pserver_command;
+    double attach_lease, detach_lease; /* seconds */
+    /* [train] */
+    char *config, *save_dir, *init_model_path;
+    int64_t job, num_passes, batch_size, n_streams, seed, update, log_period, saving_period, save_initial, max_bad_lines,
+        stop_on_nan, local, use_gpu, load_missing_parameter_strategy;
+    /* by hand: the worker's own */
+    char *pserver_list, *nics, *key_file;
+    int64_t trainer_id, num_gradient_servers;
+    double server_timeout; /* seconds */
+
+    struct pd_env_var *env; /* [env], file order, names unique */
+    size_t n_env;
+    struct pd_origin {
+        enum pd_origin_level level;
+        char where[300]; /* "default", "conf.ini:12", "command line", "PADDLE_INIT_SEED" */
+    } *origin; /* index: row of the table */
+};
+
+struct pd_option {
+    const char *section, *name;
+    enum pd_opt_type type;
+    size_t field;        /* offsetof */
+    unsigned who;        /* enum pd_opt_who */
+    const char *def;
+    double min, max;     /* PD_INT, PD_F64; for PD_INT exact up to 2^53 */
+    const char *choices; /* PD_CHOICE: "a|b|c", index = value */
+    const char *unit;    /* "s", "samples", "" */
+    const char *text;    /* one line for people */
+};
+
+const struct pd_option *pd_option_table(size_t *n);
+
+int pd_options_init(struct pd_options *o, struct pd_err *err); /* all defaults; 0 or PD_ENOMEM */
+void pd_options_release(struct pd_options *o);
+
+/* conf.ini: sections cluster, ssh, job, env, train. PD_PATH values are relative to the file's folder. An unknown section or
+ * key, a value out of range: PD_ECONF "conf.ini:12: port is 0..65535, not '70000'". */
+int pd_options_read_conf(struct pd_options *o, const char *path, struct pd_err *err);
+
+/* train.ini: section [train] only; all others are the model's and passed over. A missing file is PD_ENOENT. */
+int pd_options_read_train(struct pd_options *o, const char *path, struct pd_err *err);
+
+/* PADDLE_INIT_<OPTION>; unknown ones are ignored with NULL err kept clean (other programs may use the prefix). */
+int pd_options_read_environ(struct pd_options *o, unsigned who, char *const *environ_, struct pd_err *err);
+
+/* A subcommand's own options beside the table. */
+struct pd_extra {
+    const char *name;
+    int *flag;          /* --name sets it to 1 (or --name=0|1) ... */
+    const char **value; /* ... or --name=VALUE, --name VALUE; the string stays argv's */
+    const char *text;
+};
+
+/* --name=value, --name value, --name (bool), --section.name=value, - and _ alike. `argv` without the program and subcommand. What is not
+ * an option (and everything after "--") is put into rest[] in order, at most argc entries. PD_EUSAGE for an unknown
+ * option, with the nearest known name. extra ends with a row whose name is NULL, or is NULL. */
+int pd_options_args(struct pd_options *o, unsigned who, int argc, char **argv, const struct pd_extra *extra,
+                    const char **rest, int *n_rest, struct pd_err *err);
+
+/* Set one by name, as those above do. `where` appears in messages and in the origin. */
+int pd_options_set(struct pd_options *o, unsigned who, const char *section, const char *name, const char *value,
+                   enum pd_origin_level level, const char *where, const char *base_dir, struct pd_err *err);
+
+/* The value of row i as text into `out` (appended, no NUL). */
+void pd_options_text(const struct pd_options *o, size_t i, struct pd_buf *out);
+/* Row of option `name` for `who`, or -1. */
+int pd_options_find(const char *name, unsigned who);
+
+/* The part of --help that lists these options. */
+void pd_options_help(unsigned who, const struct pd_extra *extra, struct pd_buf *out);
+
+#endif

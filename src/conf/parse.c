@@ -1,0 +1,395 @@
+/* parse.c - values into the typed struct, from files, environment and command line. */
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "conf/ini_file.h"
+#include "conf/internal.h"
+
+static int choice_index(const char *choices, const char *value) {
+    size_t n = strlen(value);
+    for (int i = 0; choices; i++) {
+        if (!strncmp(choices, value, n) && (choices[n] == '|' || !choices[n]) && n)
+            return i;
+        choices = strchr(choices, '|');
+        choices += choices != NULL;
+    }
+    return -1;
+}
+
+static int parse_bool(const char *v, int64_t *out) {
+    static const char *const words[] = {"0", "1", "false", "true", "no", "yes", "off", "on"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (!strcmp(v, words[i])) {
+            *out = (int64_t)(i % 2);
+            return 0;
+        }
+    return -1;
+}
+
+static char *resolve(const char *value, const char *base_dir) {
+    char path[PATH_MAX];
+    const char *home = getenv("HOME");
+    int rc;
+    if (pd_starts(value, "~/") && home)
+        rc = pd_fmt(path, sizeof path, "%s%s", home, value + 1);
+    else if (*value && *value != '/' && base_dir && *base_dir)
+        rc = pd_fmt(path, sizeof path, "%s/%s", base_dir, value);
+    else
+        rc = pd_fmt(path, sizeof path, "%s", value);
+    return rc ? NULL : pd_strdup(path);
+}
+
+int pd_option_assign(struct pd_options *o, size_t i, const char *value, const char *where, const char *base_dir,
+                     struct pd_err *err) {
+    size_t n;
+    const struct pd_option *row = &pd_option_table(&n)[i];
+    void *field = pd_option_field(o, i);
+    int64_t v = -1;
+    switch (row->type) {
+    case PD_STR:
+    case PD_PATH: {
+        char *s = row->type == PD_PATH ? resolve(value, base_dir) : pd_strdup(value);
+        if (!s)
+            return pd_fail(err, PD_ECONF, "%s: %s: the value is too long", where, row->name);
+        free(*(char **)field);
+        *(char **)field = s;
+        return 0;
+    }
+    case PD_F64:
+        if (pd_parse_f64(value, row->min, row->max, (double *)field))
+            return pd_fail(err, PD_ECONF, "%s: %s is %g..%g%s%s, not '%s'", where, row->name, row->min, row->max,
+                           *row->unit ? " " : "", row->unit, value);
+        return 0;
+    case PD_INT:
+        if (pd_parse_i64(value, (int64_t)row->min, (int64_t)row->max, (int64_t *)field))
+            return pd_fail(err, PD_ECONF, "%s: %s is %.0f..%.0f%s%s, not '%s'", where, row->name, row->min, row->max,
+                           *row->unit ? " " : "", row->unit, value);
+        return 0;
+    case PD_BOOL:
+        if (parse_bool(value, &v))
+            return pd_fail(err, PD_ECONF, "%s: %s is 0 or 1, not '%s'", where, row->name, value);
+        break;
+    case PD_CHOICE:
+        if ((v = choice_index(row->choices, value)) < 0)
+            return pd_fail(err, PD_ECONF, "%s: %s is one of %s, not '%s'", where, row->name, row->choices, value);
+        break;
+    }
+    *(int64_t *)field = v;
+    return 0;
+}
+
+static void normalize(char *out, size_t cap, const char *name) {
+    snprintf(out, cap, "%s", name);
+    for (char *s = out; *s; s++)
+        *s = *s == '-' ? '_' : *s;
+}
+
+/* Without a section, "section.name" says it; a bare name that two sections have is [train]'s (the later row). */
+static int find(const char *section, const char *name, unsigned who) {
+    size_t n;
+    const struct pd_option *t = pd_option_table(&n);
+    const char *dot = section ? NULL : strchr(name, '.');
+    for (size_t i = n; i-- > 0;) {
+        if (!(t[i].who & who) || strcmp(t[i].name, dot ? dot + 1 : name))
+            continue;
+        if (section ? !strcmp(section, t[i].section)
+                    : !dot || (!strncmp(t[i].section, name, (size_t)(dot - name)) && !t[i].section[dot - name]))
+            return (int)i;
+    }
+    return -1;
+}
+
+int pd_options_find(const char *name, unsigned who) {
+    char norm[64];
+    normalize(norm, sizeof norm, name);
+    return find(NULL, norm, who);
+}
+
+/* Levenshtein distance of short names, two rows. */
+static int distance(const char *a, const char *b) {
+    int row[2][64];
+    size_t n = strlen(a), m = strlen(b);
+    if (n > 60 || m > 60)
+        return 99;
+    for (size_t j = 0; j <= m; j++)
+        row[0][j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        int *p = row[(i - 1) % 2], *q = row[i % 2];
+        q[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            int d = p[j - 1] + (a[i - 1] != b[j - 1]);
+            d = d < p[j] + 1 ? d : p[j] + 1;
+            q[j] = d < q[j - 1] + 1 ? d : q[j - 1] + 1;
+        }
+    }
+    return row[n % 2][m];
+}
+
+static int unknown(const char *section, const char *name, unsigned who, int code, const char *where, struct pd_err *err) {
+    size_t n;
+    const struct pd_option *t = pd_option_table(&n);
+    for (const struct pd_refused *r = pd_refused_options; r->name; r++)
+        if (!strcmp(r->name, name))
+            return pd_fail(err, code, "%s: '%s' has no meaning here: %s", where, name, r->why);
+    int best = 3, at = -1, elsewhere = find(NULL, name, who);
+    for (size_t i = 0; i < n; i++) {
+        int d = t[i].who & who && (!section || !strcmp(section, t[i].section)) ? distance(name, t[i].name) : 99;
+        if (d < best) {
+            best = d;
+            at = (int)i;
+        }
+    }
+    if (section && elsewhere >= 0)
+        return pd_fail(err, code, "%s: '%s' does not belong to [%s] but to [%s]", where, name, section, t[elsewhere].section);
+    if (at >= 0)
+        return pd_fail(err, code, "%s: unknown option '%s', did you mean '%s'?", where, name, t[at].name);
+    return pd_fail(err, code, "%s: unknown option '%s'", where, name);
+}
+
+int pd_options_set(struct pd_options *o, unsigned who, const char *section, const char *name, const char *value,
+                   enum pd_origin_level level, const char *where, const char *base_dir, struct pd_err *err) {
+    char norm[64];
+    normalize(norm, sizeof norm, name);
+    int i = find(section, norm, who);
+    if (i < 0)
+        return unknown(section, norm, who, level == PD_FROM_ARGV ? PD_EUSAGE : PD_ECONF, where, err);
+    if (o->origin[i].level > level) {
+        /* A higher source has spoken; the value must be right all the same. */
+        struct pd_options scratch;
+        int rc = pd_options_init(&scratch, err);
+        if (!rc) {
+            rc = pd_option_assign(&scratch, (size_t)i, value, where, base_dir, err);
+            pd_options_release(&scratch);
+        }
+        return rc;
+    }
+    int rc = pd_option_assign(o, (size_t)i, value, where, base_dir, err);
+    if (rc)
+        return rc;
+    o->origin[i].level = level;
+    snprintf(o->origin[i].where, sizeof o->origin[i].where, "%s", where);
+    return 0;
+}
+
+struct file {
+    struct pd_options *o;
+    const char *path;
+    char dir[PATH_MAX];
+    int train; /* only [train], the rest is the model's */
+    struct {
+        int row, line;
+    } seen[128];
+    int n_seen;
+};
+
+static int set_env(struct file *f, const char *name, const char *value, const char *where, struct pd_err *err) {
+    struct pd_options *o = f->o;
+    for (const char *s = name; *s; s++)
+        if (!(isalnum((unsigned char)*s) || *s == '_') || isdigit((unsigned char)*name))
+            return pd_fail(err, PD_ECONF, "%s: '%s' is no name of an environment variable", where, name);
+    for (size_t i = 0; i < o->n_env; i++)
+        if (!strcmp(o->env[i].name, name))
+            return pd_fail(err, PD_ECONF, "%s: %s is set twice, first at %s", where, name, o->env[i].where);
+    struct pd_env_var *env = pd_realloc(o->env, (o->n_env + 1) * sizeof *env);
+    if (!env)
+        return pd_fail(err, PD_ENOMEM, "%s: out of memory", where);
+    o->env = env;
+    env += o->n_env;
+    *env = (struct pd_env_var){.name = pd_strdup(name), .value = pd_strdup(value)};
+    snprintf(env->where, sizeof env->where, "%s", where);
+    o->n_env++;
+    return env->name && env->value ? 0 : pd_fail(err, PD_ENOMEM, "%s: out of memory", where);
+}
+
+static int on_pair(void *arg, const char *section, const char *name, const char *value, int line, struct pd_err *err) {
+    struct file *f = arg;
+    char where[300];
+    static const char *const sections[] = {"cluster", "ssh", "job", "env", "train"};
+    snprintf(where, sizeof where, "%s:%d", f->path, line);
+    if (f->train && strcmp(section, "train"))
+        return 0;
+    size_t k = 0;
+    while (k < sizeof sections / sizeof sections[0] && strcmp(sections[k], section))
+        k++;
+    if (k == sizeof sections / sizeof sections[0])
+        return pd_fail(err, PD_ECONF, "%s: unknown section [%s] (known: cluster, ssh, job, env, train)", where, section);
+    if (!strcmp(section, "env"))
+        return set_env(f, name, value, where, err);
+    int row = find(section, name, PD_LAUNCHER | (f->train ? PD_WORKER : 0));
+    for (int i = 0; i < f->n_seen; i++)
+        if (f->seen[i].row == row && row >= 0)
+            return pd_fail(err, PD_ECONF, "%s: %s is set twice, first in line %d", where, name, f->seen[i].line);
+    if (row >= 0 && f->n_seen < 128) {
+        f->seen[f->n_seen].row = row;
+        f->seen[f->n_seen++].line = line;
+    }
+    return pd_options_set(f->o, PD_LAUNCHER | (f->train ? PD_WORKER : 0), section, name, value,
+                          f->train ? PD_FROM_TRAIN_INI : PD_FROM_CONF_INI, where, f->dir, err);
+}
+
+static int read_file(struct pd_options *o, const char *path, int train, struct pd_err *err) {
+    struct file f = {.o = o, .path = path, .train = train};
+    const char *slash = strrchr(path, '/');
+    if (pd_fmt(f.dir, sizeof f.dir, "%.*s", slash ? (int)(slash - path) : 0, path))
+        return pd_fail(err, PD_ECONF, "path too long: %s", path);
+    if (slash == path)
+        strcpy(f.dir, "/");
+    return pd_ini_read(path, on_pair, &f, err);
+}
+
+int pd_options_read_conf(struct pd_options *o, const char *path, struct pd_err *err) { return read_file(o, path, 0, err); }
+int pd_options_read_train(struct pd_options *o, const char *path, struct pd_err *err) { return read_file(o, path, 1, err); }
+
+int pd_options_read_environ(struct pd_options *o, unsigned who, char *const *env, struct pd_err *err) {
+    size_t n;
+    const struct pd_option *t = pd_option_table(&n);
+    for (; *env; env++) {
+        if (!pd_starts(*env, "PADDLE_INIT_"))
+            continue;
+        char name[64] = "", where[80];
+        const char *eq = strchr(*env, '=');
+        size_t k = eq ? (size_t)(eq - *env) - 12 : 0;
+        if (!eq || !k || k >= sizeof name)
+            continue;
+        for (size_t i = 0; i < k; i++)
+            name[i] = (char)tolower((unsigned char)(*env)[12 + i]);
+        int row = find(NULL, name, who);
+        if (row < 0)
+            continue;
+        snprintf(where, sizeof where, "%.*s", (int)(eq - *env), *env);
+        int rc = pd_options_set(o, who, t[row].section, name, eq + 1, PD_FROM_ENV, where, NULL, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* Is this word an option of the extra list? Fills it. 1 yes, 0 no, PD_EUSAGE. *used: words taken beyond the first. */
+static int take_extra(const struct pd_extra *extra, const char *name, const char *value, const char *next, int *used,
+                      struct pd_err *err) {
+    for (; extra && extra->name; extra++) {
+        char norm[64];
+        normalize(norm, sizeof norm, extra->name);
+        if (strcmp(norm, name))
+            continue;
+        int64_t v = 1;
+        if (extra->flag) {
+            if (value && parse_bool(value, &v))
+                return pd_fail(err, PD_EUSAGE, "--%s is 0 or 1, not '%s'", extra->name, value);
+            *extra->flag = (int)v;
+            return 1;
+        }
+        if (!value && !next)
+            return pd_fail(err, PD_EUSAGE, "--%s needs a value", extra->name);
+        *used = value ? 0 : 1;
+        *extra->value = value ? value : next;
+        return 1;
+    }
+    return 0;
+}
+
+int pd_options_args(struct pd_options *o, unsigned who, int argc, char **argv, const struct pd_extra *extra,
+                    const char **rest, int *n_rest, struct pd_err *err) {
+    size_t n;
+    const struct pd_option *t = pd_option_table(&n);
+    *n_rest = 0;
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        if (!strcmp(word, "--")) {
+            while (++i < argc)
+                rest[(*n_rest)++] = argv[i];
+            break;
+        }
+        if (!pd_starts(word, "--")) {
+            if (word[0] == '-' && word[1] && strcmp(word, "-h"))
+                return pd_fail(err, PD_EUSAGE, "unknown option '%s'; options are written --name=value", word);
+            rest[(*n_rest)++] = word;
+            continue;
+        }
+        char name[64], where[80];
+        const char *eq = strchr(word, '='), *value = eq ? eq + 1 : NULL, *next = i + 1 < argc ? argv[i + 1] : NULL;
+        size_t len = eq ? (size_t)(eq - word) - 2 : strlen(word) - 2;
+        if (len >= sizeof name)
+            return pd_fail(err, PD_EUSAGE, "unknown option '%.40s...'", word);
+        char raw[64];
+        snprintf(raw, sizeof raw, "%.*s", (int)len, word + 2);
+        normalize(name, sizeof name, raw);
+        int used = 0, rc = take_extra(extra, name, value, next, &used, err);
+        if (rc < 0)
+            return rc;
+        i += used;
+        if (rc)
+            continue;
+        snprintf(where, sizeof where, "--%s", raw);
+        int row = find(NULL, name, who);
+        if (row < 0)
+            return unknown(NULL, name, who, PD_EUSAGE, where, err);
+        if (!value && t[row].type == PD_BOOL)
+            value = next && (!strcmp(next, "0") || !strcmp(next, "1")) ? argv[++i] : "1";
+        else if (!value && !next)
+            return pd_fail(err, PD_EUSAGE, "%s needs a value", where);
+        else if (!value)
+            value = argv[++i];
+        rc = pd_options_set(o, who, t[row].section, t[row].name, value, PD_FROM_ARGV, where, NULL, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+void pd_options_text(const struct pd_options *o, size_t i, struct pd_buf *out) {
+    size_t n;
+    const struct pd_option *row = &pd_option_table(&n)[i];
+    const void *field = pd_option_field(o, i);
+    switch (row->type) {
+    case PD_STR:
+    case PD_PATH:
+        pd_put(out, *(char *const *)field, strlen(*(char *const *)field));
+        break;
+    case PD_F64:
+        pd_put_fmt(out, "%.17g", *(const double *)field);
+        break;
+    case PD_CHOICE: {
+        const char *c = row->choices;
+        for (int64_t k = *(const int64_t *)field; k > 0; k--)
+            c = strchr(c, '|') + 1;
+        pd_put(out, c, strcspn(c, "|"));
+        break;
+    }
+    default:
+        pd_put_fmt(out, "%lld", (long long)*(const int64_t *)field);
+    }
+}
+
+void pd_options_help(unsigned who, const struct pd_extra *extra, struct pd_buf *out) {
+    size_t n;
+    const struct pd_option *t = pd_option_table(&n);
+    for (; extra && extra->name; extra++)
+        pd_put_fmt(out, "  --%s%s\n        %s\n", extra->name, extra->flag ? "" : "=VALUE", extra->text);
+    const char *section = "";
+    for (size_t i = 0; i < n; i++) {
+        if (!(t[i].who & who))
+            continue;
+        if (strcmp(section, t[i].section))
+            pd_put_fmt(out, "\n[%s]\n", section = t[i].section);
+        int shadowed = find(NULL, t[i].name, who) != (int)i;
+        pd_put_fmt(out, "  --%s%s%s=", shadowed ? section : "", shadowed ? "." : "", t[i].name);
+        if (t[i].type == PD_CHOICE)
+            pd_put_fmt(out, "%s", t[i].choices);
+        else if (t[i].type == PD_BOOL)
+            pd_put_fmt(out, "0|1");
+        else if (t[i].type == PD_INT)
+            pd_put_fmt(out, "%.0f..%.0f", t[i].min, t[i].max);
+        else if (t[i].type == PD_F64)
+            pd_put_fmt(out, "%g..%g", t[i].min, t[i].max);
+        else
+            pd_put_fmt(out, t[i].type == PD_PATH ? "PATH" : "TEXT");
+        pd_put_fmt(out, "%s%s%s%s%s\n        %s\n", *t[i].unit ? " " : "", t[i].unit, *t[i].def ? "  (default " : "", t[i].def,
+                   *t[i].def ? ")" : "", t[i].text);
+    }
+}
