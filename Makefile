@@ -45,12 +45,12 @@ CLIENT_LIBS = $(shell $(PKG) --libs libssh libuv libsodium jansson libarchive li
 # A sanitizer's runtime can't be linked static.
 STATIC := $(if $(SANITIZE),,-static)
 
-MODULES := base conf wire net pack agent ps nn data model
+MODULES := base conf wire net pack agent ps nn data model train
 src_of   = $(sort $(wildcard $(1)/*.c))
 obj_of   = $(patsubst %.c,$(B)/%.o,$(1))
 LIB_OBJS := $(foreach m,$(MODULES),$(call obj_of,$(call src_of,src/$(m))))
 LAUNCHER_OBJS := $(call obj_of,$(filter-out launcher/main.c,$(call src_of,launcher)))
-WORKER_OBJS := $(call obj_of,$(filter-out worker/%main.c,$(call src_of,worker)))
+WORKER_OBJS := $(call obj_of,$(filter-out worker/agent_main.c worker/worker_main.c,$(call src_of,worker)))
 LIBPADDLE := $(B)/libpaddle.a
 PROGRAMS := $(B)/paddlectl $(B)/paddle_agent $(B)/paddle_worker
 

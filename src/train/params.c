@@ -1,0 +1,125 @@
+/* params.c - see params.h. */
+#include "train/params.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+
+struct slot { /* a parameter: dense is [rows x cols]; of a table, the rows that the current batch uses */
+    int id;
+    const struct nn_param *param;
+    float *w, *g;
+    const uint64_t *keys; /* the feed's */
+    size_t n_keys, cap;   /* rows in use, rows that w and g have room for */
+};
+
+struct train_params {
+    struct ps_client *client;
+    uint32_t n;
+    struct slot slot[];
+};
+
+static size_t n_values(const struct slot *s) {
+    return (size_t)(s->param->kind == NN_TABLE ? s->n_keys : s->param->rows) * s->param->cols;
+}
+
+static int declare(struct ps_client *c, const struct nn_param *p) {
+    if (p->kind == NN_TABLE) {
+        struct ps_table_spec t = {.name = p->name, .dim = (uint32_t)p->cols, .n_rows = p->rows, .init_std = (float)p->init_std,
+                                  .lr_factor = (float)p->lr_factor, .l2 = (float)p->l2};
+        return ps_declare_table(c, &t);
+    }
+    struct ps_dense_spec d = {.name = p->name, .n_dims = p->rows > 1 ? 2 : 1, .shape = {p->rows, p->cols},
+                              .init_std = (float)p->init_std, .lr_factor = (float)p->lr_factor, .l2 = (float)p->l2};
+    if (p->rows == 1)
+        d.shape[0] = p->cols;
+    return ps_declare_dense(c, &d);
+}
+
+static int make_room(struct slot *s, size_t rows) {
+    if (rows <= s->cap && s->w)
+        return 0;
+    size_t cap = s->param->kind == NN_TABLE ? rows + rows / 2 : rows, bytes = cap * s->param->cols * sizeof(float);
+    free(s->w);
+    free(s->g);
+    s->w = pd_alloc64(bytes);
+    s->g = pd_alloc64(bytes);
+    s->cap = cap;
+    return s->w && s->g ? 0 : PD_ENOMEM;
+}
+
+int train_params_new(struct train_params **out, const struct nn_graph *g, struct ps_client *c, struct pd_err *err) {
+    uint32_t n = nn_graph_n_params(g);
+    struct train_params *p = pd_calloc(1, sizeof *p + n * sizeof p->slot[0]);
+    int rc = p ? 0 : PD_ENOMEM;
+    for (uint32_t i = 0; i < n && !rc; i++) {
+        struct slot *s = &p->slot[i];
+        p->client = c;
+        p->n = i + 1;
+        s->param = nn_graph_param(g, i);
+        s->id = declare(c, s->param);
+        rc = s->id < 0 ? s->id : s->param->kind == NN_DENSE ? make_room(s, s->param->rows) : 0;
+    }
+    if (rc) {
+        pd_fail(err, rc, "%s", p && ps_client_err(c)->code ? ps_client_err(c)->msg : "out of memory for the parameters");
+        train_params_free(p);
+        return rc;
+    }
+    *out = p;
+    return 0;
+}
+
+void train_params_free(struct train_params *p) {
+    for (uint32_t i = 0; p && i < p->n; i++) {
+        free(p->slot[i].w);
+        free(p->slot[i].g);
+    }
+    free(p);
+}
+
+int train_params_pull_dense(struct train_params *p) {
+    int rc = 0;
+    for (uint32_t i = 0; i < p->n && !rc; i++)
+        if (p->slot[i].param->kind == NN_DENSE)
+            rc = ps_pull_dense(p->client, p->slot[i].id, p->slot[i].w, n_values(&p->slot[i]));
+    return rc;
+}
+
+int train_params_pull_rows(struct train_params *p, const struct nn_feed *feed, int train, struct pd_err *err) {
+    for (uint32_t i = 0; i < p->n; i++) {
+        struct slot *s = &p->slot[i];
+        uint32_t n = 0;
+        if (s->param->kind != NN_TABLE)
+            continue;
+        s->keys = nn_feed_keys(feed, i, &n);
+        if (make_room(s, n))
+            return pd_fail(err, PD_ENOMEM, "%s: no memory for %u rows", s->param->name, n);
+        s->n_keys = n;
+        int rc = n ? ps_pull_rows(p->client, s->id, n, s->keys, s->w, train ? PS_CREATE : PS_NO_CREATE) : 0;
+        if (rc)
+            return pd_fail(err, rc, "%s", ps_client_err(p->client)->msg);
+    }
+    return 0;
+}
+
+void train_params_bind(struct train_params *p, struct nn_exec *exec, int train) {
+    for (uint32_t i = 0; i < p->n; i++) {
+        struct slot *s = &p->slot[i];
+        if (train && n_values(s))
+            memset(s->g, 0, n_values(s) * sizeof(float));
+        nn_exec_bind(exec, i, s->w, train ? s->g : NULL);
+    }
+}
+
+int train_params_push(struct train_params *p) {
+    int rc = 0;
+    for (uint32_t i = 0; i < p->n && !rc; i++) {
+        struct slot *s = &p->slot[i];
+        rc = s->param->kind == NN_DENSE ? ps_push_dense(p->client, s->id, s->g, n_values(s))
+             : s->n_keys                ? ps_push_rows(p->client, s->id, s->n_keys, s->keys, s->g)
+                                        : 0;
+    }
+    return rc;
+}

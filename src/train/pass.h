@@ -1,0 +1,27 @@
+/* pass.h - the training loop of a pass, and the evaluation of held-out data. */
+#ifndef PD_TRAIN_PASS_H
+#define PD_TRAIN_PASS_H
+
+#include "conf/options.h"
+#include "train/params.h"
+#include "train/report.h"
+#include "train/streams.h"
+
+struct train_loop { /* borrowed; assembled by trainer.c */
+    const struct pd_options *options;
+    const struct nn_graph *graph;
+    struct ps_client *client;
+    struct train_params *params;
+    struct nn_feed *feed;
+    struct nn_exec *exec;
+    struct pd_batch *batch;
+    struct train_report *report;
+};
+
+/* One pass over `streams`; returns when every trainer of the job has ended it. */
+int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, struct pd_err *err);
+
+/* Cost and evaluators over `streams` with the parameters as they are now; sums over all trainers; changes nothing. */
+int train_evaluate(struct train_loop *l, struct train_streams *streams, const char *when, struct pd_err *err);
+
+#endif

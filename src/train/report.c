@@ -1,0 +1,96 @@
+/* report.c - see report.h. */
+#include "train/report.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+
+enum { EVENT_PERIOD_NS = 250000000 };
+
+void train_report_say(struct train_report *r, const char *fmt, ...) {
+    char line[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(line, sizeof line - 1, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        return;
+    pd_info(r->log, "%s", line);
+    size_t len = (size_t)n < sizeof line - 1 ? (size_t)n : sizeof line - 2;
+    line[len] = '\n';
+    (void)pd_write_all(r->out_fd, line, len + 1);
+}
+
+static double seconds(const struct train_report *r) {
+    double s = (double)(pd_mono_ns() - r->started_ns) * 1e-9;
+    return s > 1e-9 ? s : 1e-9;
+}
+
+/* JSON has no NaN; a cost that is none is left out. */
+static void event(struct train_report *r, double cost, int last) {
+    uint64_t now = pd_mono_ns();
+    if (r->event_fd < 0 || (!last && now - r->last_event_ns < EVENT_PERIOD_NS))
+        return;
+    r->last_event_ns = now;
+    char line[300], c[40] = "";
+    if (isfinite(cost))
+        snprintf(c, sizeof c, ",\"cost\":%.6g", cost);
+    int n = snprintf(line, sizeof line,
+                     "{\"ev\":\"progress\",\"role\":\"trainer\",\"rank\":%u,\"pass\":%llu,\"num_passes\":%llu,\"batch\":%llu,"
+                     "\"samples\":%llu,\"rate\":%.1f%s}\n",
+                     r->trainer_id, (unsigned long long)r->pass, (unsigned long long)r->n_passes,
+                     (unsigned long long)r->batches, (unsigned long long)r->samples, (double)r->samples / seconds(r), c);
+    (void)pd_write_all(r->event_fd, line, (size_t)n);
+}
+
+void train_report_pass_begin(struct train_report *r, uint64_t pass) {
+    r->pass = pass;
+    r->batches = r->samples = 0;
+    r->cost = 0;
+    r->started_ns = pd_mono_ns();
+    r->last_event_ns = 0;
+}
+
+void train_report_step(struct train_report *r, uint64_t n_samples, double cost_sum) {
+    r->batches++;
+    r->samples += n_samples;
+    r->cost += cost_sum;
+    double cost = n_samples ? cost_sum / (double)n_samples : NAN;
+    if (r->trainer_id)
+        return;
+    event(r, cost, 0);
+    if (r->batches % r->log_period == 0)
+        train_report_say(r, "Pass %llu, Batch %llu, Cost %.8g (average %.5g), %llu samples, %.0f samples/s",
+                         (unsigned long long)r->pass, (unsigned long long)r->batches, cost, r->cost / (double)r->samples,
+                         (unsigned long long)r->samples, (double)r->samples / seconds(r));
+}
+
+void train_report_pass_end(struct train_report *r, uint64_t bad_lines) {
+    if (bad_lines)
+        train_report_say(r, "Pass %llu: %llu unreadable lines were skipped", (unsigned long long)r->pass,
+                         (unsigned long long)bad_lines);
+    if (r->trainer_id)
+        return;
+    event(r, r->samples ? r->cost / (double)r->samples : NAN, 1);
+    train_report_say(r, "Pass %llu done: %llu batches, %llu samples in %.1f s (%.0f samples/s), cost %.6g",
+                     (unsigned long long)r->pass, (unsigned long long)r->batches, (unsigned long long)r->samples, seconds(r),
+                     (double)r->samples / seconds(r), r->samples ? r->cost / (double)r->samples : NAN);
+}
+
+void train_report_test(struct train_report *r, const char *when, uint64_t n_samples, double cost_sum, int perplexity) {
+    if (r->trainer_id)
+        return;
+    double cost = n_samples ? cost_sum / (double)n_samples : NAN;
+    char p[60] = "";
+    if (perplexity)
+        snprintf(p, sizeof p, ", perplexity %.4f", exp(cost));
+    train_report_say(r, "Test %s: cost %.6f%s, %llu samples", when, cost, p, (unsigned long long)n_samples);
+}
+
+void train_report_metric(struct train_report *r, const char *when, const char *name, double value) {
+    if (!r->trainer_id)
+        train_report_say(r, "Test %s: %s %.6g", when, name, value);
+}

@@ -1,0 +1,37 @@
+/* report.h - what a trainer tells: lines for people on its standard output, events for the launcher's live line.
+ *
+ *   Pass 0, Batch 100, Cost 5.7311042 (average 6.0231), 38400 samples, 24103 samples/s
+ *   Pass 0 done: 3049 batches, 1170914 samples in 48.1 s, cost 4.7713
+ *   Test after pass 0: cost 4.2571, perplexity 70.60, 61627 samples
+ *
+ * Figures are those of the whole job: the sums come from the servers. Trainer 0 tells them; the others only what is
+ * theirs alone.
+ */
+#ifndef PD_TRAIN_REPORT_H
+#define PD_TRAIN_REPORT_H
+
+#include <stdint.h>
+
+#include "base/log.h"
+
+struct train_report {
+    int out_fd, event_fd; /* event_fd -1: nobody listens */
+    const struct pd_log *log;
+    uint32_t trainer_id;
+    uint64_t log_period, n_passes;
+    /* of the pass */
+    uint64_t pass, batches, samples, started_ns, last_event_ns;
+    double cost; /* sum over `samples` */
+};
+
+void train_report_pass_begin(struct train_report *r, uint64_t pass);
+/* The sums of the next step of the pass, in order. */
+void train_report_step(struct train_report *r, uint64_t n_samples, double cost_sum);
+void train_report_pass_end(struct train_report *r, uint64_t bad_lines);
+/* when: "before pass 0", "after pass 0"; perplexity: the cost is a cross entropy. */
+void train_report_test(struct train_report *r, const char *when, uint64_t n_samples, double cost_sum, int perplexity);
+/* An evaluator's value beside it. */
+void train_report_metric(struct train_report *r, const char *when, const char *name, double value);
+void train_report_say(struct train_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

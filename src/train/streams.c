@@ -1,0 +1,90 @@
+/* streams.c - see streams.h. */
+#include "train/streams.h"
+
+#include <stdlib.h>
+
+#include "base/fault.h"
+
+struct train_streams {
+    uint32_t lo, hi, n_streams;
+    uint64_t batch_size;
+    struct data_reader **reader; /* [hi - lo] */
+};
+
+void train_stream_range(uint32_t n_streams, uint32_t n_trainers, uint32_t t, uint32_t *lo, uint32_t *hi) {
+    *lo = (uint32_t)((uint64_t)t * n_streams / n_trainers);
+    *hi = (uint32_t)((uint64_t)(t + 1) * n_streams / n_trainers);
+}
+
+uint32_t train_stream_share(uint64_t batch_size, uint32_t n_streams, uint32_t s) {
+    return (uint32_t)((s + 1) * batch_size / n_streams - s * batch_size / n_streams);
+}
+
+int train_streams_new(struct train_streams **out, const struct data_spec *spec, const char *dir, const char *pattern,
+                      const char *what, uint32_t n_streams, uint32_t lo, uint32_t hi, uint64_t batch_size, struct pd_err *err) {
+    struct data_files files = {0};
+    struct train_streams *s = pd_calloc(1, sizeof *s);
+    int rc = s ? data_files_expand(&files, dir, pattern, err) : pd_fail(err, PD_ENOMEM, "out of memory");
+    if (!rc && files.n < n_streams)
+        rc = pd_fail(err, PD_EDATA,
+                     "'%s = %s' matches %zu files for %u streams: each stream needs at least one (paddlectl split makes them)",
+                     what, pattern, files.n, n_streams);
+    if (rc)
+        goto out;
+    s->lo = lo;
+    s->hi = hi;
+    s->n_streams = n_streams;
+    s->batch_size = batch_size;
+    s->reader = pd_calloc(hi - lo, sizeof *s->reader);
+    if (!s->reader) {
+        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        goto out;
+    }
+    for (uint32_t i = lo; i < hi && !rc; i++)
+        rc = data_reader_new(&s->reader[i - lo], spec, dir, &files, i, n_streams, err);
+out:
+    data_files_release(&files);
+    if (rc)
+        train_streams_free(s);
+    else
+        *out = s;
+    return rc;
+}
+
+void train_streams_free(struct train_streams *s) {
+    if (!s)
+        return;
+    for (uint32_t i = s->lo; s->reader && i < s->hi; i++)
+        data_reader_free(s->reader[i - s->lo]);
+    free(s->reader);
+    free(s);
+}
+
+uint32_t train_streams_max_batch(const struct train_streams *s) {
+    uint32_t n = 0;
+    for (uint32_t i = s->lo; i < s->hi; i++)
+        n += train_stream_share(s->batch_size, s->n_streams, i);
+    return n;
+}
+
+int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_err *err) {
+    pd_batch_clear(b);
+    for (uint32_t i = s->lo; i < s->hi; i++) {
+        int n = data_reader_next(s->reader[i - s->lo], train_stream_share(s->batch_size, s->n_streams, i), b, err);
+        if (n < 0)
+            return n;
+    }
+    return (int)b->n;
+}
+
+void train_streams_rewind(struct train_streams *s) {
+    for (uint32_t i = s->lo; i < s->hi; i++)
+        data_reader_rewind(s->reader[i - s->lo]);
+}
+
+uint64_t train_streams_bad_lines(const struct train_streams *s) {
+    uint64_t n = 0;
+    for (uint32_t i = s->lo; i < s->hi; i++)
+        n += data_reader_bad_lines(s->reader[i - s->lo]);
+    return n;
+}

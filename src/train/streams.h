@@ -1,0 +1,31 @@
+/* streams.h - the batches of one trainer, made of its share of each of its streams.
+ *
+ * Of a batch of B samples over S streams, stream s gives floor((s+1)B/S) - floor(sB/S) samples, so the same samples
+ * make up step k whichever trainer owns the stream. Streams that have ended give none; the pass of a trainer ends
+ * when all its streams have.
+ */
+#ifndef PD_TRAIN_STREAMS_H
+#define PD_TRAIN_STREAMS_H
+
+#include "data/reader.h"
+
+/* The contiguous streams [lo, hi) of trainer t of n_trainers. */
+void train_stream_range(uint32_t n_streams, uint32_t n_trainers, uint32_t t, uint32_t *lo, uint32_t *hi);
+/* Samples of stream s in a batch of `batch_size`. */
+uint32_t train_stream_share(uint64_t batch_size, uint32_t n_streams, uint32_t s);
+
+struct train_streams;
+
+/* `pattern` is relative to folder `dir`. `what` ("train", "test") goes into messages. */
+int train_streams_new(struct train_streams **out, const struct data_spec *spec, const char *dir, const char *pattern,
+                      const char *what, uint32_t n_streams, uint32_t lo, uint32_t hi, uint64_t batch_size, struct pd_err *err);
+void train_streams_free(struct train_streams *s);
+
+uint32_t train_streams_max_batch(const struct train_streams *s);
+
+/* Replace `b` by the next step's samples. Their number; 0: all streams have ended; or PD_E*. */
+int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_err *err);
+void train_streams_rewind(struct train_streams *s);
+uint64_t train_streams_bad_lines(const struct train_streams *s); /* of this pass */
+
+#endif

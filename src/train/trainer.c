@@ -1,0 +1,201 @@
+/* trainer.c - the jobs of a trainer: assemble, run, release. */
+#include "train/trainer.h"
+
+#include <cblas.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fs.h"
+#include "nn/checkgrad.h"
+#include "train/pass.h"
+
+enum { MAX_CONFIG = 1 << 20 };
+
+struct trainer {
+    const struct train_setup *setup;
+    const struct pd_options *o;
+    uint32_t id, n_trainers, n_streams, lo, hi;
+    struct nn_graph *graph;
+    struct train_streams *train, *test; /* test: NULL without test data */
+    struct ps_client *client;
+    struct train_params *params;
+    struct nn_feed *feed;
+    struct nn_exec *exec;
+    struct pd_batch batch;
+    struct train_report report;
+    struct pd_buf config; /* text of train.ini, for the model's manifest */
+};
+
+static void on_bad_line(void *arg, const char *message) {
+    struct trainer *t = arg;
+    pd_warn(t->setup->log, "%s", message);
+}
+
+static int check_options(struct trainer *t, struct pd_err *err) {
+    const struct pd_options *o = t->o;
+    t->id = (uint32_t)o->trainer_id;
+    t->n_trainers = (uint32_t)o->num_gradient_servers;
+    t->n_streams = o->n_streams ? (uint32_t)o->n_streams : t->n_trainers;
+    if (t->id >= t->n_trainers)
+        return pd_fail(err, PD_EUSAGE, "trainer_id is %u, but there are %u trainers (num_gradient_servers)", t->id, t->n_trainers);
+    if (o->local && t->n_trainers > 1)
+        return pd_fail(err, PD_EUSAGE, "local = 1 is one process: num_gradient_servers must be 1");
+    if (t->n_streams < t->n_trainers)
+        return pd_fail(err, PD_ECONF, "n_streams is %u, fewer than the %u trainers", t->n_streams, t->n_trainers);
+    if (o->batch_size < t->n_streams)
+        return pd_fail(err, PD_ECONF, "batch_size is %lld, fewer than one sample for each of %u streams",
+                       (long long)o->batch_size, t->n_streams);
+    if (o->job == PD_JOB_TEST && !*o->init_model_path)
+        return pd_fail(err, PD_EUSAGE, "job = test needs init_model_path, the saved model to test");
+    train_stream_range(t->n_streams, t->n_trainers, t->id, &t->lo, &t->hi);
+    return 0;
+}
+
+static int open_data(struct trainer *t, struct pd_err *err) {
+    const struct model_ini *m = nn_graph_model(t->graph);
+    struct data_spec spec = {.format = m->data.format.text, .n_fields = m->data.fields.n, .vocabulary = m->data.vocabulary.value,
+                             .start_id = m->data.start_id.value, .end_id = m->data.end_id.value,
+                             .max_bad_lines = (uint64_t)t->o->max_bad_lines, .on_bad = on_bad_line, .arg = t};
+    uint64_t batch = (uint64_t)t->o->batch_size;
+    int rc = 0;
+    if (t->o->job == PD_JOB_TRAIN)
+        rc = train_streams_new(&t->train, &spec, m->dir, m->data.train.text, "train", t->n_streams, t->lo, t->hi, batch, err);
+    if (!rc && *m->data.test.text)
+        rc = train_streams_new(&t->test, &spec, m->dir, m->data.test.text, "test", t->n_streams, t->lo, t->hi, batch, err);
+    if (!rc && t->o->job == PD_JOB_TEST && !t->test)
+        rc = pd_fail(err, PD_ECONF, "%s: job = test, but [data] names no test files", m->file);
+    if (rc)
+        return rc;
+    uint32_t max = train_streams_max_batch(t->train ? t->train : t->test);
+    if (pd_batch_init(&t->batch, spec.n_fields, max))
+        return pd_fail(err, PD_ENOMEM, "no memory for a batch of %u samples", max);
+    rc = nn_feed_new(&t->feed, t->graph, max, err);
+    return rc ? rc : nn_exec_new(&t->exec, t->graph, max, err);
+}
+
+static int join_servers(struct trainer *t, struct pd_err *err) {
+    const struct model_ini *m = nn_graph_model(t->graph);
+    struct ps_client_opts opts = {
+        .local = (int)t->o->local,
+        .pservers = t->o->pserver_list,
+        .trainer_id = t->id,
+        .n_trainers = t->n_trainers,
+        .n_streams = t->n_streams,
+        .stream_lo = t->lo,
+        .stream_hi = t->hi,
+        .seed = (uint64_t)t->o->seed,
+        .optimizer = {.name = m->optimizer.type.text, .learning_rate = m->optimizer.learning_rate.value,
+                      .eps = m->optimizer.epsilon.value},
+        .job = t->setup->job_id,
+        .key = t->setup->key,
+        .connect_timeout_ms = (uint64_t)(t->o->server_timeout * 1000),
+        .log = t->setup->log,
+    };
+    int rc = ps_client_new(&t->client, &opts, err);
+    if (!rc)
+        rc = train_params_new(&t->params, t->graph, t->client, err);
+    if (!rc && (rc = ps_start(t->client)))
+        pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
+    if (!rc && *t->o->init_model_path) {
+        /* The two enumerations name the same choices in the same order. */
+        if (t->id == 0)
+            rc = ps_load(t->client, t->o->init_model_path, (enum ps_missing)t->o->load_missing_parameter_strategy);
+        if (!rc)
+            rc = ps_barrier(t->client);
+        if (rc)
+            pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
+    }
+    return rc;
+}
+
+/* Trainer 0 has the servers write; nobody trains on before they have. */
+static int save(struct trainer *t, const char *name, uint64_t pass, int create_rows, struct pd_err *err) {
+    int rc = 0;
+    if (t->id == 0) {
+        struct ps_save_opts s = {.dir = t->o->save_dir, .name = name, .pass = pass, .config = (const char *)t->config.data,
+                                 .create_rows = create_rows};
+        rc = ps_save(t->client, &s);
+        if (!rc)
+            train_report_say(&t->report, "Saved %s/%s", t->o->save_dir, name);
+    }
+    if (!rc)
+        rc = ps_barrier(t->client);
+    return rc ? pd_fail(err, rc, "%s", ps_client_err(t->client)->msg) : 0;
+}
+
+static int evaluate(struct trainer *t, struct train_loop *l, const char *word, uint64_t pass, struct pd_err *err) {
+    char when[40];
+    if (!t->test)
+        return 0;
+    snprintf(when, sizeof when, "%s pass %llu", word, (unsigned long long)pass);
+    return train_evaluate(l, t->test, when, err);
+}
+
+static int run_passes(struct trainer *t, struct train_loop *l, struct pd_err *err) {
+    const struct pd_options *o = t->o;
+    int rc = o->save_initial ? save(t, "pass-init", 0, 1, err) : 0;
+    if (!rc)
+        rc = evaluate(t, l, "before", 0, err);
+    for (uint64_t pass = 0; pass < (uint64_t)o->num_passes && !rc; pass++) {
+        char name[32];
+        rc = train_pass(l, t->train, pass, err);
+        if (!rc)
+            rc = evaluate(t, l, "after", pass, err);
+        int last = pass + 1 == (uint64_t)o->num_passes;
+        if (!rc && (last || (o->saving_period && (pass + 1) % (uint64_t)o->saving_period == 0))) {
+            snprintf(name, sizeof name, "pass-%05llu", (unsigned long long)pass);
+            rc = save(t, name, pass, 0, err);
+        }
+    }
+    return rc;
+}
+
+static int train_or_test(struct trainer *t, struct pd_err *err) {
+    int rc = open_data(t, err);
+    if (!rc)
+        rc = join_servers(t, err);
+    if (rc)
+        return rc;
+    struct train_loop l = {.options = t->o, .graph = t->graph, .client = t->client, .params = t->params, .feed = t->feed,
+                           .exec = t->exec, .batch = &t->batch, .report = &t->report};
+    rc = t->o->job == PD_JOB_TEST ? train_evaluate(&l, t->test, "of the saved model", err) : run_passes(t, &l, err);
+    if (!rc && (rc = ps_bye(t->client)))
+        pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
+    return rc;
+}
+
+static void on_checked(void *arg, const struct nn_check *c) {
+    struct trainer *t = arg;
+    train_report_say(&t->report, "checkgrad %-20s %s: largest relative error %.3g in %llu values (at %llu: %.8g, numeric %.8g)",
+                     c->param, c->ok ? "ok" : "WRONG", c->max_relative, (unsigned long long)c->n_checked,
+                     (unsigned long long)c->worst, c->analytic, c->numeric);
+}
+
+int train_run(const struct train_setup *setup, struct pd_err *err) {
+    struct trainer t = {.setup = setup, .o = setup->options};
+    int rc = check_options(&t, err);
+    t.report = (struct train_report){.out_fd = setup->out_fd, .event_fd = setup->event_fd, .log = setup->log, .trainer_id = t.id,
+                                     .log_period = (uint64_t)t.o->log_period, .n_passes = (uint64_t)t.o->num_passes};
+    pd_buf_init(&t.config);
+    if (!rc)
+        rc = nn_graph_load(&t.graph, t.o->config, err);
+    if (!rc)
+        rc = pd_read_file(t.o->config, MAX_CONFIG, &t.config, err);
+    if (!rc) {
+        pd_info(setup->log, "trainer %u of %u, streams %u to %u of %u, OpenBLAS for %s with %d thread(s)", t.id, t.n_trainers,
+                t.lo, t.hi - 1, t.n_streams, openblas_get_corename(), openblas_get_num_threads());
+        struct nn_check_opts check = {.seed = (uint64_t)t.o->seed};
+        rc = t.o->job == PD_JOB_CHECKGRAD ? nn_checkgrad(t.graph, &check, on_checked, &t, err) : train_or_test(&t, err);
+    }
+    train_params_free(t.params);
+    ps_client_free(t.client);
+    nn_exec_free(t.exec);
+    nn_feed_free(t.feed);
+    pd_batch_release(&t.batch);
+    train_streams_free(t.train);
+    train_streams_free(t.test);
+    nn_graph_free(t.graph);
+    pd_buf_release(&t.config);
+    return rc;
+}

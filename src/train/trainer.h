@@ -1,0 +1,30 @@
+/* trainer.h - what a trainer does, from the options to the last saved model.
+ *
+ *     streams.c   the batches: a share of each of this trainer's streams per step
+ *     params.c    the graph's parameters, declared to the servers, and their buffers here
+ *     pass.c      the training loop of a pass, and the evaluation of held-out data
+ *     report.c    lines for people and events for the launcher
+ *     trainer.c   the jobs: train, test, checkgrad
+ */
+#ifndef PD_TRAIN_TRAINER_H
+#define PD_TRAIN_TRAINER_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "conf/options.h"
+
+struct train_setup {
+    const struct pd_options *options; /* checked; paths are relative to the current folder, the workspace */
+    const char *job_id;               /* "" by hand */
+    const uint8_t *key;               /* 32 bytes, or NULL */
+    const struct pd_log *log;
+    int out_fd;                       /* lines for people */
+    int event_fd;                     /* JSON lines for the launcher; -1: none */
+};
+
+/* Run options->job to its end. 0, or PD_E* with what went wrong, first cause first. */
+int train_run(const struct train_setup *setup, struct pd_err *err);
+
+#endif

@@ -1,0 +1,139 @@
+/* worker.c - see worker.h. */
+#include "worker/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/str.h"
+
+extern char **environ;
+
+/* OpenBLAS picks its kernels in a constructor of its own, from a variable that some machines export in login
+ * environments and sshd does not pass on: the same job would then run other kernels, with other bits, here and
+ * there. So the worker decides by itself: its constructor has a priority, runs first, and only
+ * PADDLE_BLAS_CORETYPE (say Haswell, to get the same bits on unequal machines) is heard. */
+__attribute__((constructor(101))) static void decide_blas(void) {
+    const char *core = getenv("PADDLE_BLAS_CORETYPE");
+    if (core && *core)
+        setenv("OPENBLAS_CORETYPE", core, 1);
+    else
+        unsetenv("OPENBLAS_CORETYPE");
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+}
+
+static int open_log(struct worker *w, const char *role, struct pd_err *err) {
+    const char *dir = getenv("PADDLE_LOG_DIR");
+    char path[PATH_MAX];
+    w->log_fd = 2;
+    if (dir && *dir) {
+        if (pd_fmt(path, sizeof path, "%s/paddle_%s.INFO", dir, role))
+            return pd_fail(err, PD_ECONF, "PADDLE_LOG_DIR is too long");
+        w->log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        if (w->log_fd < 0)
+            return pd_fail_errno(err, PD_EIO, errno, "cannot open %s", path);
+    }
+    pd_log_init(&w->log, w->log_fd, w->log_fd == 2 ? -1 : 2, PD_INFO);
+    return 0;
+}
+
+static int event_fd(void) {
+    int64_t fd;
+    const char *s = getenv("PADDLE_EVENT_FD");
+    if (!s || pd_parse_i64(s, 3, 1 << 20, &fd) || fcntl((int)fd, F_GETFD) < 0)
+        return -1;
+    return (int)fd;
+}
+
+/* "10.0.0.1,10.0.0.2:7170" -> every item with a port. */
+static int complete_pservers(struct pd_options *o, struct pd_err *err) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    for (const char *s = o->pserver_list; *s;) {
+        size_t n = strcspn(s, ", ");
+        if (n) {
+            pd_put_fmt(&b, "%s%.*s", b.len ? "," : "", (int)n, s);
+            const char *close = memchr(s, ']', n);
+            if (!memchr(close ? close : s, ':', (size_t)(s + n - (close ? close : s))))
+                pd_put_fmt(&b, ":%lld", (long long)o->port);
+        }
+        s += n + (s[n] != 0);
+    }
+    pd_put_u8(&b, 0);
+    char *list = b.failed ? NULL : pd_strdup((char *)b.data);
+    pd_buf_release(&b);
+    if (!list)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    free(o->pserver_list);
+    o->pserver_list = list;
+    return 0;
+}
+
+static int read_options(struct worker *w, enum pd_opt_who who, int argc, char **argv, struct pd_err *err) {
+    const char **rest = pd_calloc((size_t)argc + 1, sizeof *rest);
+    int n_rest = 0, rc = rest ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    if (!rc)
+        rc = pd_options_args(&w->options, who, argc, argv, NULL, rest, &n_rest, err);
+    if (!rc && n_rest)
+        rc = pd_fail(err, PD_EUSAGE, "unexpected argument '%s'", rest[0]);
+    if (!rc)
+        rc = pd_options_read_environ(&w->options, who, environ, err);
+    free(rest);
+    if (!rc && (who == PD_TRAINER || !access(w->options.config, R_OK)))
+        rc = pd_options_read_train(&w->options, w->options.config, err);
+    return rc ? rc : complete_pservers(&w->options, err);
+}
+
+int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int argc, char **argv, struct pd_err *err) {
+    char name[32];
+    memset(w, 0, sizeof *w);
+    w->log_fd = 2;
+    pd_log_init(&w->log, 2, -1, PD_INFO);
+    snprintf(name, sizeof name, "paddle_%s", role);
+    prctl(PR_SET_NAME, name);
+    pd_fault_arm(getenv("PADDLE_FAULT"));
+    int rc = pd_options_init(&w->options, err);
+    if (rc)
+        return rc;
+    rc = read_options(w, who, argc, argv, err);
+    if (!rc)
+        rc = open_log(w, role, err);
+    const char *job = getenv("PADDLE_JOB_ID"), *key = getenv("PADDLE_KEY_FILE");
+    if (!rc && job && pd_fmt(w->job_id, sizeof w->job_id, "%s", job))
+        rc = pd_fail(err, PD_ECONF, "PADDLE_JOB_ID is too long");
+    if (*w->options.key_file)
+        key = w->options.key_file;
+    if (!rc && key && *key) {
+        rc = wire_key_read(key, w->key, err);
+        w->has_key = !rc;
+    }
+    w->event_fd = event_fd();
+    if (rc)
+        worker_release(w);
+    return rc;
+}
+
+void worker_release(struct worker *w) {
+    pd_options_release(&w->options);
+    if (w->log_fd > 2)
+        close(w->log_fd);
+    w->log_fd = 2;
+    pd_log_init(&w->log, 2, -1, PD_INFO);
+    memset(w->key, 0, sizeof w->key);
+}
+
+int worker_failed(const struct worker *w, const char *role, const struct pd_err *err) {
+    fprintf(stderr, "paddle_%s: %s\n", role, err->msg);
+    if (w->log_fd > 2) {
+        struct pd_log quiet = {.fd = w->log_fd, .also_fd = -1, .level = PD_INFO};
+        pd_error(&quiet, "%s", err->msg);
+    }
+    return pd_code_exit_status(err->code);
+}
