@@ -1,0 +1,219 @@
+/* test_base.c - errors, buffers, numbers out of text, files, random numbers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "base/str.h"
+
+static void the_first_error_wins(void **state) {
+    (void)state;
+    struct pd_err err = {0};
+    assert_int_equal(pd_fail_errno(&err, PD_EIO, ENOSPC, "cannot write %s", "x"), PD_ENOSPC);
+    assert_int_equal(pd_fail(&err, PD_EDATA, "second"), PD_EDATA);
+    pd_err_prefix(&err, "node %d", 3);
+    assert_string_equal(err.msg, "node 3: cannot write x: No space left on device");
+    assert_int_equal(pd_code_exit_status(err.code), 3);
+    char big[3000];
+    memset(big, 'y', sizeof big - 1);
+    big[sizeof big - 1] = 0;
+    pd_err_clear(&err);
+    pd_fail(&err, PD_EIO, "%s", big);
+    pd_err_prefix(&err, "%s", big);
+    assert_int_equal(strlen(err.msg), sizeof err.msg - 1);
+    assert_string_equal(pd_code_name(-9999), "?");
+}
+
+static void numbers_are_whole_and_bounded(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int ok;
+        int64_t value;
+    } rows[] = {{"0", 1, 0}, {"-5", 1, -5}, {"100", 1, 100}, {"101", 0, 0}, {"-6", 0, 0}, {"", 0, 0}, {" 1", 0, 0}, {"1 ", 0, 0},
+                {"1e1", 0, 0}, {"0x10", 0, 0}, {"99999999999999999999", 0, 0}, {"+1", 0, 0}, {"-", 0, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int64_t v = 0;
+        int rc = pd_parse_i64(rows[i].text, -5, 100, &v);
+        if ((rc == 0) != rows[i].ok || v != rows[i].value)
+            fail_msg("'%s': %d %lld", rows[i].text, rc, (long long)v);
+    }
+    double d;
+    assert_int_equal(pd_parse_f64("1e-3", 0, 1, &d), 0);
+    assert_int_equal(pd_parse_f64("nan", -9, 9, &d), -1);
+    assert_int_equal(pd_parse_f64("1,5", 0, 9, &d), -1);
+    uint64_t u;
+    assert_int_equal(pd_parse_u64("18446744073709551615", UINT64_MAX, &u), 0);
+    assert_int_equal(pd_parse_u64("-1", UINT64_MAX, &u), -1);
+}
+
+static void a_reader_never_leaves_its_span(void **state) {
+    (void)state;
+    struct pd_buf b;
+    pd_buf_init(&b);
+    pd_put_u8(&b, 1);
+    pd_put_u16(&b, 2);
+    pd_put_u32(&b, 3);
+    pd_put_u64(&b, 4);
+    pd_put_f32(&b, 5.5f);
+    pd_put_f64(&b, 6.5);
+    pd_put_str(&b, "seven");
+    for (size_t n = 0; n <= b.len; n++) {
+        uint8_t *copy = malloc(n ? n : 1); /* exact size: ASan sees a step outside */
+        memcpy(copy, b.data, n);
+        struct pd_rd r;
+        char s[6];
+        pd_rd_init(&r, copy, n);
+        int good = pd_get_u8(&r) == 1 && pd_get_u16(&r) == 2 && pd_get_u32(&r) == 3 && pd_get_u64(&r) == 4 &&
+                   pd_get_f32(&r) == 5.5f && pd_get_f64(&r) == 6.5;
+        pd_get_str(&r, s, sizeof s);
+        assert_int_equal(good && pd_rd_done(&r) && !strcmp(s, "seven"), n == b.len);
+        free(copy);
+    }
+    struct pd_rd r;
+    char small[5];
+    pd_rd_init(&r, b.data + b.len - 9, 9);
+    pd_get_str(&r, small, sizeof small); /* five bytes and a NUL do not fit */
+    assert_int_equal(r.failed, 1);
+    assert_string_equal(small, "");
+    pd_buf_release(&b);
+}
+
+static void atomic_files_and_trees(void **state) {
+    (void)state;
+    char dir[] = "/tmp/test-base-XXXXXX", path[200], link[200];
+    struct pd_err err = {0};
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/a/b/c", dir);
+    assert_int_equal(pd_mkdirs(path, 0755, &err), 0);
+    assert_int_equal(pd_mkdirs(path, 0755, &err), 0);
+    snprintf(path, sizeof path, "%s/a/file", dir);
+    assert_int_equal(pd_write_file_atomic(path, "12345", 5, 0600, &err), 0);
+    assert_int_equal(pd_write_file_atomic(path, "678", 3, 0640, &err), 0);
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    struct pd_buf b;
+    pd_buf_init(&b);
+    assert_int_equal(pd_read_file(path, 3, &b, &err), 0);
+    assert_string_equal((char *)b.data, "678");
+    assert_int_equal(pd_read_file(path, 2, &b, &err), PD_EDATA);
+    pd_buf_release(&b);
+    assert_int_equal(pd_mkdirs(path, 0755, NULL), PD_EIO); /* it is a file */
+    /* Removing a tree does not follow a link out of it. */
+    char outside[] = "/tmp/test-base-XXXXXX";
+    assert_non_null(mkdtemp(outside));
+    snprintf(path, sizeof path, "%s/keep", outside);
+    assert_int_equal(pd_write_file_atomic(path, "k", 1, 0600, NULL), 0);
+    snprintf(link, sizeof link, "%s/a/link", dir);
+    assert_int_equal(symlink(outside, link), 0);
+    assert_int_equal(pd_rm_tree(dir, &err), 0);
+    assert_int_equal(access(dir, F_OK), -1);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(pd_rm_tree(outside, NULL), 0);
+    assert_int_equal(pd_rm_tree(outside, NULL), 0);
+}
+
+static void random_numbers_are_pure_functions(void **state) {
+    (void)state;
+    struct pd_rng_key k = pd_rng_key(7, PD_RNG_INIT, 1, 2), k2 = pd_rng_key(7, PD_RNG_INIT, 2, 1);
+    static float a[100000], part[10];
+    pd_rng_normal(k, 5, a, 100000);
+    for (uint64_t first = 0; first < 9; first++) {
+        pd_rng_normal_range(k, 5, first, part, 10);
+        assert_memory_equal(part, a + first, sizeof part);
+    }
+    pd_rng_normal(k2, 5, part, 10);
+    assert_memory_not_equal(part, a, sizeof part);
+    double mean = 0, var = 0, tail = 0;
+    for (int i = 0; i < 100000; i++) {
+        mean += (double)a[i] / 100000;
+        var += (double)a[i] * (double)a[i] / 100000;
+        tail += fabs((double)a[i]) > 1.959964;
+    }
+    assert_true(fabs(mean) < 0.02 && fabs(var - 1) < 0.03 && fabs(tail / 100000 - 0.05) < 0.005);
+    /* Known answer: Random123's own vector for philox4x32-10, all zero. */
+    uint32_t u[4];
+    struct pd_rng_key zero = {{0, 0}};
+    pd_rng_u32x4(zero, 0, 0, u);
+    assert_int_equal(u[0], 0x6627e8d5);
+    assert_int_equal(u[3], 0x9b00dbd8);
+    unsigned seen = 0;
+    for (uint64_t i = 0; i < 200; i++) {
+        uint64_t v = pd_rng_below(k, 1, i, 7);
+        assert_true(v < 7);
+        seen |= 1u << v;
+    }
+    assert_int_equal(seen, 127);
+}
+
+static void mixing_spreads_consecutive_ids(void **state) {
+    (void)state;
+    int bucket[64] = {0};
+    for (uint64_t i = 0; i < 64000; i++)
+        bucket[pd_mix64(i) >> 58]++;
+    for (int i = 0; i < 64; i++)
+        assert_in_range(bucket[i], 850, 1150);
+}
+
+static void faults_hit_the_nth_time(void **state) {
+    (void)state;
+    pd_fault_arm("alloc:3,save:1");
+    void *a = pd_malloc(1), *b = pd_calloc(1, 1);
+    assert_true(a && b);
+    assert_null(pd_strdup("x"));
+    assert_int_equal(pd_fault("save"), 1);
+    assert_int_equal(pd_fault("save"), 0);
+    pd_fault_arm(NULL);
+    free(a);
+    free(b);
+}
+
+static void log_records_are_single_lines(void **state) {
+    (void)state;
+    int fd[2];
+    assert_int_equal(pipe(fd), 0);
+    struct pd_log log;
+    pd_log_init(&log, fd[1], -1, PD_INFO);
+    pd_debug(&log, "not this");
+    char big[5000];
+    memset(big, 'z', sizeof big - 1);
+    big[sizeof big - 1] = 0;
+    pd_warn(&log, "hello %s", big);
+    close(fd[1]);
+    char text[8192];
+    ssize_t n = pd_read_full(fd[0], text, sizeof text);
+    close(fd[0]);
+    assert_true(n > 1000 && n < 3000 && text[0] == 'W' && text[n - 1] == '\n');
+    assert_null(memchr(text, '\n', (size_t)n - 1));
+    assert_non_null(strstr(text, "test_base.c:"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_error_wins),
+        cmocka_unit_test(numbers_are_whole_and_bounded),
+        cmocka_unit_test(a_reader_never_leaves_its_span),
+        cmocka_unit_test(atomic_files_and_trees),
+        cmocka_unit_test(random_numbers_are_pure_functions),
+        cmocka_unit_test(mixing_spreads_consecutive_ids),
+        cmocka_unit_test(faults_hit_the_nth_time),
+        cmocka_unit_test(log_records_are_single_lines),
+    };
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}
