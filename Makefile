@@ -20,6 +20,12 @@ comma   := ,
 FLAVOR  := san-$(subst $(comma),-,$(SANITIZE))
 CFLAGS_OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
 endif
+ifneq ($(FUZZ),)
+FLAVOR  := fuzz
+CC      := clang
+SANITIZE := address,undefined
+CFLAGS_OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -Wno-unknown-warning-option
+endif
 B := build/$(FLAVOR)
 
 # -ffp-contract=off: a fused multiply-add rounds once where two operations round twice; without this the
@@ -103,6 +109,19 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDL
 
 unit: $(UNIT)
 .PHONY: unit
+
+# libFuzzer targets, in a flavour of their own: make FUZZ=1 fuzzers. FUZZ_SECONDS bounds each in `make fuzz`.
+FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+
+$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(LIBPADDLE)
+	@mkdir -p $(@D)
+	$(CC) -fsanitize=fuzzer $(LDFLAGS_ALL) $^ $(BLAS) $(CLIENT_LIBS) -o $@
+
+fuzzers: $(FUZZERS)
+fuzz:
+	@$(MAKE) --no-print-directory FUZZ=1 fuzzers
+	@FUZZ_SECONDS=$${FUZZ_SECONDS:-600} tests/support/fuzz-all
+.PHONY: fuzz fuzzers
 
 packages-build packages-demo packages-test packages-bench: packages-%:
 	@tests/support/install-packages build demo $*

@@ -1,0 +1,139 @@
+/* test_train.c - which samples make up a step, whoever owns the streams. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/fs.h"
+#include "train/streams.h"
+
+static char dir[] = "/tmp/test-train-XXXXXX";
+
+/* File i holds the samples i*1000, i*1000+1, ...: rows[i] of them. */
+static void write_files(const uint32_t *rows, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        char path[100];
+        struct pd_buf b;
+        pd_buf_init(&b);
+        snprintf(path, sizeof path, "%s/part-%05u", dir, i);
+        for (uint32_t k = 0; k < rows[i]; k++)
+            pd_put_fmt(&b, "%u\n", i * 1000 + k);
+        assert_int_equal(pd_write_file_atomic(path, b.data, b.len, 0600, NULL), 0);
+        pd_buf_release(&b);
+    }
+}
+
+static int by_id(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static const struct data_spec spec = {.format = "ids", .n_fields = 1};
+
+/* The samples of step `step`, sorted, as T trainers together read them. */
+static size_t samples_of_step(uint32_t n_streams, uint32_t n_trainers, uint64_t batch, int step, uint64_t *out) {
+    size_t n = 0;
+    for (uint32_t t = 0; t < n_trainers; t++) {
+        uint32_t lo, hi;
+        struct train_streams *s;
+        struct pd_batch b;
+        struct pd_err err = {0};
+        train_stream_range(n_streams, n_trainers, t, &lo, &hi);
+        if (train_streams_new(&s, &spec, dir, "part-*", "train", n_streams, lo, hi, batch, &err))
+            fail_msg("%s", err.msg);
+        assert_int_equal(pd_batch_init(&b, 1, train_streams_max_batch(s)), 0);
+        int got = 0;
+        for (int k = 0; k <= step; k++) {
+            got = train_streams_next(s, &b, &err);
+            assert_true(got >= 0);
+        }
+        if (got > 0)
+            memcpy(out + n, b.ids[0], (size_t)got * sizeof *out);
+        n += (size_t)got;
+        pd_batch_release(&b);
+        train_streams_free(s);
+    }
+    qsort(out, n, sizeof *out, by_id);
+    return n;
+}
+
+static void a_step_has_the_same_samples_for_any_number_of_trainers(void **state) {
+    (void)state;
+    const uint32_t rows[7] = {50, 31, 50, 0, 49, 12, 3};
+    write_files(rows, 7);
+    for (uint32_t n_streams = 3; n_streams <= 6; n_streams += 3)
+        for (uint64_t batch = n_streams; batch < 20; batch += 5)
+            for (int step = 0; step < 40; step += 3) {
+                uint64_t one[64], many[64];
+                size_t n = samples_of_step(n_streams, 1, batch, step, one);
+                for (uint32_t t = 2; t <= n_streams; t++) {
+                    size_t m = samples_of_step(n_streams, t, batch, step, many);
+                    assert_int_equal(m, n);
+                    assert_memory_equal(one, many, n * sizeof *one);
+                }
+            }
+}
+
+static void every_sample_is_read_once_and_shares_add_up(void **state) {
+    (void)state;
+    const uint32_t rows[4] = {10, 20, 30, 7};
+    for (uint32_t i = 4; i < 7; i++) {
+        char path[100];
+        snprintf(path, sizeof path, "%s/part-%05u", dir, i);
+        unlink(path);
+    }
+    write_files(rows, 4);
+    int seen[4000] = {0};
+    for (uint32_t t = 0; t < 2; t++) {
+        uint32_t lo, hi;
+        struct train_streams *s;
+        struct pd_batch b;
+        train_stream_range(3, 2, t, &lo, &hi);
+        assert_int_equal(train_streams_new(&s, &spec, dir, "part-*", "train", 3, lo, hi, 8, NULL), 0);
+        assert_int_equal(pd_batch_init(&b, 1, train_streams_max_batch(s)), 0);
+        for (int pass = 0; pass < 2; pass++) {
+            for (int n; (n = train_streams_next(s, &b, NULL)) != 0;)
+                for (int i = 0; i < n; i++)
+                    seen[b.ids[0][i]]++;
+            train_streams_rewind(s);
+        }
+        pd_batch_release(&b);
+        train_streams_free(s);
+    }
+    for (uint32_t f = 0; f < 4; f++)
+        for (uint32_t k = 0; k < 1000; k++)
+            assert_int_equal(seen[f * 1000 + k], k < rows[f] ? 2 : 0);
+    for (uint32_t n_streams = 1; n_streams < 40; n_streams++) {
+        uint64_t sum = 0;
+        for (uint32_t s = 0; s < n_streams; s++)
+            sum += train_stream_share(384, n_streams, s);
+        assert_int_equal(sum, 384);
+    }
+}
+
+static void fewer_files_than_streams_is_an_error_that_says_so(void **state) {
+    (void)state;
+    struct train_streams *s;
+    struct pd_err err = {0};
+    assert_int_equal(train_streams_new(&s, &spec, dir, "part-*", "train", 9, 0, 3, 18, &err), PD_EDATA);
+    assert_non_null(strstr(err.msg, "matches 4 files for 9 streams"));
+}
+
+int main(void) {
+    if (!mkdtemp(dir))
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_step_has_the_same_samples_for_any_number_of_trainers),
+        cmocka_unit_test(every_sample_is_read_once_and_shares_add_up),
+        cmocka_unit_test(fewer_files_than_streams_is_an_error_that_says_so),
+    };
+    int rc = cmocka_run_group_tests_name("train", tests, NULL, NULL);
+    pd_rm_tree(dir, NULL);
+    return rc;
+}
