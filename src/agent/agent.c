@@ -1,0 +1,209 @@
+/* agent.c - see agent.h: the loop, the socket, the lease before there is a job, and the end. */
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/result.h"
+#include "agent/session.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fs.h"
+#include "pack/pack.h"
+#include "wire/msg.h"
+
+enum { TICK_MS = 100, FIRST_LEASE_MS = 10000 };
+
+int agent_node(const struct agent *ag) { return *ag->place.job ? place_read_node(&ag->place) : -1; }
+
+void agent_set_state(struct agent *ag, const char *state, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(ag->text, sizeof ag->text, fmt, ap);
+    va_end(ap);
+    snprintf(ag->state, sizeof ag->state, "%s", state);
+    pd_info(&ag->log, "%s: %s", ag->state, ag->text);
+    for (struct session *s = ag->sessions; s; s = s->next)
+        session_say_state(s);
+}
+
+static int agent_init(struct agent *ag, const struct place *p, enum agent_mode mode, struct pd_err *err) {
+    *ag = (struct agent){.mode = mode, .place = *p, .last_client_ns = pd_mono_ns()};
+    pd_log_init(&ag->log, -1, -1, PD_INFO);
+    int rc = uv_loop_init(&ag->loop) ? pd_fail(err, PD_ENOMEM, "cannot make an event loop") : 0;
+    if (!rc && (rc = pack_sha256_file("/proc/self/exe", ag->build, err)))
+        uv_loop_close(&ag->loop);
+    return rc;
+}
+
+/* Runs until every handle is closed. */
+static int agent_finish(struct agent *ag) {
+    uv_run(&ag->loop, UV_RUN_DEFAULT);
+    json_decref(ag->result);
+    return uv_loop_close(&ag->loop) ? 1 : 0;
+}
+
+void agent_quit(struct agent *ag) {
+    if (ag->quitting)
+        return;
+    ag->quitting = 1;
+    for (struct session *s = ag->sessions; s; s = s->next)
+        if (s->conn)
+            net_close_after_flush(s->conn);
+    if (ag->has_daemon_handles) {
+        uv_close((uv_handle_t *)&ag->listener, NULL);
+        uv_close((uv_handle_t *)&ag->tick, NULL);
+        uv_close((uv_handle_t *)&ag->on_term, NULL);
+    }
+}
+
+static void free_handle(uv_handle_t *h) { free(h); }
+
+/* --- stdin and stdout --- */
+
+static uv_stream_t *open_pipe(uv_loop_t *loop, int fd) {
+    uv_pipe_t *p = pd_malloc(sizeof *p);
+    if (!p || uv_pipe_init(loop, p, 0)) {
+        free(p);
+        return NULL;
+    }
+    if (uv_pipe_open(p, fd)) {
+        uv_close((uv_handle_t *)p, free_handle);
+        return NULL;
+    }
+    return (uv_stream_t *)p;
+}
+
+int agent_run_stdio(const struct place *p, enum agent_mode mode) {
+    struct agent ag;
+    struct pd_err err = {0};
+    signal(SIGPIPE, SIG_IGN);
+    int rc = agent_init(&ag, p, mode, &err);
+    if (rc) {
+        msg_write_error(1, WIRE_AG_HELLO, &err);
+        return 1;
+    }
+    if (mode == AGENT_OVER) {
+        ag.result = result_read(p);
+        snprintf(ag.state, sizeof ag.state, "%s", ag.result ? msg_str(ag.result, "status") : "failed");
+        snprintf(ag.text, sizeof ag.text, ag.result ? "the job is over" : "the job's agent is gone and left no result");
+    }
+    uv_stream_t *in = open_pipe(&ag.loop, 0), *out = open_pipe(&ag.loop, 1);
+    if (!in || !out)
+        rc = pd_fail(&err, PD_EIO, "stdin and stdout must be pipes or sockets");
+    else
+        rc = session_open(&ag, in, out, &err);
+    if (rc) {
+        msg_write_error(1, WIRE_AG_HELLO, &err);
+        if (in)
+            uv_close((uv_handle_t *)in, free_handle);
+        if (out)
+            uv_close((uv_handle_t *)out, free_handle);
+    }
+    agent_finish(&ag);
+    return rc ? 1 : 0;
+}
+
+/* --- the daemon --- */
+
+static void on_connection(uv_stream_t *l, int status) {
+    struct agent *ag = l->data;
+    uv_pipe_t *p = status ? NULL : pd_malloc(sizeof *p);
+    struct pd_err err = {0};
+    if (!p || uv_pipe_init(&ag->loop, p, 0)) {
+        free(p);
+        return;
+    }
+    if (uv_accept(l, (uv_stream_t *)p) || ag->quitting || session_open(ag, (uv_stream_t *)p, (uv_stream_t *)p, &err)) {
+        pd_warn(&ag->log, "a client was turned away: %s", err.msg);
+        uv_close((uv_handle_t *)p, free_handle);
+    }
+}
+
+/* Without a job, or with one that is over, an agent that nobody talks to has no purpose. */
+static void on_tick(uv_timer_t *t) {
+    struct agent *ag = t->data;
+    uint64_t idle_ms = (pd_mono_ns() - ag->last_client_ns) / 1000000u;
+    if (ag->n_busy || idle_ms < FIRST_LEASE_MS)
+        return;
+    pd_info(&ag->log, "no client for %llu ms", (unsigned long long)idle_ms);
+    agent_quit(ag);
+}
+
+static void on_term(uv_signal_t *h, int sig) {
+    struct agent *ag = h->data;
+    pd_warn(&ag->log, "signal %d", sig);
+    agent_quit(ag);
+}
+
+/* The folder is the current one, so that the socket's name is short whatever root_dir is. */
+static int listen_here(struct agent *ag, struct pd_err *err) {
+    uv_pipe_init(&ag->loop, &ag->listener, 0);
+    uv_timer_init(&ag->loop, &ag->tick);
+    uv_signal_init(&ag->loop, &ag->on_term);
+    ag->listener.data = ag->tick.data = ag->on_term.data = ag;
+    ag->has_daemon_handles = 1;
+    mode_t old = umask(0177);
+    int rc = uv_pipe_bind(&ag->listener, ".agent/sock");
+    umask(old);
+    if (!rc)
+        rc = uv_listen((uv_stream_t *)&ag->listener, 16, on_connection);
+    if (!rc)
+        rc = uv_timer_start(&ag->tick, on_tick, TICK_MS, TICK_MS);
+    if (!rc)
+        rc = uv_signal_start(&ag->on_term, on_term, SIGTERM);
+    return rc ? pd_fail(err, PD_EIO, "cannot listen on %s/.agent/sock: %s", ag->place.dir, uv_strerror(rc)) : 0;
+}
+
+static int open_log(struct agent *ag, struct pd_err *err) {
+    int fd = open("log/paddle_agent.INFO", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return pd_fail_errno(err, PD_EIO, errno, "cannot create %s/log/paddle_agent.INFO", ag->place.dir);
+    pd_log_init(&ag->log, fd, 2, PD_INFO);
+    return 0;
+}
+
+static int write_pid(struct pd_err *err) {
+    char text[24];
+    int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
+    return pd_write_file_atomic(".agent/pid", text, (size_t)n, 0600, err);
+}
+
+int agent_run_daemon(const struct place *p, int ready) {
+    struct agent ag;
+    struct pd_err err = {0};
+    signal(SIGPIPE, SIG_IGN);
+    int rc = agent_init(&ag, p, AGENT_JOB, &err);
+    int opened = !rc;
+    if (!rc)
+        rc = open_log(&ag, &err);
+    if (!rc)
+        rc = write_pid(&err);
+    if (!rc)
+        rc = listen_here(&ag, &err);
+    if (rc)
+        (void)!write(ready, err.msg, strlen(err.msg));
+    else
+        (void)!write(ready, "1", 1);
+    close(ready);
+    if (opened) {
+        if (rc)
+            agent_quit(&ag);
+        else
+            pd_info(&ag.log, "agent %.16s of job %s in %s", ag.build, p->job, p->dir);
+        agent_finish(&ag);
+        pd_info(&ag.log, "the agent ends");
+        if (ag.log.fd >= 0)
+            close(ag.log.fd);
+    }
+    unlink(".agent/sock");
+    unlink(".agent/key");
+    unlink(".agent/pid");
+    return rc ? 1 : 0;
+}

@@ -1,0 +1,53 @@
+/* agent.h - the agent's modes, and what its parts share.
+ *
+ *   tool    `relay --root`            one session on stdin and stdout, no job: packages, list of jobs
+ *   job     the daemon of `--start`   sessions on the job's unix socket, TCP towards the other agents
+ *   over    `relay --job`, no daemon  one session on stdin and stdout: a finished job, served from disk
+ *
+ * One loop, one thread; unpacking, and packing what is fetched, run on threads that touch nothing here.
+ */
+#ifndef PD_AGENT_AGENT_H
+#define PD_AGENT_AGENT_H
+
+#include <jansson.h>
+#include <uv.h>
+
+#include "agent/place.h"
+#include "base/log.h"
+#include "net/conn.h"
+
+enum agent_mode { AGENT_TOOL, AGENT_JOB, AGENT_OVER };
+
+struct session;
+
+struct agent {
+    uv_loop_t loop;
+    enum agent_mode mode;
+    struct place place;
+    struct pd_log log;
+    char build[65];             /* SHA-256 of this executable */
+    char state[16], text[300];  /* the last AG_STATE */
+    json_t *result;             /* AG_RESULT once the job is over on this node, else NULL */
+    struct session *sessions;
+    unsigned n_sessions;
+    unsigned n_busy;            /* threads at work for a session: the attach lease waits for them */
+    uint64_t last_client_ns;    /* when a client's frame came last */
+    uv_pipe_t listener;
+    uv_timer_t tick;
+    uv_signal_t on_term;
+    int has_daemon_handles;     /* the three above are open */
+    int quitting;
+};
+
+/* Blocks until the job and its clients are done. `ready` gets "1" once the socket listens, else why not. */
+int agent_run_daemon(const struct place *p, int ready);
+
+/* One session on stdin and stdout, without a daemon. Returns the exit status. */
+int agent_run_stdio(const struct place *p, enum agent_mode mode);
+
+/* The rest is for the parts of the agent. */
+void agent_set_state(struct agent *ag, const char *state, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void agent_quit(struct agent *ag); /* close everything; the run functions return when all is closed */
+int agent_node(const struct agent *ag);
+
+#endif

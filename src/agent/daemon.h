@@ -1,0 +1,19 @@
+/* daemon.h - from the relay that ssh started to the agent that stays.
+ *
+ *     relay ──fork──▶ (setsid) ──fork──▶ guardian ──fork──▶ agent ──▶ pserver, trainer, their children
+ *       waits for "listening"             sub-reaper,         sub-reaper; TERM when the guardian dies
+ *                                         sees the agent die
+ *
+ * Whatever way the agent ends, kill -9 included, the guardian then ends every process below and removes the
+ * socket and the key; if the guardian is killed, the agent does the same.
+ */
+#ifndef PD_AGENT_DAEMON_H
+#define PD_AGENT_DAEMON_H
+
+#include "agent/place.h"
+
+/* Make the job's folder and start guardian and agent; returns once the agent's socket listens. Call it while the
+ * process has one thread. On failure the folder is gone again. */
+int daemon_start(const struct place *p, int node, struct pd_err *err);
+
+#endif

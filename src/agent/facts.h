@@ -1,0 +1,20 @@
+/* facts.h - what an agent can say of its node. */
+#ifndef PD_AGENT_FACTS_H
+#define PD_AGENT_FACTS_H
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+/* `arch`, `cores` (that this process may use), `mem_bytes`, `disk_free` (under root). NULL: out of memory. */
+json_t *facts_node(const char *root);
+
+/* This node's numeric IPv4 addresses, best first: the one that ssh came in on, those of the interfaces that are
+ * up, 127.0.0.1. With `nic` (an interface's name, or a subnet like 10.0.0.0/8) only those it selects; none is
+ * PD_EHOST and names the interfaces there are. */
+int facts_addrs(const char *nic, json_t **out, struct pd_err *err);
+
+/* Equal on two nodes exactly when they share a network stack, so that 127.x means the same on both. */
+void facts_net_id(char out[96]);
+
+#endif

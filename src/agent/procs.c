@@ -1,0 +1,148 @@
+/* procs.c - see procs.h. */
+#include "agent/procs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/str.h"
+
+struct entry {
+    pid_t pid, ppid;
+    char state;
+    unsigned long long start; /* ticks since boot: with the number it names one process */
+    int below;
+};
+
+/* "pid (comm) state ppid ..."; comm may hold anything, so the last ')' ends it. */
+static int read_stat(pid_t pid, struct entry *e) {
+    char path[40], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return -1;
+    text[n] = 0;
+    const char *s = strrchr(text, ')');
+    int ppid;
+    if (!s || sscanf(s + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &e->state,
+                     &ppid, &e->start) != 3)
+        return -1;
+    e->pid = pid;
+    e->ppid = ppid;
+    e->below = 0;
+    return 0;
+}
+
+static int read_table(struct entry **out, size_t *n_out) {
+    DIR *d = opendir("/proc");
+    struct entry *v = NULL;
+    size_t n = 0, cap = 0;
+    struct dirent *de;
+    if (!d)
+        return -1;
+    while ((de = readdir(d))) {
+        int64_t pid;
+        if (pd_parse_i64(de->d_name, 1, INT32_MAX, &pid))
+            continue;
+        if (n == cap) {
+            cap = cap ? 2 * cap : 256;
+            struct entry *w = pd_realloc(v, cap * sizeof *v);
+            if (!w)
+                break;
+            v = w;
+        }
+        if (!read_stat((pid_t)pid, &v[n]))
+            n++;
+    }
+    closedir(d);
+    *out = v;
+    *n_out = n;
+    return 0;
+}
+
+static int by_pid(const void *a, const void *b) {
+    pid_t x = ((const struct entry *)a)->pid, y = ((const struct entry *)b)->pid;
+    return (x > y) - (x < y);
+}
+
+/* Mark what descends from `top`: repeat until nothing changes, since pids need not grow downwards. */
+static void mark_below(struct entry *v, size_t n, pid_t top) {
+    qsort(v, n, sizeof *v, by_pid);
+    for (int changed = 1; changed;) {
+        changed = 0;
+        for (size_t i = 0; i < n; i++) {
+            if (v[i].below || v[i].pid == top)
+                continue;
+            const struct entry key = {.pid = v[i].ppid};
+            const struct entry *p = bsearch(&key, v, n, sizeof *v, by_pid);
+            if (v[i].ppid == top || (p && p->below))
+                v[i].below = changed = 1;
+        }
+    }
+}
+
+/* Through a pidfd, and only if the process behind it is still the one that was listed. */
+static int signal_one(const struct entry *e, int sig) {
+    struct entry now;
+    int fd = (int)syscall(SYS_pidfd_open, e->pid, 0);
+    if (fd < 0 && errno != ENOSYS)
+        return 0;
+    int ok = !read_stat(e->pid, &now) && now.start == e->start;
+    if (ok)
+        ok = !(fd >= 0 ? (int)syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) : kill(e->pid, sig));
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+int procs_signal_below(pid_t top, int sig) {
+    struct entry *v;
+    size_t n;
+    int count = 0;
+    if (read_table(&v, &n))
+        return -1;
+    mark_below(v, n, top);
+    for (size_t i = 0; i < n; i++)
+        if (v[i].below && v[i].state != 'Z')
+            count += signal_one(&v[i], sig);
+    free(v);
+    return count;
+}
+
+int procs_become_subreaper(void) { return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
+
+void procs_end_all(unsigned grace_ms) {
+    uint64_t start = pd_mono_ns();
+    sigset_t chld;
+    sigemptyset(&chld);
+    sigaddset(&chld, SIGCHLD);
+    procs_signal_below(getpid(), SIGTERM);
+    procs_signal_below(getpid(), SIGCONT); /* a stopped process does not see TERM */
+    for (;;) {
+        pid_t pid;
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+            ;
+        if (pid < 0 && errno == ECHILD)
+            return;
+        if (pd_mono_ns() - start >= (uint64_t)grace_ms * 1000000u)
+            procs_signal_below(getpid(), SIGKILL);
+        const struct timespec turn = {0, 20 * 1000000};
+        sigtimedwait(&chld, NULL, &turn);
+    }
+}

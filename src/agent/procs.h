@@ -1,0 +1,23 @@
+/* procs.h - the processes below this one, by /proc. What ends a job is found by descent, never by name.
+ *
+ * A sub-reaper's orphaned descendants become its children, so when it has no child left, none of them is left.
+ */
+#ifndef PD_AGENT_PROCS_H
+#define PD_AGENT_PROCS_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Send `sig` to every descendant of `top` that is not a zombie; `top` itself is spared. Returns how many were
+ * signalled, or -1 when /proc can't be read. A process that ends meanwhile is not confused with a later one of
+ * the same number. */
+int procs_signal_below(pid_t top, int sig);
+
+/* Make this process the one that orphans below it come to. 0 or -1 with errno. */
+int procs_become_subreaper(void);
+
+/* End every descendant of the calling sub-reaper and reap it: TERM, then KILL after grace_ms, again and again
+ * until none is left. Blocks; for processes without a loop. SIGCHLD must be blocked. */
+void procs_end_all(unsigned grace_ms);
+
+#endif

@@ -1,0 +1,153 @@
+/* session.c - see session.h. */
+#include "agent/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/facts.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "wire/msg.h"
+
+enum { MAX_SESSIONS = 32 };
+
+static int on_ping(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    (void)s;
+    (void)f;
+    (void)body;
+    (void)err;
+    return 0; /* that a frame came is all it says */
+}
+
+static int on_bye(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    (void)f;
+    (void)body;
+    (void)err;
+    if (s->ag->mode != AGENT_JOB || s->ag->result || !*s->ag->state)
+        agent_quit(s->ag);
+    else
+        net_close_after_flush(s->conn);
+    return 0;
+}
+
+static const struct {
+    uint16_t type;
+    int needs_job; /* there must be one: not in tool mode */
+    int has_body;
+    session_handler fn;
+} handlers[] = {
+    {WIRE_AG_PING, 0, 0, on_ping},
+    {WIRE_AG_PKG_QUERY, 0, 1, pkg_on_query},
+    {WIRE_AG_PKG_BEGIN, 0, 1, pkg_on_begin},
+    {WIRE_AG_PKG_DATA, 0, 0, pkg_on_data},
+    {WIRE_AG_PKG_END, 0, 1, pkg_on_end},
+    {WIRE_AG_LIST, 0, 0, list_on_list},
+    {WIRE_AG_BYE, 0, 0, on_bye},
+};
+
+static int dispatch(struct session *s, const struct wire_frame *f, struct pd_err *err) {
+    for (size_t i = 0; i < sizeof handlers / sizeof handlers[0]; i++) {
+        if (handlers[i].type != f->type)
+            continue;
+        if (handlers[i].needs_job && s->ag->mode == AGENT_TOOL)
+            return pd_fail(err, PD_EPROTO, "%s: this agent has no job", wire_msg_name(f->type));
+        json_t *body = NULL;
+        int rc = handlers[i].has_body ? msg_body(f, &body, err) : 0;
+        if (!rc)
+            rc = handlers[i].fn(s, f, body, err);
+        json_decref(body);
+        return rc;
+    }
+    return pd_fail(err, PD_EPROTO, "a client does not send %s (0x%x)", wire_msg_name(f->type), f->type);
+}
+
+static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
+    struct session *s = arg;
+    struct pd_err err = {0};
+    s->ag->last_client_ns = pd_mono_ns();
+    if (f->flags & WIRE_F_ERROR) {
+        msg_error(f, &err);
+        pd_warn(&s->ag->log, "a client reports: %s", err.msg);
+    } else if (dispatch(s, f, &err)) {
+        pd_warn(&s->ag->log, "%s: %s", wire_msg_name(f->type), err.msg);
+        net_send_error(c, f->type, f->req, &err);
+    }
+    wire_frame_free(f);
+}
+
+static json_t *hello(struct agent *ag) {
+    json_t *o = facts_node(ag->place.root), *addrs = NULL;
+    if (facts_addrs(NULL, &addrs, NULL))
+        addrs = json_array();
+    json_object_set_new(o, "version", json_integer(WIRE_VERSION));
+    json_object_set_new(o, "build", json_string(ag->build));
+    json_object_set_new(o, "job", json_string(ag->place.job));
+    json_object_set_new(o, "node", json_integer(agent_node(ag)));
+    json_object_set_new(o, "root", msg_text(ag->place.root, strlen(ag->place.root)));
+    json_object_set_new(o, "job_dir", msg_text(ag->place.dir, strlen(ag->place.dir)));
+    json_object_set_new(o, "addrs", addrs);
+    json_object_set_new(o, "state", json_string(ag->state));
+    json_object_set_new(o, "pid", json_integer(getpid()));
+    return o;
+}
+
+void session_say_state(struct session *s) {
+    if (!s->conn || !*s->ag->state)
+        return;
+    msg_send(s->conn, WIRE_AG_STATE, 0,
+             json_pack("{s:i, s:s, s:o}", "node", agent_node(s->ag), "state", s->ag->state, "text",
+                       msg_text(s->ag->text, strlen(s->ag->text))));
+}
+
+static void on_open(struct net_conn *c, void *arg) {
+    struct session *s = arg;
+    s->ag->last_client_ns = pd_mono_ns();
+    msg_send(c, WIRE_AG_HELLO, 0, hello(s->ag));
+    session_say_state(s);
+    if (s->ag->result)
+        msg_send(c, WIRE_AG_RESULT, 0, json_incref(s->ag->result));
+}
+
+static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
+    struct session *s = arg;
+    (void)c;
+    s->conn = NULL;
+    pkg_drop(s);
+    if (why->code && why->code != PD_ECLOSED)
+        pd_warn(&s->ag->log, "a client's connection ended: %s", why->msg);
+    if (s->ag->mode != AGENT_JOB)
+        agent_quit(s->ag);
+    session_unref(s);
+}
+
+int session_open(struct agent *ag, uv_stream_t *in, uv_stream_t *out, struct pd_err *err) {
+    static const struct net_events ev = {on_open, on_frame, NULL, on_close};
+    const struct net_opts opts = {.max_frame = MSG_MAX_FRAME, .log = &ag->log};
+    struct session *s = ag->n_sessions < MAX_SESSIONS ? pd_calloc(1, sizeof *s) : NULL;
+    if (!s)
+        return pd_fail(err, PD_ENOMEM, "no room for another client");
+    int rc = net_conn_over(&s->conn, in, out, &opts, &ev, s, err);
+    if (rc) {
+        free(s);
+        return rc;
+    }
+    s->ag = ag;
+    s->refs = 1;
+    s->next = ag->sessions;
+    if (s->next)
+        s->next->prev = s;
+    ag->sessions = s;
+    ag->n_sessions++;
+    return 0;
+}
+
+void session_unref(struct session *s) {
+    if (--s->refs)
+        return;
+    *(s->prev ? &s->prev->next : &s->ag->sessions) = s->next;
+    if (s->next)
+        s->next->prev = s->prev;
+    s->ag->n_sessions--;
+    free(s);
+}

@@ -1,0 +1,33 @@
+/* session.h - one client of an agent: its frames, and what is under way for it. Internal to src/agent. */
+#ifndef PD_AGENT_SESSION_H
+#define PD_AGENT_SESSION_H
+
+#include "agent/agent.h"
+#include "agent/msg.h"
+
+struct pkg_in;
+
+struct session {
+    struct agent *ag;
+    struct net_conn *conn; /* NULL once closed: what is still under way ends quietly */
+    struct session *prev, *next;
+    unsigned refs;         /* the connection, and each thread that works for this session */
+    struct pkg_in *in;     /* the package that is arriving */
+};
+
+/* Takes the streams over. The session says AG_HELLO and the state; it frees itself. */
+int session_open(struct agent *ag, uv_stream_t *in, uv_stream_t *out, struct pd_err *err);
+void session_unref(struct session *s);
+void session_say_state(struct session *s);
+
+/* A request's handler: 0, or PD_E* with err, which is sent as the answer. */
+typedef int (*session_handler)(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+
+int pkg_on_query(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+int pkg_on_begin(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+int pkg_on_data(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+int pkg_on_end(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+void pkg_drop(struct session *s); /* the connection ended in the middle of a package */
+int list_on_list(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+
+#endif

@@ -1,0 +1,298 @@
+"""A client of paddle_agent for tests: frames over the pipes of `paddle_agent relay`, as docs/protocol.md says."""
+import ctypes
+import ctypes.util
+import hashlib
+import io
+import json
+import os
+import queue
+import struct
+import subprocess
+import tarfile
+import threading
+import time
+
+NAMES = dict(HELLO=0x101, PING=0x102, PKG_QUERY=0x103, PKG_BEGIN=0x104, PKG_DATA=0x105, PKG_END=0x106, JOB_SETUP=0x107,
+             JOB_PEERS=0x108, JOB_RUN=0x109, STATE=0x10A, LOG_SUBSCRIBE=0x10B, LOG=0x10C, LOG_END=0x10D, RESULT=0x10E,
+             STOP=0x10F, FETCH=0x110, LIST=0x111, BYE=0x112)
+HEADER = struct.Struct("<IHHQQII4Q")
+MAGIC = 0x314C4450
+
+
+class AgentError(Exception):
+    def __init__(self, code, text):
+        super().__init__("%d: %s" % (code, text))
+        self.code, self.text = code, text
+
+
+class Frame:
+    def __init__(self, type_, flags, req, sections):
+        self.type, self.flags, self.req, self.sections = type_, flags, req, sections
+
+    @property
+    def body(self):
+        return json.loads(self.sections[0])
+
+    def raise_error(self):
+        if self.flags & 1:
+            code, n = struct.unpack_from("<II", self.sections[0])
+            raise AgentError(-code, self.sections[0][8:8 + n].decode())
+
+
+def encode(type_, req, *sections):
+    lengths = [len(s) for s in sections] + [0] * (4 - len(sections))
+    out = b""
+    for s in sections:
+        out += s + b"\0" * (-len(s) % 64)
+    return HEADER.pack(MAGIC, type_, 0, req, 64 + len(out), len(sections), 0, *lengths) + out
+
+
+def read_exactly(f, n):
+    out = b""
+    while len(out) < n:
+        piece = f.read(n - len(out))
+        if not piece:
+            return None
+        out += piece
+    return out
+
+
+def read_frame(f):
+    head = read_exactly(f, 64)
+    if head is None:
+        return None
+    magic, type_, flags, req, total, n, _, *lengths = HEADER.unpack(head)
+    assert magic == MAGIC, head
+    data = read_exactly(f, total - 64)
+    if data is None:
+        return None
+    sections, at = [], 0
+    for i in range(n):
+        sections.append(data[at:at + lengths[i]])
+        at += lengths[i] + -lengths[i] % 64
+    return Frame(type_, flags, req, sections)
+
+
+class Agent:
+    """One session. Frames that are not answers collect in lists: states, logs (bytes by stream), results."""
+
+    def __init__(self, binary, *args, ping=0.5, env=None, say_hello=True):
+        self.proc = subprocess.Popen([binary, "relay", *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
+                                     bufsize=0)
+        self.lock, self.req = threading.Lock(), 0
+        self.answers, self.states, self.results = {}, [], []
+        self.logs, self.log_end, self.errors = {0: bytearray(), 1: bytearray(), 2: bytearray()}, {}, []
+        self.log_frames = []
+        self.changed = threading.Condition()
+        self.closed = False
+        self.hello = None
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        if say_hello:
+            self.wait(lambda: self.hello or self.closed, "AG_HELLO")
+            if not self.hello:
+                raise AgentError(0, "the agent closed without AG_HELLO")
+            self.hello.raise_error()
+            self.hello = self.hello.body
+        self.pinging = threading.Thread(target=self._ping, args=(ping,), daemon=True)
+        if ping:
+            self.pinging.start()
+
+    def _ping(self, seconds):
+        while not self.closed:
+            try:
+                self.send("PING", {})
+            except OSError:
+                return
+            time.sleep(seconds)
+
+    def _read(self):
+        out = io.BufferedReader(self.proc.stdout)
+        while True:
+            f = read_frame(out)
+            with self.changed:
+                if f is None:
+                    self.closed = True
+                else:
+                    self._take(f)
+                self.changed.notify_all()
+            if f is None:
+                return
+
+    def _take(self, f):
+        if f.type == NAMES["HELLO"]:
+            self.hello = f
+        elif f.type == NAMES["STATE"]:
+            self.states.append(f.body)
+        elif f.type == NAMES["RESULT"]:
+            self.results.append(f.body)
+        elif f.type == NAMES["LOG"]:
+            node, stream, offset, when = struct.unpack("<IIQQ", f.sections[0])
+            self.log_frames.append((node, stream, offset, when, len(f.sections[1])))
+            if offset != self.start.get(stream, 0) + len(self.logs[stream]):
+                self.errors.append("stream %d: offset %d after %d bytes" % (stream, offset, len(self.logs[stream])))
+            self.logs[stream] += f.sections[1]
+        elif f.type == NAMES["LOG_END"]:
+            self.log_end[f.body["stream"]] = f.body["size"]
+        elif f.type != NAMES["PING"]:
+            self.answers.setdefault(f.req, []).append(f)
+
+    start = {}
+
+    def wait(self, what, text, seconds=30):
+        end = time.monotonic() + seconds
+        with self.changed:
+            while not what():
+                left = end - time.monotonic()
+                if left <= 0 or (self.closed and not what()):
+                    raise AssertionError("waited too long for %s; states %r errors %r closed %r" %
+                                         (text, self.states[-3:], self.errors, self.closed))
+                self.changed.wait(left)
+
+    def send(self, name, body, *more, req=None):
+        with self.lock:
+            if req is None:
+                self.req += 1
+                req = self.req
+            data = encode(NAMES[name], req, json.dumps(body).encode() if body is not None else b"", *more)
+            while data:
+                data = data[self.proc.stdin.write(data):]
+            return req
+
+    def answer(self, req, name="an answer", seconds=30):
+        self.wait(lambda: req in self.answers, name, seconds)
+        f = self.answers[req].pop(0)
+        if not self.answers[req]:
+            del self.answers[req]
+        f.raise_error()
+        return f
+
+    def ask(self, name, body, *more, seconds=30):
+        return self.answer(self.send(name, body, *more), name, seconds).body
+
+    def send_package(self, kind, data, name="", hash_="", sha=None, size=None):
+        req = self.send("PKG_BEGIN", {"kind": kind, "name": name, "hash": hash_})
+        for i in range(0, len(data), 256 << 10):
+            self.send("PKG_DATA", None, data[i:i + (256 << 10)], req=req)
+        self.send("PKG_END", {"sha256": sha or hashlib.sha256(data).hexdigest(), "bytes": len(data) if size is None else size},
+                  req=req)
+        return self.answer(req, "PKG_END").body
+
+    def fetch(self, dir_):
+        """The folder as {path: bytes}, or None when it is missing."""
+        req = self.send("FETCH", {"dir": dir_})
+        data = b""
+        begin = None
+        while True:
+            f = self.answer(req, "FETCH")
+            if f.type == NAMES["PKG_BEGIN"]:
+                begin = f.body
+            elif f.type == NAMES["PKG_DATA"]:
+                data += f.sections[1]
+            else:
+                break
+        if begin["missing"]:
+            return None
+        assert f.body["sha256"] == hashlib.sha256(data).hexdigest()
+        assert f.body["bytes"] == len(data)
+        return untar(unzstd(data))
+
+    def wait_result(self, seconds=60):
+        self.wait(lambda: self.results, "AG_RESULT", seconds)
+        return self.results[-1]
+
+    def wait_state(self, *names, seconds=30):
+        self.wait(lambda: any(s["state"] in names for s in self.states), "state %s" % (names,), seconds)
+
+    def bye(self):
+        try:
+            self.send("BYE", {})
+        except OSError:
+            pass
+        self.close()
+
+    def close(self):
+        try:
+            self.proc.stdin.close()
+        except OSError:
+            pass
+        self.proc.wait(30)
+
+    def kill(self):
+        self.proc.kill()
+        self.proc.wait()
+
+
+def tar(files):
+    """A plain tar (which agents take, too) of {path: bytes or (bytes, mode) or None for a folder}."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as t:
+        for path, what in sorted(files.items()):
+            info = tarfile.TarInfo(path)
+            if what is None:
+                info.type, info.mode = tarfile.DIRTYPE, 0o755
+                t.addfile(info)
+                continue
+            data, mode = what if isinstance(what, tuple) else (what, 0o644)
+            info.size, info.mode = len(data), mode
+            t.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def untar(data):
+    out = {}
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as t:
+        for m in t:
+            out[m.name] = t.extractfile(m).read() if m.isfile() else None
+    return out
+
+
+def unzstd(data):
+    z = ctypes.CDLL("libzstd.so.1")
+
+    class Buf(ctypes.Structure):
+        _fields_ = [("p", ctypes.c_void_p), ("size", ctypes.c_size_t), ("pos", ctypes.c_size_t)]
+    z.ZSTD_createDStream.restype = ctypes.c_void_p
+    z.ZSTD_decompressStream.restype = ctypes.c_size_t
+    z.ZSTD_decompressStream.argtypes = [ctypes.c_void_p, ctypes.POINTER(Buf), ctypes.POINTER(Buf)]
+    z.ZSTD_freeDStream.argtypes = [ctypes.c_void_p]
+    d = z.ZSTD_createDStream()
+    src = ctypes.create_string_buffer(data, len(data))
+    dst = ctypes.create_string_buffer(1 << 17)
+    i = Buf(ctypes.cast(src, ctypes.c_void_p), len(data), 0)
+    out = b""
+    while True:
+        o = Buf(ctypes.cast(dst, ctypes.c_void_p), len(dst), 0)
+        rc = z.ZSTD_decompressStream(d, ctypes.byref(o), ctypes.byref(i))
+        assert rc < (1 << 62), "not zstd"
+        out += dst.raw[:o.pos]
+        if i.pos == i.size and o.pos < o.size:
+            break
+    z.ZSTD_freeDStream(d)
+    return out
+
+
+def descendants_of_environment(marker):
+    """Pids of live processes that have `marker` in their environment: those a test started, and their children."""
+    found = []
+    for pid in os.listdir("/proc"):
+        if not pid.isdigit():
+            continue
+        try:
+            with open("/proc/%s/environ" % pid, "rb") as f:
+                env = f.read()
+            with open("/proc/%s/stat" % pid) as f:
+                state = f.read().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            continue
+        if marker.encode() in env and state != "Z":
+            found.append(int(pid))
+    return found
+
+
+def wait_until(what, text, seconds=30):
+    end = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > end:
+            raise AssertionError("waited too long: " + text)
+        time.sleep(0.02)

@@ -1,0 +1,126 @@
+"""Run by tests/integration/agent_packages.sh."""
+import hashlib
+import os
+import signal
+import sys
+import time
+
+from agent_client import Agent, AgentError, descendants_of_environment, tar, wait_until
+
+binary, root = sys.argv[1:]
+os.umask(0o022)
+
+
+def refused(what, says, code=None):
+    try:
+        what()
+    except AgentError as e:
+        assert says in e.text, e.text
+        assert code is None or e.code == code, e.code
+        return
+    raise AssertionError("accepted, expected: " + says)
+
+
+def without_a_job():
+    a = Agent(binary, "--root=" + root)
+    assert a.hello["job"] == "" and a.hello["node"] == -1 and a.hello["version"] == 1, a.hello
+    with open(binary, "rb") as f:
+        assert a.hello["build"] == hashlib.sha256(f.read()).hexdigest()
+    assert a.hello["cores"] > 0 and a.hello["mem_bytes"] > 0 and a.hello["disk_free"] > 0 and a.hello["addrs"], a.hello
+    exe = b"#!/bin/sh\necho worker\n"
+    digest = hashlib.sha256(exe).hexdigest()
+    assert a.ask("PKG_QUERY", {"kind": "worker", "hash": digest})["have"] is False
+    r = a.send_package("worker", tar({"paddle_worker": (exe, 0o600)}), hash_=digest)
+    path = root + "/.paddlectl/bin/worker-" + digest
+    assert r["path"] == path and os.access(path, os.X_OK), r
+    assert a.ask("PKG_QUERY", {"kind": "worker", "hash": digest}) == {"have": True, "path": path}
+    refused(lambda: a.send_package("worker", tar({"x": b"other"}), hash_="0" * 64), "instead of")
+    refused(lambda: a.send_package("worker", tar({"x": exe, "y": exe}), hash_=digest), "one file")
+    deploy = root + "/workspaces/ws-0123456789abcdef"
+    r = a.send_package("deploy", tar(tree), name="ws", hash_="0123456789abcdef")
+    assert r["path"] == deploy and r["files"] == 3, r
+    assert os.path.getsize(deploy + "/d/a.txt") == 700000
+    assert a.send_package("deploy", tar(tree), name="ws", hash_="0123456789abcdef")["path"] == deploy  # there already
+    for name, hash_, data, more, says in [
+            ("../ws", "0123456789", tar(tree), {}, "not a package's name"),
+            ("ws", "../../etc", tar(tree), {}, "not a hash"),
+            ("w2", "0123456789", tar(tree), {"sha": "0" * 64}, "SHA-256"),
+            ("w2", "0123456789", tar(tree), {"size": 1}, "instead of 1"),
+            ("w2", "0123456789", tar({"../evil": b"x"}), {}, "leaves the tree")]:
+        refused(lambda: a.send_package("deploy", data, name=name, hash_=hash_, **more), says)
+    refused(lambda: a.send_package("workspace", tar(tree)), "belongs to a job")
+    refused(lambda: a.ask("JOB_RUN", {}), "")
+    assert os.listdir(root + "/workspaces") == ["ws-0123456789abcdef"], os.listdir(root + "/workspaces")
+    assert os.listdir(root + "/.paddlectl/bin") == ["worker-" + digest]
+    assert a.ask("LIST", {})["jobs"] == []
+    a.bye()
+    assert a.proc.returncode == 0
+
+
+def daemon(job):
+    folder = root + "/" + job
+    a = Agent(binary, "--root=" + root, "--job=" + job, "--node=0", "--start")
+    assert a.hello["job"] == job and a.hello["job_dir"] == folder and a.hello["node"] == 0, a.hello
+    assert os.stat(folder + "/.agent/sock").st_mode & 0o777 == 0o600
+    assert os.stat(folder).st_mode & 0o777 == 0o700
+    refused(lambda: Agent(binary, "--root=" + root, "--job=" + job, "--node=1", "--start"),
+            "node 1 and node 0 share root_dir " + root + ": use %n in root_dir")
+    b = Agent(binary, "--root=" + root, "--job=" + job)
+    assert b.hello["pid"] == a.hello["pid"]
+    assert b.send_package("workspace", tar(tree))["path"] == folder + "/workspace"
+    assert a.ask("PKG_QUERY", {"kind": "workspace"})["have"] is True
+    refused(lambda: a.send_package("workspace", tar(tree)), "exists already")
+    t = Agent(binary, "--root=" + root)
+    jobs = t.ask("LIST", {})["jobs"]
+    assert jobs == [{"job": job, "node": 0, "state": "running", "pid": a.hello["pid"]}], jobs
+    t.bye()
+    b.close()
+    c = Agent(binary, "--root=" + root, "--job=" + job)  # cut in the middle of a package: nothing is left
+    c.send("PKG_BEGIN", {"kind": "deploy", "name": "half", "hash": "0123456789"})
+    c.kill()
+    assert os.listdir(root + "/workspaces") == ["ws-0123456789abcdef"]
+    return a
+
+
+def guardian_cleans_up_after_kill_9(job, a):
+    folder = root + "/" + job
+    os.kill(a.hello["pid"], signal.SIGKILL)
+    a.wait(lambda: a.closed, "the relay's end")
+    assert a.proc.wait(10) == 0
+    wait_until(lambda: not os.path.exists(folder + "/.agent/sock"), "the socket's removal")
+    wait_until(lambda: os.path.exists(folder + "/result.json"), "result.json")
+    t = Agent(binary, "--root=" + root)
+    jobs = t.ask("LIST", {})["jobs"]
+    assert jobs == [{"job": job, "node": 0, "state": "failed", "pid": 0}], jobs
+    t.bye()
+    late = Agent(binary, "--root=" + root, "--job=" + job)
+    assert "signal 9" in late.wait_result()["first_failure"]["reason"], late.results
+    late.bye()
+
+
+def errors_before_there_is_a_session():
+    refused(lambda: Agent(binary, "--root=relative"), "must be absolute", -9)
+    refused(lambda: Agent(binary, "--root=" + root, "--job=../x"), "not a job's id")
+    refused(lambda: Agent(binary, "--root=" + root, "--job=nothere"), "there is no job nothere")
+    refused(lambda: Agent(binary, "--root=/proc/nope", "--job=j", "--start"), "/proc/nope")
+
+
+def roots():
+    h = Agent(binary, "--root=~/home", env=dict(os.environ, HOME=root))
+    assert h.hello["root"] == root + "/home", h.hello
+    h.bye()
+    long_root = root + "/" + "/".join(["x" * 50] * 6)  # longer than a socket's name may be
+    h = Agent(binary, "--root=" + long_root, "--job=J1", "--start")
+    assert h.hello["job_dir"] == long_root + "/J1"
+    h.bye()
+
+
+tree = {"d": None, "d/a.txt": b"a" * 700000, "run.sh": (b"#!/bin/sh\n", 0o755)}
+os.environ["PD_TEST_MARK"] = "%d-%d" % (os.getpid(), time.time_ns())
+without_a_job()
+first = daemon("JOB20260101000000-0001")
+guardian_cleans_up_after_kill_9("JOB20260101000000-0001", first)
+errors_before_there_is_a_session()
+roots()
+wait_until(lambda: not descendants_of_environment("PD_TEST_MARK=" + os.environ["PD_TEST_MARK"]), "no process left")
+print("ok")

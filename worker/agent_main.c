@@ -1,0 +1,86 @@
+/* agent_main.c - paddle_agent: parse, assemble, run, exit. */
+#include <getopt.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/daemon.h"
+#include "agent/msg.h"
+#include "agent/relay.h"
+#include "base/str.h"
+#include "wire/msg.h"
+
+enum { LINGER_MS = 2000, EXIT_USAGE = 2 };
+
+static const char usage[] =
+    "usage: paddle_agent relay --root=DIR [--job=ID [--start [--node=N]]]\n"
+    "       paddle_agent --version\n"
+    "The node's side of paddlectl, which starts it; speaks the protocol of docs/protocol.md on stdin and stdout.\n";
+
+struct options {
+    const char *root, *job;
+    int start;
+    int64_t node;
+};
+
+static int parse(int argc, char **argv, struct options *o) {
+    static const struct option known[] = {
+        {"root", required_argument, NULL, 'r'}, {"job", required_argument, NULL, 'j'},
+        {"start", no_argument, NULL, 's'},      {"node", required_argument, NULL, 'n'},
+        {NULL, 0, NULL, 0},
+    };
+    *o = (struct options){.node = -1};
+    for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        if (c == 'r')
+            o->root = optarg;
+        else if (c == 'j')
+            o->job = optarg;
+        else if (c == 's')
+            o->start = 1;
+        else if (c != 'n' || pd_parse_i64(optarg, 0, 1 << 20, &o->node))
+            return -1;
+    }
+    return argc - optind == 1 && !strcmp(argv[optind], "relay") && o->root && (!o->start || o->job) ? 0 : -1;
+}
+
+static int relay(const struct options *o, struct pd_err *err) {
+    struct place p;
+    struct stat st;
+    int rc = place_init(&p, o->root, o->job, err);
+    if (rc)
+        return rc;
+    if (!o->job)
+        return agent_run_stdio(&p, AGENT_TOOL);
+    if (o->start && (rc = daemon_start(&p, (int)o->node, err)))
+        return rc;
+    int fd = place_connect(&p);
+    if (fd >= 0)
+        return relay_run(0, 1, fd, LINGER_MS) ? pd_fail(err, PD_EIO, "the relay failed") : 0;
+    if (o->start)
+        return pd_fail(err, PD_EHOST, "the agent in %s ended at once; see its log", p.dir);
+    if (lstat(p.dir, &st))
+        return pd_fail(err, PD_ENOENT, "there is no job %s in %s", p.job, p.root);
+    return agent_run_stdio(&p, AGENT_OVER);
+}
+
+int main(int argc, char **argv) {
+    struct options o;
+    struct pd_err err = {0};
+    if (argc == 2 && !strcmp(argv[1], "--version")) {
+        puts("paddle_agent " PD_VERSION);
+        return 0;
+    }
+    if (parse(argc, argv, &o)) {
+        fputs(usage, stderr);
+        return EXIT_USAGE;
+    }
+    if (sodium_init() < 0)
+        pd_fail(&err, PD_EFAIL, "cannot set up cryptography");
+    int rc = err.code ? err.code : relay(&o, &err);
+    if (err.code) /* the client reads frames, not stderr */
+        msg_write_error(STDOUT_FILENO, WIRE_AG_HELLO, &err);
+    return rc ? 1 : 0;
+}
