@@ -11,8 +11,8 @@
  *   nn_exec_backward(exec)                         gradients += their sum over the samples (not the mean)
  *
  * Values are float32, row-major, contiguous. The order of every summation is a function of the batch alone;
- * duplicate keys are combined in the order of the samples, then of the layers in the file. After the first
- * batch of a size nothing is allocated. A parameter that no bound gradient wants gets none.
+ * duplicate keys are combined layer by layer, the last first, and within a layer in the order of the samples.
+ * After nn_feed_new and nn_exec_new nothing is allocated.
  */
 #ifndef PD_NN_GRAPH_H
 #define PD_NN_GRAPH_H
@@ -32,7 +32,7 @@ struct nn_param {
     char name[NN_NAME_MAX]; /* unique: "emb", "hidden.w", "hidden.b"; with several inputs "hidden.w0", ... */
     enum nn_kind kind;
     uint64_t rows, cols;    /* table: rows = vocabulary */
-    double init_std;        /* normal, mean 0; 0: zeros */
+    double init_std;        /* the owner of the values starts them normal, mean 0; 0: zeros */
     double lr_factor;       /* times the optimizer's learning rate; default 1 */
     double l2;              /* final: the layer's own or else the optimizer's; biases 0 unless given */
     int line;               /* of train.ini, where it appears first */
@@ -52,13 +52,8 @@ void nn_graph_free(struct nn_graph *g);
 const struct model_ini *nn_graph_model(const struct nn_graph *g);
 
 uint32_t nn_graph_n_params(const struct nn_graph *g);
-const struct nn_param *nn_graph_param(const struct nn_graph *g, uint32_t i); /* order of the file */
+const struct nn_param *nn_graph_param(const struct nn_graph *g, uint32_t i); /* in the order of computation */
 int nn_graph_find_param(const struct nn_graph *g, const char *name);          /* index or -1 */
-
-/* The initial value of dense parameter i, or of row `row` of table i: a pure function of (seed, name, index).
- * Servers that create rows themselves call the same function. out: rows*cols, or cols floats. */
-void nn_param_init_dense(const struct nn_param *p, uint64_t seed, float *out);
-void nn_param_init_row(const struct nn_param *p, uint64_t seed, uint64_t row, float *out);
 
 /* Evaluators besides the cost: summed per batch, finished once. */
 uint32_t nn_graph_n_evaluators(const struct nn_graph *g);
@@ -102,9 +97,10 @@ void nn_exec_forward(struct nn_exec *e, const struct nn_feed *f, uint32_t first,
                      uint64_t seed, uint64_t pass, struct nn_cost *out);
 void nn_exec_backward(struct nn_exec *e); /* of the last forward, which was NN_TRAIN */
 
-double nn_exec_evaluate(const struct nn_exec *e, uint32_t evaluator); /* sum over the last forward's samples */
-
-/* The values of layer `name` after the last forward: [n x *size], or NULL if there is no such layer. */
+/* Both: between forward and backward, which may put gradients in the place of values.
+ * Sum of an evaluator over the last forward's samples. */
+double nn_exec_evaluate(const struct nn_exec *e, uint32_t evaluator);
+/* The values of layer `name`: [n x *size], or NULL if there is no such layer. */
 const float *nn_exec_output(const struct nn_exec *e, const char *name, uint32_t *size);
 
 #endif

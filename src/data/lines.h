@@ -1,0 +1,34 @@
+/* lines.h - a file line by line, with bounded memory and known byte offsets; shared by the readers of data and the
+ * commands that prepare it. */
+#ifndef PD_DATA_LINES_H
+#define PD_DATA_LINES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "data/reader.h"
+
+struct data_lines {
+    int fd;             /* -1: closed */
+    char *buf;          /* DATA_MAX_LINE + a read's worth */
+    size_t pos, len;    /* unread: buf[pos, len) */
+    uint64_t offset;    /* in the file, of buf[pos] */
+    uint64_t line;      /* number of lines begun, so of the last one returned */
+    int at_end;         /* the file has no more bytes to read */
+};
+
+int data_lines_init(struct data_lines *l, struct pd_err *err);
+void data_lines_release(struct data_lines *l);
+
+/* Open `path` ("-": standard input) at `offset`, whose line has the number `line` + 1. `shown` is the name that
+ * messages use. */
+int data_lines_open(struct data_lines *l, const char *path, const char *shown, uint64_t offset, uint64_t line,
+                    struct pd_err *err);
+void data_lines_close(struct data_lines *l);
+
+/* The next line without its newline, valid until the next call. 1: a line; 0: end of file; PD_EDATA without a
+ * message: longer than DATA_MAX_LINE, skipped; PD_EIO. A last line without a newline counts. */
+int data_lines_next(struct data_lines *l, const char *shown, char **line, size_t *n, struct pd_err *err);
+
+#endif

@@ -1,0 +1,173 @@
+/* exec.c - forward and backward over a part of a feed, with the buffers of one thread.
+ *
+ *   forward   nodes in order: y = layer(inputs); costs pick what they need; y = act(y); costs' values
+ *   backward  nodes in reverse: dy, summed over the readers, goes through the activation, costs add theirs,
+ *             then the layer gives its inputs and parameters their gradients; the first writer of a dy overwrites
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "nn/internal.h"
+#include "nn/kernel.h"
+
+static int exec_alloc(struct nn_exec *e) {
+    const struct nn_graph *g = e->g;
+    e->w = pd_calloc(g->n_params, sizeof *e->w);
+    e->grad = pd_calloc(g->n_params, sizeof *e->grad);
+    e->left = pd_calloc(g->n_params, sizeof *e->left);
+    e->state = pd_calloc(g->n_nodes, sizeof *e->state);
+    e->picked = pd_calloc(g->n_costs, sizeof *e->picked);
+    e->cost_sum = pd_calloc(g->n_costs, sizeof *e->cost_sum);
+    if (!e->w || !e->grad || !e->left || !e->state || !e->picked || !e->cost_sum)
+        return -1;
+    for (uint32_t c = 0; c < g->n_costs; c++)
+        if (!(e->picked[c] = pd_calloc(e->max, sizeof **e->picked)))
+            return -1;
+    for (uint32_t i = g->n_fields; i < g->n_nodes; i++) {
+        const struct nn_node *n = &g->node[i];
+        struct nn_state *s = &e->state[i];
+        size_t bytes = (size_t)e->max * n->size * sizeof(float);
+        int masked = n->rate > 0;
+        s->y = pd_alloc64(bytes);
+        s->dy = n->dy_is_y ? s->y : n->wants_grad ? pd_alloc64(bytes) : NULL;
+        s->mask = masked ? pd_alloc64(bytes) : NULL;
+        s->log_sum = n->act->row_sums ? pd_calloc(e->max, sizeof *s->log_sum) : NULL;
+        if (!s->y || (n->wants_grad && !s->dy) || (masked && !s->mask) || (n->act->row_sums && !s->log_sum))
+            return -1;
+    }
+    return 0;
+}
+
+int nn_exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max_batch, struct pd_err *err) {
+    struct nn_exec *e = pd_calloc(1, sizeof *e);
+    if (e) {
+        e->g = g;
+        e->max = max_batch;
+    }
+    if (!e || exec_alloc(e)) {
+        nn_exec_free(e);
+        return pd_fail(err, PD_ENOMEM, "out of memory for the layers' values of a batch of %u samples", max_batch);
+    }
+    *out = e;
+    return 0;
+}
+
+void nn_exec_free(struct nn_exec *e) {
+    if (!e)
+        return;
+    for (uint32_t i = 0; e->state && i < e->g->n_nodes; i++) {
+        struct nn_state *s = &e->state[i];
+        if (s->dy != s->y)
+            free(s->dy);
+        free(s->y);
+        free(s->mask);
+        free(s->log_sum);
+    }
+    for (uint32_t c = 0; e->picked && c < e->g->n_costs; c++)
+        free(e->picked[c]);
+    free(e->w);
+    free(e->grad);
+    free(e->left);
+    free(e->state);
+    free(e->picked);
+    free(e->cost_sum);
+    free(e);
+}
+
+void nn_exec_bind(struct nn_exec *e, uint32_t param, const float *w, float *g) {
+    assert(param < e->g->n_params);
+    e->w[param] = w;
+    e->grad[param] = g;
+}
+
+void nn_exec_on_gradient(struct nn_exec *e, void (*hook)(void *arg, uint32_t param), void *arg) {
+    e->hook = hook;
+    e->hook_arg = arg;
+}
+
+void nn_exec_forward(struct nn_exec *e, const struct nn_feed *f, uint32_t first, uint32_t n, enum nn_mode mode,
+                     uint64_t seed, uint64_t pass, struct nn_cost *out) {
+    const struct nn_graph *g = e->g;
+    assert(f->g == g && n <= e->max && first <= f->n && n <= f->n - first);
+    e->feed = f;
+    e->first = first;
+    e->n = n;
+    e->mode = mode;
+    e->seed = seed;
+    e->pass = pass;
+    *out = (struct nn_cost){0, n};
+    for (uint32_t p = 0; p < g->n_params; p++)
+        assert(e->w[p]);
+    for (uint32_t i = g->n_fields; i < g->n_nodes; i++) {
+        const struct nn_node *node = &g->node[i];
+        struct nn_state *s = &e->state[i];
+        node->type->forward(e, node);
+        for (uint32_t c = 0; node->n_costs && c < g->n_costs; c++)
+            if (g->cost[c].input == i)
+                g->cost[c].type->before_act(e, &g->cost[c]);
+        if (node->act->forward)
+            node->act->forward(n, node->size, s->y, s->log_sum);
+    }
+    for (uint32_t c = 0; c < g->n_costs; c++) {
+        e->cost_sum[c] = g->cost[c].type->value(e, &g->cost[c]);
+        out->sum += (double)g->cost[c].weight * e->cost_sum[c];
+    }
+}
+
+float *nn_grad_into(struct nn_exec *e, uint32_t node, int *add) {
+    struct nn_state *s = &e->state[node];
+    if (!e->g->node[node].wants_grad)
+        return NULL;
+    *add = s->has_dy;
+    s->has_dy = 1;
+    return s->dy;
+}
+
+/* dy of `node`, from after its activation and from its costs, becomes the gradient before the activation. */
+static void finish_dy(struct nn_exec *e, const struct nn_node *node) {
+    const struct nn_graph *g = e->g;
+    struct nn_state *s = &e->state[node->id];
+    if (s->has_dy && node->act->backward)
+        node->act->backward(e->n, node->size, s->y, s->dy);
+    if (!s->has_dy && !node->dy_is_y)
+        memset(s->dy, 0, (size_t)e->n * node->size * sizeof *s->dy);
+    for (uint32_t c = 0; node->n_costs && c < g->n_costs; c++)
+        if (g->cost[c].input == node->id)
+            g->cost[c].type->backward(e, &g->cost[c]);
+}
+
+void nn_exec_backward(struct nn_exec *e) {
+    const struct nn_graph *g = e->g;
+    assert(e->mode == NN_TRAIN && e->feed);
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        e->state[i].has_dy = 0;
+    memcpy(e->left, g->param_readers, g->n_params * sizeof *e->left);
+    for (uint32_t i = g->n_nodes; i-- > g->n_fields;) {
+        const struct nn_node *node = &g->node[i];
+        if (node->wants_grad) {
+            finish_dy(e, node);
+            node->type->backward(e, node);
+        }
+        for (uint32_t k = 0; k < node->n_param; k++)
+            if (--e->left[node->param[k]] == 0 && e->hook)
+                e->hook(e->hook_arg, node->param[k]);
+    }
+    e->feed = NULL; /* outputs are gone: some gradients were made in their place */
+}
+
+double nn_exec_evaluate(const struct nn_exec *e, uint32_t evaluator) {
+    assert(e->feed && evaluator < e->g->n_evals);
+    const struct nn_eval_node *ev = &e->g->eval[evaluator];
+    return ev->type->sum(e, ev);
+}
+
+const float *nn_exec_output(const struct nn_exec *e, const char *name, uint32_t *size) {
+    for (uint32_t i = e->g->n_fields; i < e->g->n_nodes; i++)
+        if (!strcmp(e->g->node[i].name, name)) {
+            *size = e->g->node[i].size;
+            return e->state[i].y;
+        }
+    return NULL;
+}

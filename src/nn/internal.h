@@ -1,0 +1,189 @@
+/* internal.h - what the files of src/nn share: the graph's nodes, the execution's buffers, and the tables of
+ * layers, activations, costs and evaluators. Adding one of those is one file (or function) and one table line.
+ *
+ *   fields  w1 w2 ... target                 nodes 0 .. n_fields-1: ids, one per sample
+ *   layers  e1 e2 context hidden predict     nodes after them, inputs before users: values [n x size]
+ *   costs   read a layer and a label field; their gradient starts backward
+ */
+#ifndef PD_NN_INTERNAL_H
+#define PD_NN_INTERNAL_H
+
+#include "base/rng.h"
+#include "nn/graph.h"
+#include "nn/model_ini.h"
+
+struct nn_build;
+struct nn_node;
+struct nn_cost_node;
+
+/* --- tables -------------------------------------------------------------------------------------- */
+
+struct nn_layer {
+    const char *name;
+    const char *const *takes; /* keys of [layer NAME], ended by NULL */
+    /* Check inputs, set size, make parameters. Errors name file:line and shapes. */
+    int (*shape)(struct nn_build *b, struct nn_node *self, struct pd_err *err);
+    /* Fill y of this node, before its activation, from the y of its inputs. */
+    void (*forward)(struct nn_exec *e, const struct nn_node *self);
+    /* From the gradient before the activation (dy of this node): gradients of parameters and inputs. */
+    void (*backward)(struct nn_exec *e, const struct nn_node *self);
+    const char *text;
+};
+extern const struct nn_layer *const nn_layers[]; /* ended by NULL */
+extern const struct nn_layer nn_layer_embedding, nn_layer_fc, nn_layer_concat, nn_layer_dropout;
+
+/* In place over [m x n]: y = f(y), and dy = gradient before the activation from that after it. NULL: identity.
+ * log_sum: see nn_softmax; others ignore it. */
+struct nn_act {
+    const char *name;
+    void (*forward)(size_t m, size_t n, float *y, double *log_sum);
+    void (*backward)(size_t m, size_t n, const float *y, float *dy);
+    int row_sums; /* wants log_sum */
+    const char *text;
+};
+extern const struct nn_act nn_acts[]; /* ended by name NULL; the first is the default */
+
+/* A cost is fused with the activation below it: it sees the values before and after it, and adds to the gradient
+ * before it. */
+struct nn_cost_type {
+    const char *name;
+    const char *act; /* the activation it needs */
+    int (*shape)(const struct nn_build *b, const struct nn_cost_node *self, struct pd_err *err);
+    void (*before_act)(struct nn_exec *e, const struct nn_cost_node *self);
+    double (*value)(struct nn_exec *e, const struct nn_cost_node *self); /* unweighted sum over the samples */
+    void (*backward)(struct nn_exec *e, const struct nn_cost_node *self);
+    const char *text;
+};
+extern const struct nn_cost_type nn_cost_types[];
+
+struct nn_eval_node;
+struct nn_evaluator {
+    const char *name;
+    int of_cost; /* its input is a cost; else a layer */
+    int label;   /* needs one */
+    double (*sum)(const struct nn_exec *e, const struct nn_eval_node *self);
+    double (*finish)(double sum, double n);
+    const char *text;
+};
+extern const struct nn_evaluator nn_evaluators[];
+
+/* --- graph --------------------------------------------------------------------------------------- */
+
+struct nn_node {
+    char name[NN_NAME_MAX];
+    int line;
+    uint32_t id;                /* its place in graph.node */
+    uint32_t number;            /* layers: order in the file; keys random numbers. fields: which field */
+    const struct nn_layer *type; /* NULL: a field */
+    const struct layer_ini *ini;
+    uint32_t size;              /* values per sample; a field: 1 */
+    uint32_t n_in, *in;
+    uint32_t n_param, *param, *use; /* use: of a table, into graph.use */
+    const struct nn_act *act;
+    int bias;                   /* the last parameter is one */
+    float rate;
+    int wants_grad;             /* a parameter lies at or below it */
+    uint32_t n_readers;         /* layers that take it */
+    uint32_t n_costs;
+    int dy_is_y;                /* its only reader is one cost: the gradient may replace the values */
+};
+
+struct nn_cost_node {
+    const char *name;
+    int line;
+    uint32_t id;
+    const struct nn_cost_type *type;
+    uint32_t input;  /* node */
+    uint32_t label;  /* field */
+    float weight;
+};
+
+struct nn_eval_node {
+    const char *name;
+    const struct nn_evaluator *type;
+    uint32_t input;  /* node or cost */
+    uint32_t label;  /* field */
+};
+
+struct nn_use { /* the ids of `field` look up rows of table `param` */
+    uint32_t param, field;
+};
+
+struct nn_graph {
+    struct model_ini *model;
+    uint32_t n_fields, n_nodes, n_params, n_costs, n_evals, n_uses;
+    struct nn_node *node;
+    struct nn_param *param;
+    uint32_t *param_readers; /* layers that use it */
+    struct nn_cost_node *cost;
+    struct nn_eval_node *eval;
+    struct nn_use *use;
+};
+
+/* Building: the graph so far. */
+struct nn_build {
+    struct nn_graph *g;
+    const char *file;
+    uint64_t vocabulary;
+    uint32_t cap_params, cap_uses;
+};
+
+/* Parameter number `k` of layer `self`: the k-th name of its `param =`, or else "LAYER.SUFFIX". A name seen before
+ * is shared and must have the same kind and shape. */
+int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const char *suffix, enum nn_kind kind,
+                   uint64_t rows, uint64_t cols, double std, struct pd_err *err);
+int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t field, struct pd_err *err);
+int nn_build_need_values(const struct nn_build *b, const struct nn_node *self, struct pd_err *err);
+uint64_t nn_build_size(const struct nn_build *b, const struct nn_node *self); /* of `size =`; 0: not given */
+
+/* --- feed and execution -------------------------------------------------------------------------- */
+
+struct nn_feed {
+    const struct nn_graph *g;
+    uint32_t max, n;
+    uint64_t **ids;         /* [n_fields][max] */
+    uint32_t *stream;
+    uint64_t *index;
+    struct nn_keys {
+        uint64_t *at;       /* sorted, unique; NULL for a dense parameter */
+        uint32_t n;
+    } *keys;                /* [n_params] */
+    uint32_t **slot;        /* [n_uses][max]: which key */
+    struct nn_keyed {
+        uint64_t key;
+        uint32_t use, sample;
+    } *sort, *spare;        /* scratch for all uses of one table */
+};
+
+struct nn_state {           /* of a node */
+    float *y, *dy;          /* [max x size]; dy NULL if none is wanted */
+    int has_dy;             /* dy holds something in this backward */
+    float *mask;            /* dropout: what to multiply with */
+    double *log_sum;        /* softmax: per row */
+};
+
+struct nn_exec {
+    const struct nn_graph *g;
+    uint32_t max;
+    const struct nn_feed *feed;
+    uint32_t first, n;
+    enum nn_mode mode;
+    uint64_t seed, pass;
+    const float **w;        /* [n_params] */
+    float **grad;
+    struct nn_state *state; /* [n_nodes] */
+    double **picked;        /* [n_costs][max]: the label's value before the activation */
+    double *cost_sum;       /* [n_costs], unweighted */
+    uint32_t *left;         /* [n_params]: layers still to come in this backward */
+    void (*hook)(void *arg, uint32_t param);
+    void *hook_arg;
+};
+
+static inline const uint64_t *nn_ids(const struct nn_exec *e, uint32_t field) {
+    return e->feed->ids[field] + e->first;
+}
+
+/* Where a layer puts the gradient of its input `node`: NULL if nobody wants it; *add: add to what is there. */
+float *nn_grad_into(struct nn_exec *e, uint32_t node, int *add);
+
+#endif

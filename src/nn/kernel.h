@@ -1,0 +1,51 @@
+/* kernel.h - the arithmetic under the layers: matrix products through OpenBLAS, elementwise functions and row
+ * reductions in plain C over vectors of 16 floats.
+ *
+ * Every kernel below gives the same bits whatever vector width the CPU offers: it is compiled for several
+ * (target_clones), only with IEEE additions, multiplications and divisions, without fused operations, and every
+ * sum has a fixed shape: lane l of 16 adds elements l, l+16, ...; the lanes are then added pairwise, halves first.
+ * (Products by OpenBLAS differ between its core types; the worker fixes that one.)
+ *
+ * Layout: row-major float32, contiguous. Outputs alias inputs only where a comment says so.
+ */
+#ifndef PD_NN_KERNEL_H
+#define PD_NN_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* c[m,n] = alpha * op(a)[m,k] op(b)[k,n] + beta * c; op(x) is x or, with ta/tb, its transpose. beta = 0
+ * overwrites. Rows are contiguous as stored: a is [m,k] or, with ta, [k,m]. _ref is the plain loop, for tests. */
+void nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b, float beta,
+             float *c);
+void nn_gemm_ref(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b,
+                 float beta, float *c);
+
+/* y = f(x) for n elements; y may be x.
+ * exp:     relative error <= 2 ulp for x in [-87.3, 88.3]; below that 0 (no subnormals), above it infinity
+ * sigmoid, tanh: <= 4 ulp; NaN stays NaN in all three */
+void nn_exp(size_t n, const float *x, float *y);
+void nn_sigmoid(size_t n, const float *x, float *y);
+void nn_tanh(size_t n, const float *x, float *y);
+void nn_relu(size_t n, const float *x, float *y); /* NaN stays NaN */
+
+/* Gradients of the above from their output: dx = dy * f'(y); dx may be dy. */
+void nn_sigmoid_grad(size_t n, const float *y, const float *dy, float *dx);
+void nn_tanh_grad(size_t n, const float *y, const float *dy, float *dx);
+void nn_relu_grad(size_t n, const float *y, const float *dy, float *dx);
+
+/* Softmax of each of m rows of n values, in place; log_sum[i] = log(sum_j exp(x_ij)), before the division:
+ * -log(y_ij) = log_sum[i] - x_ij without cancellation. log_sum may be NULL. */
+void nn_softmax(size_t m, size_t n, float *x, double *log_sum);
+/* dx_ij = y_ij (dy_ij - sum_j dy_ij y_ij); dx may be dy. */
+void nn_softmax_grad(size_t m, size_t n, const float *y, const float *dy, float *dx);
+
+void nn_fill_rows(size_t m, size_t n, const float *row, float *y); /* each of m rows of y = row */
+void nn_add(size_t n, const float *x, float *y);                   /* y += x */
+void nn_axpy(size_t n, float a, const float *x, float *y);         /* y += a x, product rounded first */
+void nn_scale(size_t n, float a, float *y);                         /* y *= a */
+void nn_mul(size_t n, const float *a, const float *b, float *y);   /* y = a * b; y may be a or b */
+void nn_sum_rows(size_t m, size_t n, const float *x, float *y);    /* y[j] += sum_i x_ij, rows in order */
+size_t nn_argmax(size_t n, const float *x);                        /* the first of the largest; NaN never wins */
+
+#endif

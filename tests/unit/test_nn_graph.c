@@ -1,0 +1,216 @@
+/* test_nn_graph.c - train.ini into a graph: what is accepted, and the message for everything that is not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/fault.h"
+#include "base/fs.h"
+#include "nn/graph.h"
+
+static char dir[] = "/tmp/test-nn-XXXXXX";
+static char ini[64], dict[64];
+
+#define DATA "[data]\nformat = ngram\ntrain = train/*\nfields = w1 w2 target\nvocabulary = 50\nstart_id = 1\nend_id = 2\n" /* 7 lines */
+#define E1 "[layer e1]\ntype = embedding\ninputs = w1\nparam = emb\nsize = 4\nsparse_update = true\n"
+#define E2 "[layer e2]\ntype = embedding\ninputs = w2\nparam = emb\nsize = 4\nsparse_update = true\n"
+#define OUT "[layer out]\ntype = fc\ninputs = e1, e2\nsize = vocabulary\nact = softmax\n"
+#define COST "[cost c]\ntype = cross_entropy\ninput = out\nlabel = target\n"
+#define OPT "[optimizer]\ntype = adagrad\nlearning_rate = 0.03\nl2 = 1e-4\n"
+#define GOOD DATA E1 E2 OUT COST OPT
+
+static int load(const char *text, struct nn_graph **g, struct pd_err *err) {
+    assert_int_equal(pd_write_file_atomic(ini, text, strlen(text), 0600, NULL), 0);
+    return nn_graph_load(g, ini, err);
+}
+
+static void a_good_file_becomes_a_graph(void **state) {
+    (void)state;
+    struct nn_graph *g;
+    struct pd_err err = {0};
+    if (load(GOOD "[train]\nwhatever = it says\n[evaluator ppl]\ntype = perplexity\ninput = c\n", &g, &err))
+        fail_msg("%s", err.msg);
+    static const struct {
+        const char *name;
+        enum nn_kind kind;
+        uint64_t rows, cols;
+        double std, l2;
+    } want[] = {{"emb", NN_TABLE, 50, 4, 0.5, 1e-4},
+                {"out.w0", NN_DENSE, 4, 50, 0.35355339, 1e-4},
+                {"out.w1", NN_DENSE, 4, 50, 0.35355339, 1e-4},
+                {"out.b", NN_DENSE, 1, 50, 0, 0}};
+    assert_int_equal(nn_graph_n_params(g), 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct nn_param *p = nn_graph_param(g, i);
+        assert_string_equal(p->name, want[i].name);
+        assert_int_equal(p->kind, want[i].kind);
+        assert_int_equal(p->rows, want[i].rows);
+        assert_int_equal(p->cols, want[i].cols);
+        assert_true(p->init_std - want[i].std < 1e-6 && want[i].std - p->init_std < 1e-6);
+        assert_true(p->l2 == want[i].l2 && p->lr_factor == 1);
+        assert_int_equal(nn_graph_find_param(g, want[i].name), (int)i);
+    }
+    assert_int_equal(nn_graph_find_param(g, "nix"), -1);
+    const struct model_ini *m = nn_graph_model(g);
+    assert_string_equal(m->data.format.text, "ngram");
+    assert_string_equal(m->dir, dir);
+    assert_true(m->optimizer.learning_rate.value == 0.03 && m->optimizer.epsilon.value == 1e-6);
+    assert_int_equal(nn_graph_n_evaluators(g), 1);
+    assert_string_equal(nn_graph_evaluator_name(g, 0), "ppl");
+    assert_true(nn_graph_evaluator_finish(g, 0, 0, 10) == 1);
+    nn_graph_free(g);
+}
+
+static void a_vocabulary_file_is_counted(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *text, *want; /* want NULL: 5 words, <s> 3, <e> 4 */
+    } rows[] = {
+        {"ends in a newline", "<unk>\nthe\nof\n<s>\n<e>\n", NULL},
+        {"does not", "<unk>\nthe\nof\n<s>\n<e>", NULL},
+        {"empty", "", ":3: vocabulary_file"},
+    };
+    static const char text[] = "[data]\nformat = ngram\nvocabulary_file = dict.txt\nfields = w1 w2 target\n" E1 E2 OUT COST OPT;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct nn_graph *g = NULL;
+        struct pd_err err = {0};
+        assert_int_equal(pd_write_file_atomic(dict, rows[i].text, strlen(rows[i].text), 0600, NULL), 0);
+        int rc = load(text, &g, &err);
+        if (rows[i].want ? rc != PD_ECONF || !strstr(err.msg, rows[i].want) : rc)
+            fail_msg("%s: %d %s", rows[i].name, rc, err.msg);
+        if (rc)
+            continue;
+        const struct data_ini *d = &nn_graph_model(g)->data;
+        assert_int_equal(d->vocabulary.value, 5);
+        assert_int_equal(d->start_id.value, 3);
+        assert_int_equal(d->end_id.value, 4);
+        nn_graph_free(g);
+    }
+    unlink(dict);
+    struct pd_err err = {0};
+    struct nn_graph *g = NULL;
+    assert_int_equal(load(text, &g, &err), PD_ECONF);
+    assert_non_null(strstr(err.msg, ":3: cannot open vocabulary_file"));
+}
+
+static const struct {
+    const char *name, *text, *want;
+} broken[] = {
+    {"no data", E1 OPT, ": there is no section [data]"},
+    {"no vocabulary", "[data]\nformat = ids\nfields = a b\n" OPT, ":2: [data] needs vocabulary"},
+    {"unknown section", DATA "[lager x]\ntype = fc\n", ":9: unknown section [lager x]"},
+    {"layer without a name", DATA "[layer]\ntype = fc\n", ":9: section [layer] needs a name"},
+    {"optimizer with a name", DATA "[optimizer x]\ntype = sgd\n", ":9: section [optimizer x] takes no name"},
+    {"key before any section", "type = fc\n", ":1: 'type' stands before"},
+    {"unknown key", DATA "[layer a]\ntype = fc\nwidth = 3\n", ":10: unknown key 'width' in [layer] (known: type, inputs,"},
+    {"key twice", DATA "[layer a]\ntype = fc\nsize = 3\nsize = 4\n", ":11: size is given twice (first on line 10)"},
+    {"size no number", DATA "[layer a]\ntype = fc\nsize = big\n", ":10: size is a whole number from 1 to 16777216 or the word vocabulary, not 'big'"},
+    {"rate of 1", DATA "[layer a]\ntype = dropout\nrate = 1\n", ":10: rate is a number from 0 to 0.999, not '1'"},
+    {"bool", DATA "[layer a]\ntype = fc\nbias = yes\n", ":10: bias is true or false, not 'yes'"},
+    {"bad name", DATA "[layer a/b]\ntype = fc\n", ":9: section: a name is 1 to 63"},
+    {"unknown type", DATA "[layer a]\ntype = fcc\ninputs = w1\n", ":9: unknown layer type 'fcc' (known: embedding, fc, concat, dropout)"},
+    {"no type", DATA "[layer a]\ninputs = w1\n", ":9: layer 'a' has no type"},
+    {"unknown act", DATA E1 "[layer a]\ntype = fc\ninputs = e1\nsize = 3\nact = sigma\n", ":18: unknown activation 'sigma' (known: linear, sigmoid,"},
+    {"no inputs", DATA "[layer a]\ntype = fc\nsize = 3\n", ":9: layer 'a' has no inputs"},
+    {"unknown input", DATA E1 E2 "[layer out]\ntype = fc\ninputs = e1, e3\nsize = vocabulary\nact = softmax\n" COST OPT, ":22: layer 'out': there is no layer or field called 'e3'"},
+    {"ids into fc", DATA "[layer a]\ntype = fc\ninputs = w1\nsize = 3\n", ":10: layer 'a': its input 'w1' is a field of ids"},
+    {"values into an embedding", DATA E1 "[layer a]\ntype = embedding\ninputs = e1\nsize = 3\n", ":16: layer 'a': an embedding takes one field as its input, not layer 'e1'"},
+    {"two fields into an embedding", DATA "[layer a]\ntype = embedding\ninputs = w1 w2\nsize = 3\n", ":10: layer 'a': an embedding takes one field"},
+    {"foreign key", DATA E1 "[layer a]\ntype = dropout\ninputs = e1\nrate = 0.5\nsize = 3\n", ":18: layer 'a': dropout takes no key 'size' (it takes: inputs, rate)"},
+    {"dropout without rate", DATA E1 "[layer a]\ntype = dropout\ninputs = e1\n", ":15: layer 'a' needs a rate"},
+    {"fc without size", DATA E1 "[layer a]\ntype = fc\ninputs = e1\n", ":15: layer 'a' needs a size"},
+    {"cycle", DATA "[layer a]\ntype = fc\ninputs = b\nsize = 3\n[layer b]\ntype = fc\ninputs = c\nsize = 3\n[layer c]\ntype = fc\ninputs = b\nsize = 3\n", ":14: the layers form a cycle: b <- c <- b"},
+    {"own input", DATA "[layer a]\ntype = fc\ninputs = a\nsize = 3\n", ":10: the layers form a cycle: a <- a"},
+    {"layer called like a field", DATA "[layer w1]\ntype = fc\ninputs = w2\nsize = 3\n", ":9: layer 'w1' has the name of a field (line 4)"},
+    {"field twice", "[data]\nformat = ids\nvocabulary = 5\nfields = a b a\n", ":4: field 'a' is named twice"},
+    {"shared parameter of another shape", DATA E1 "[layer e2]\ntype = embedding\ninputs = w2\nparam = emb\nsize = 8\nsparse_update = true\n" OUT COST OPT,
+     ":17: layer 'e2' takes parameter 'emb' as a table of 50 x 8, but on line 11 it is a table of 50 x 4"},
+    {"shared parameter of another kind", DATA E1 "[layer e2]\ntype = embedding\ninputs = w2\nparam = emb\nsize = 4\n" OUT COST OPT,
+     ":17: layer 'e2' takes parameter 'emb' as a tensor of 50 x 4"},
+    {"shared parameter of another std", DATA E1 "[layer e2]\ntype = embedding\ninputs = w2\nparam = emb\nsize = 4\nsparse_update = true\ninit_std = 3\n" OUT COST OPT,
+     ":20: parameter 'emb' has init_std 3 here, but 0.5 on line 11"},
+    {"too many parameter names", DATA E1 E2 "[layer out]\ntype = fc\ninputs = e1 e2\nparam = a b c d\nsize = vocabulary\nact = softmax\n" COST OPT, ":23: layer 'out' has 3 parameters, but param names 4"},
+    {"no cost", DATA E1 E2 OUT OPT, ": there is no section [cost NAME]"},
+    {"unknown cost", DATA E1 E2 OUT "[cost c]\ntype = hinge\ninput = out\nlabel = target\n" OPT, ":26: unknown cost type 'hinge' (known: cross_entropy)"},
+    {"cost of a field", DATA E1 E2 OUT "[cost c]\ntype = cross_entropy\ninput = w1\nlabel = target\n" OPT, ":27: cost 'c': there is no layer called 'w1'"},
+    {"no label", DATA E1 E2 OUT "[cost c]\ntype = cross_entropy\ninput = out\n" OPT, ":26: cost 'c' has no label"},
+    {"label is no field", DATA E1 E2 OUT "[cost c]\ntype = cross_entropy\ninput = out\nlabel = e1\n" OPT, ":28: cost 'c': its label 'e1' is not a field"},
+    {"not a softmax", DATA E1 E2 "[layer out]\ntype = fc\ninputs = e1, e2\nsize = vocabulary\n" COST OPT, ":26: cost 'c': cross_entropy needs an input with act = softmax, but 'out' (line 21) has linear"},
+    {"fewer outputs than classes", DATA E1 E2 "[layer out]\ntype = fc\ninputs = e1, e2\nsize = 49\nact = softmax\n" COST OPT, ": cost 'c': label 'target' has 50 classes, but its input 'out' (line 21) is [batch x 49]"},
+    {"unused layer", DATA E1 E2 OUT "[layer left]\ntype = fc\ninputs = e1\nsize = 3\n" COST OPT, ":26: layer 'left' is used by no other layer and no cost"},
+    {"unknown evaluator", GOOD "[evaluator v]\ntype = auc\ninput = out\n", ":34: unknown evaluator type 'auc' (known: perplexity, classification_error)"},
+    {"perplexity of a layer", GOOD "[evaluator v]\ntype = perplexity\ninput = out\n", ":35: evaluator 'v': its input is the name of a cost, not 'out'"},
+    {"error without label", GOOD "[evaluator v]\ntype = classification_error\ninput = out\n", ":34: evaluator 'v' has no label"},
+    {"no optimizer", DATA E1 E2 OUT COST, ": there is no section [optimizer]"},
+    {"optimizer without a rate", DATA E1 E2 OUT COST "[optimizer]\ntype = sgd\n", ":30: [optimizer] needs learning_rate"},
+};
+
+static void a_bad_file_is_refused_with_its_line(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        struct nn_graph *g = NULL;
+        struct pd_err err = {0};
+        int rc = load(broken[i].text, &g, &err);
+        if (rc != PD_ECONF || !strstr(err.msg, broken[i].want) || strncmp(err.msg, ini, strlen(ini)))
+            fail_msg("%s: %d '%s', not '%s'", broken[i].name, rc, err.msg, broken[i].want);
+    }
+}
+
+static void every_failed_allocation_is_reported(void **state) {
+    (void)state;
+    for (int n = 1;; n++) {
+        struct nn_graph *g = NULL;
+        struct nn_exec *e = NULL;
+        struct nn_feed *f = NULL;
+        struct pd_err err = {0};
+        char spec[32];
+        assert_int_equal(pd_write_file_atomic(ini, GOOD, strlen(GOOD), 0600, NULL), 0);
+        snprintf(spec, sizeof spec, "alloc:%d", n);
+        pd_fault_arm(spec);
+        int rc = nn_graph_load(&g, ini, &err);
+        if (!rc)
+            rc = nn_exec_new(&e, g, 3, &err);
+        if (!rc)
+            rc = nn_feed_new(&f, g, 3, &err);
+        pd_fault_arm(NULL);
+        nn_feed_free(f);
+        nn_exec_free(e);
+        nn_graph_free(g);
+        if (!rc) {
+            assert_true(n > 30);
+            return;
+        }
+        assert_int_equal(rc, PD_ENOMEM);
+        assert_int_equal(err.code, PD_ENOMEM);
+    }
+}
+
+static int set_up(void **state) {
+    (void)state;
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(ini, sizeof ini, "%s/train.ini", dir);
+    snprintf(dict, sizeof dict, "%s/dict.txt", dir);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    return pd_rm_tree(dir, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_file_becomes_a_graph),
+        cmocka_unit_test(a_vocabulary_file_is_counted),
+        cmocka_unit_test(a_bad_file_is_refused_with_its_line),
+        cmocka_unit_test(every_failed_allocation_is_reported),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

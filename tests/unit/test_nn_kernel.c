@@ -1,0 +1,312 @@
+/* test_nn_kernel.c - elementwise functions against libm in double, products against the plain loop, and the same
+ * bits from the plainest compilation as from the one that this CPU selects. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <math.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "nn/kernel.h"
+
+/* The kernels once more, without clones, as plain_*. */
+#define CLONES
+#define nn_gemm plain_gemm
+#define nn_gemm_ref plain_gemm_ref
+#define nn_exp plain_exp
+#define nn_sigmoid plain_sigmoid
+#define nn_tanh plain_tanh
+#define nn_relu plain_relu
+#define nn_sigmoid_grad plain_sigmoid_grad
+#define nn_tanh_grad plain_tanh_grad
+#define nn_relu_grad plain_relu_grad
+#define nn_softmax plain_softmax
+#define nn_softmax_grad plain_softmax_grad
+#define nn_fill_rows plain_fill_rows
+#define nn_add plain_add
+#define nn_axpy plain_axpy
+#define nn_scale plain_scale
+#define nn_mul plain_mul
+#define nn_sum_rows plain_sum_rows
+#define nn_argmax plain_argmax
+#undef PD_NN_KERNEL_H
+#include "nn/kernel.c"
+#undef nn_gemm
+#undef nn_gemm_ref
+#undef nn_exp
+#undef nn_sigmoid
+#undef nn_tanh
+#undef nn_relu
+#undef nn_sigmoid_grad
+#undef nn_tanh_grad
+#undef nn_relu_grad
+#undef nn_softmax
+#undef nn_softmax_grad
+#undef nn_fill_rows
+#undef nn_add
+#undef nn_axpy
+#undef nn_scale
+#undef nn_mul
+#undef nn_sum_rows
+#undef nn_argmax
+
+static double d_exp(double x) { return exp(x); }
+static double d_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double d_tanh(double x) { return tanh(x); }
+static double d_relu(double x) { return x > 0 ? x : 0; }
+
+static const struct function {
+    const char *name;
+    void (*fast)(size_t n, const float *x, float *y);
+    void (*plain)(size_t n, const float *x, float *y);
+    double (*exact)(double x);
+    double lo, hi, ulp;
+} functions[] = {
+    {"exp", nn_exp, plain_exp, d_exp, -87.3, 88.3, 2},
+    {"sigmoid", nn_sigmoid, plain_sigmoid, d_sigmoid, -87, 87, 4},
+    {"sigmoid near 0", nn_sigmoid, plain_sigmoid, d_sigmoid, -2, 2, 4},
+    {"tanh", nn_tanh, plain_tanh, d_tanh, -20, 20, 4},
+    {"tanh near 0", nn_tanh, plain_tanh, d_tanh, -1, 1, 4},
+    {"tanh at 0", nn_tanh, plain_tanh, d_tanh, -1e-6, 1e-6, 4},
+    {"relu", nn_relu, plain_relu, d_relu, -3, 3, 0},
+};
+enum { N_FUNCTIONS = sizeof functions / sizeof functions[0], SWEEP = 400003 };
+
+static double ulps(float got, double want) {
+    if ((double)got == want)
+        return 0;
+    int e;
+    frexp(want, &e);
+    return fabs((double)got - want) / ldexp(1, e - 24);
+}
+
+static void functions_are_as_near_as_promised(void **state) {
+    (void)state;
+    float *x = malloc(SWEEP * sizeof *x), *y = malloc(SWEEP * sizeof *y);
+    for (int f = 0; f < N_FUNCTIONS; f++) {
+        double worst = 0, at = 0;
+        for (int i = 0; i < SWEEP; i++)
+            x[i] = (float)(functions[f].lo + (functions[f].hi - functions[f].lo) * i / (SWEEP - 1));
+        functions[f].fast(SWEEP, x, y);
+        for (int i = 0; i < SWEEP; i++) {
+            double u = ulps(y[i], functions[f].exact((double)x[i]));
+            if (!(u <= worst)) {
+                worst = u;
+                at = (double)x[i];
+            }
+        }
+        if (!(worst <= functions[f].ulp))
+            fail_msg("%s: %.2f ulp at %.9g, promised %g", functions[f].name, worst, at, functions[f].ulp);
+    }
+    free(x);
+    free(y);
+}
+
+static void functions_have_the_right_ends(void **state) {
+    (void)state;
+    const float in[] = {-INFINITY, -1000, -88, 89, 1000, INFINITY, 0};
+    const float want_exp[] = {0, 0, 0, INFINITY, INFINITY, INFINITY, 1};
+    const float want_sigmoid[] = {0, 0, 0, 1, 1, 1, 0.5f};
+    const float want_tanh[] = {-1, -1, -1, 1, 1, 1, 0};
+    float y[7];
+    nn_exp(7, in, y);
+    for (int i = 0; i < 7; i++)
+        assert_true(y[i] == want_exp[i]);
+    nn_sigmoid(7, in, y);
+    for (int i = 0; i < 7; i++)
+        assert_true(y[i] == want_sigmoid[i]);
+    nn_tanh(7, in, y);
+    for (int i = 0; i < 7; i++)
+        assert_true(y[i] == want_tanh[i]);
+    for (int f = 0; f < N_FUNCTIONS; f++) {
+        float nan = NAN;
+        functions[f].fast(1, &nan, &nan);
+        if (!isnan(nan))
+            fail_msg("%s(NaN) is %g", functions[f].name, (double)nan);
+    }
+}
+
+static void every_length_is_the_same_and_nothing_behind_it_is_touched(void **state) {
+    (void)state;
+    float x[80], whole[80], y[80];
+    for (int i = 0; i < 80; i++)
+        x[i] = (float)(i - 40) * 0.37f;
+    for (int f = 0; f < N_FUNCTIONS; f++) {
+        functions[f].fast(80, x, whole);
+        for (size_t n = 0; n < 70; n++) {
+            for (int i = 0; i < 80; i++)
+                y[i] = 12345;
+            functions[f].fast(n, x, y);
+            assert_memory_equal(y, whole, n * sizeof *y);
+            for (size_t i = n; i < 80; i++)
+                assert_true(y[i] == 12345);
+        }
+    }
+}
+
+static void fill(float *x, size_t n, uint64_t which, float scale) {
+    pd_rng_normal(pd_rng_key(7, PD_RNG_CHECK, which, 0), 0, x, n);
+    for (size_t i = 0; i < n; i++)
+        x[i] *= scale;
+}
+
+enum { ROWS = 5, COLS = 3192 };
+
+static void softmax_is_a_distribution_and_knows_its_log_sum(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t n;
+        float scale, shift;
+    } rows[] = {{"one", 1, 1, 0},         {"seventeen", 17, 3, 0},  {"vocabulary", COLS, 2, 0},
+                {"huge", COLS, 3, 1e4f}, {"very low", 100, 3, -1e4f}, {"far apart", 50, 300, 0}};
+    static float x[ROWS * COLS], y[ROWS * COLS];
+    double log_sum[ROWS];
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        size_t n = rows[r].n;
+        fill(x, ROWS * n, r, rows[r].scale);
+        for (size_t i = 0; i < ROWS * n; i++)
+            x[i] += rows[r].shift;
+        memcpy(y, x, ROWS * n * sizeof *x);
+        nn_softmax(ROWS, n, y, log_sum);
+        for (size_t i = 0; i < ROWS; i++) {
+            double max = -INFINITY, sum = 0, total = 0;
+            for (size_t j = 0; j < n; j++)
+                max = fmax(max, (double)x[i * n + j]);
+            for (size_t j = 0; j < n; j++)
+                sum += exp((double)x[i * n + j] - max);
+            for (size_t j = 0; j < n; j++) {
+                double want = exp((double)x[i * n + j] - max) / sum;
+                total += (double)y[i * n + j];
+                if (fabs((double)y[i * n + j] - want) > 2e-6 * want + 1e-37)
+                    fail_msg("%s: [%zu,%zu] is %g, not %g", rows[r].name, i, j, (double)y[i * n + j], want);
+            }
+            if (fabs(total - 1) > 1e-5 || fabs(log_sum[i] - (max + log(sum))) > 2e-6)
+                fail_msg("%s: row %zu sums to %.9g, log sum %.9g, not %.9g", rows[r].name, i, total, log_sum[i],
+                         max + log(sum));
+        }
+    }
+    float bad[20] = {0};
+    bad[3] = NAN;
+    nn_softmax(1, 20, bad, log_sum);
+    assert_true(isnan(bad[0]) && isnan(log_sum[0]));
+}
+
+static void gradients_from_outputs(void **state) {
+    (void)state;
+    enum { N = 1003 };
+    static float x[N], y[N], dy[N], dx[N];
+    fill(dy, N, 50, 1);
+    fill(x, N, 51, 2);
+    nn_sigmoid(N, x, y);
+    nn_sigmoid_grad(N, y, dy, dx);
+    for (int i = 0; i < N; i++) {
+        double s = d_sigmoid((double)x[i]), want = (double)dy[i] * s * (1 - s);
+        assert_true(fabs((double)dx[i] - want) <= 1e-6 * fabs(want) + 1e-7);
+    }
+    nn_tanh(N, x, y);
+    nn_tanh_grad(N, y, dy, dx);
+    for (int i = 0; i < N; i++) {
+        double t = tanh((double)x[i]), want = (double)dy[i] * (1 - t * t);
+        assert_true(fabs((double)dx[i] - want) <= 1e-6 * fabs(want) + 5e-7);
+    }
+    nn_relu(N, x, y);
+    nn_relu_grad(N, y, dy, dx);
+    for (int i = 0; i < N; i++)
+        assert_true(dx[i] == (x[i] > 0 ? dy[i] : 0));
+    memcpy(y, x, sizeof y);
+    nn_softmax(1, N, y, NULL);
+    nn_softmax_grad(1, N, y, dy, dx);
+    double dot = 0;
+    for (int i = 0; i < N; i++)
+        dot += (double)y[i] * (double)dy[i];
+    for (int i = 0; i < N; i++) {
+        double want = (double)y[i] * ((double)dy[i] - dot);
+        assert_true(fabs((double)dx[i] - want) <= 1e-5 * fabs(want) + 1e-8);
+    }
+}
+
+static void products_agree_with_the_plain_loop(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t m, n, k;
+    } rows[] = {{"one", 1, 1, 1}, {"row", 1, 33, 7}, {"column", 31, 1, 9}, {"odd", 13, 29, 17}, {"hidden", 37, 256, 128}};
+    static float a[64 * 256], b[256 * 256], c[64 * 256], want[64 * 256];
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
+        for (int v = 0; v < 8; v++) {
+            size_t m = rows[r].m, n = rows[r].n, k = rows[r].k;
+            float beta = v & 4 ? 1 : 0;
+            fill(a, m * k, 60, 1);
+            fill(b, k * n, 61, 1);
+            fill(c, m * n, 62, 1);
+            if (beta == 0)
+                c[0] = NAN; /* must be overwritten, not multiplied */
+            memcpy(want, c, m * n * sizeof *c);
+            nn_gemm(v & 1, v & 2, m, n, k, 0.5f, a, b, beta, c);
+            nn_gemm_ref(v & 1, v & 2, m, n, k, 0.5f, a, b, beta, want);
+            for (size_t i = 0; i < m * n; i++)
+                if (!(fabs((double)c[i] - (double)want[i]) <= 2e-6 * sqrt((double)k) * 4))
+                    fail_msg("%s, transposed %d: [%zu] is %g, not %g", rows[r].name, v, i, (double)c[i], (double)want[i]);
+        }
+}
+
+static void the_plainest_cpu_gives_the_same_bits(void **state) {
+    (void)state;
+    enum { N = ROWS * COLS - 3 };
+    static float x[N + 3], y[N + 3], a[N + 3], b[N + 3];
+    double la[ROWS], lb[ROWS];
+    fill(x, N + 3, 70, 4);
+    fill(y, N + 3, 71, 1);
+    for (int f = 0; f < N_FUNCTIONS; f++) {
+        functions[f].fast(N, x, a);
+        functions[f].plain(N, x, b);
+        if (memcmp(a, b, N * sizeof *a))
+            fail_msg("%s differs", functions[f].name);
+    }
+#define SAME(fast, plain, ...)                                                                        \
+    do {                                                                                              \
+        memcpy(a, y, sizeof a);                                                                       \
+        memcpy(b, y, sizeof b);                                                                       \
+        fast; plain;                                                                                  \
+        assert_memory_equal(a, b, sizeof a);                                                          \
+    } while (0)
+    SAME(nn_sigmoid_grad(N, x, a, a), plain_sigmoid_grad(N, x, b, b));
+    SAME(nn_tanh_grad(N, x, a, a), plain_tanh_grad(N, x, b, b));
+    SAME(nn_relu_grad(N, x, a, a), plain_relu_grad(N, x, b, b));
+    SAME(nn_softmax(ROWS, COLS - 1, a, la), plain_softmax(ROWS, COLS - 1, b, lb));
+    assert_memory_equal(la, lb, sizeof la);
+    SAME(nn_softmax_grad(ROWS, COLS - 1, x, a, a), plain_softmax_grad(ROWS, COLS - 1, x, b, b));
+    SAME(nn_add(N, x, a), plain_add(N, x, b));
+    SAME(nn_axpy(N, 0.3f, x, a), plain_axpy(N, 0.3f, x, b));
+    SAME(nn_scale(N, 0.3f, a), plain_scale(N, 0.3f, b));
+    SAME(nn_mul(N, x, a, a), plain_mul(N, x, b, b));
+    SAME(nn_sum_rows(ROWS - 1, COLS, x, a), plain_sum_rows(ROWS - 1, COLS, x, b));
+}
+
+static void the_first_largest_wins(void **state) {
+    (void)state;
+    assert_int_equal(nn_argmax(4, (const float[]){1, 3, 3, 2}), 1);
+    assert_int_equal(nn_argmax(4, (const float[]){NAN, -3, -1, NAN}), 2);
+    assert_int_equal(nn_argmax(1, (const float[]){NAN}), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(functions_are_as_near_as_promised),
+        cmocka_unit_test(functions_have_the_right_ends),
+        cmocka_unit_test(every_length_is_the_same_and_nothing_behind_it_is_touched),
+        cmocka_unit_test(softmax_is_a_distribution_and_knows_its_log_sum),
+        cmocka_unit_test(gradients_from_outputs),
+        cmocka_unit_test(products_agree_with_the_plain_loop),
+        cmocka_unit_test(the_plainest_cpu_gives_the_same_bits),
+        cmocka_unit_test(the_first_largest_wins),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
