@@ -18,7 +18,7 @@ enum { SSH_UNAUTHENTICATED = 8 };
 struct ssh_opts {
     const char *identity_file; /* "" or NULL: what ~/.ssh/config says, else ~/.ssh/id_ed25519, id_ecdsa, id_rsa */
     const char *known_hosts;   /* "" or NULL: ~/.ssh/known_hosts, and the system's list beside it */
-    const char *config;        /* "" or NULL: ~/.ssh/config; "none": no such file */
+    const char *config;        /* "" or NULL: ~/.ssh/config */
     int accept_new;            /* host_key_policy = accept-new: an unknown key is added; a changed one never */
     uint64_t connect_timeout_ms;
     int fanout; /* sessions that are set up at a time */

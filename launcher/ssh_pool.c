@@ -60,9 +60,7 @@ int ssh_pool_new(struct ssh_pool **out, uv_loop_t *loop, const struct ssh_opts *
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
         goto out;
     }
-    if (!strcmp(config, "none"))
-        pool->config_file[0] = 0;
-    else if (*config && (rc = check_named_config(pool, err)))
+    if (*config && (rc = check_named_config(pool, err)))
         goto out;
     if ((rc = load_known(pool, *known != 0, err)))
         goto out;

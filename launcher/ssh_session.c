@@ -568,7 +568,7 @@ static int apply_config(struct session *s, const struct host *host, struct pd_er
     unsigned port = 0;
     int off = 0, rc = 0;
     ssh_session scratch = NULL;
-    if (!*pool->config_file || access(pool->config_file, R_OK))
+    if (access(pool->config_file, R_OK))
         goto out;
     if (!(scratch = ssh_new()) || ssh_options_set(scratch, SSH_OPTIONS_PROCESS_CONFIG, &off) ||
         ssh_options_set(scratch, SSH_OPTIONS_HOST, name)) {
