@@ -17,6 +17,7 @@
 #include "launcher/ssh.h"
 #include "launcher/transport.h"
 #include "wire/frame.h"
+#include "wire/handshake.h"
 #include "wire/msg.h"
 
 struct link;

@@ -429,6 +429,11 @@ static enum ssh_step lost(struct session *s) {
 static int read_all(struct session *s) {
     size_t total = 0;
     for (;;) {
+        int closed = s->remote_closed;
+        /* After EOF reads and polls of libssh return at once without looking at the socket, where the CLOSE is still
+         * to come. Of its public calls this one takes what has arrived and does nothing else here. */
+        if (ssh_channel_is_eof(s->channel))
+            ssh_channel_accept_x11(s->channel, 0);
         int n = read_some(s, 0);
         if (n > 0)
             s->base.ev->on_bytes(s->pool->read_buf, (size_t)n, s->base.arg);
@@ -439,7 +444,7 @@ static int read_all(struct session *s) {
             return -1;
         transport_add_stderr(&s->base, (char *)s->pool->read_buf, (size_t)m);
         total += (size_t)n + (size_t)m;
-        if (!n && !m)
+        if (!n && !m && closed == s->remote_closed) /* the read of stderr may have brought the last of stdout */
             return 0;
         if (total > DRIVE_BUDGET) { /* the other hosts' turn; the loop comes back at once */
             s->more = 1;
