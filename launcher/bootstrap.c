@@ -16,22 +16,22 @@
 enum { AGENT_MAX_BYTES = 256 << 20 };
 
 /* The user's login shell, whichever it is, sees one line: exec /bin/sh -c '...' with quoted words. So the script holds
- * no single quote, backslash or exclamation mark. $1 root, $2 hash, $3 size, $4 $5 halves of the marker, $6 job or nothing.
+ * no single quote, backslash or exclamation mark. $1 root, $2 hash, $3 size, $4 $5 halves of the marker, then options of the relay.
  * What goes wrong is on stderr, which paddlectl shows. */
 static const char script[] =
-    "m=$4$5; r=$1; "
+    "r=$1; h=$2; s=$3; m=$4$5; shift 5; "
     "case $r in \"~\") r=$HOME;; \"~/\"*) r=$HOME/${r#??};; /*) ;; *) r=$HOME/$r;; esac; "
-    "d=$r/.paddlectl/bin; a=$d/agent-$2; "
-    "go() { echo \"$m run\"; exec \"$a\" relay \"--root=$r\" ${1:+\"--job=$1\"}; }; "
+    "d=$r/.paddlectl/bin; a=$d/agent-$h; "
+    "go() { echo \"$m run\"; exec \"$a\" relay \"--root=$r\" \"$@\"; }; "
     "bad() { echo \"$m fail $1\"; exit 1; }; "
-    "[ -x \"$a\" ] && go \"$6\"; "
+    "[ -x \"$a\" ] && go \"$@\"; "
     "mkdir -p \"$d\" || bad \"cannot make the folder $d\"; "
     "echo \"$m send $(uname -m)\"; "
-    "t=$d/tmp-$$-$2; clean() { rm -f \"$t\"; }; trap clean 0; trap \"exit 1\" 1 2 13 15; "
-    "head -c \"$3\" >\"$t\" || bad \"cannot write $t\"; "
-    "n=$(wc -c <\"$t\") && [ \"$n\" -eq \"$3\" ] || bad \"$t is incomplete\"; "
+    "t=$d/tmp-$$-$h; clean() { rm -f \"$t\"; }; trap clean 0; trap \"exit 1\" 1 2 13 15; "
+    "head -c \"$s\" >\"$t\" || bad \"cannot write $t\"; "
+    "n=$(wc -c <\"$t\") && [ \"$n\" -eq \"$s\" ] || bad \"$t is incomplete\"; "
     "chmod 755 \"$t\" && mv -f \"$t\" \"$a\" || bad \"cannot store $a\"; "
-    "trap - 0 1 2 13 15; go \"$6\"";
+    "trap - 0 1 2 13 15; go \"$@\"";
 
 int node_program_path(const char *name, char *out, size_t cap, struct pd_err *err) {
     char self[PATH_MAX];
@@ -118,18 +118,23 @@ static void put_quoted(struct pd_buf *b, const char *s) {
     pd_put_u8(b, '\'');
 }
 
-int boot_command(struct boot *b, const char *root, const struct agent_image *img, const char *job, struct pd_buf *out) {
+int boot_command(struct boot *b, const char *root, const struct agent_image *img, const char *job, int start_node,
+                 struct pd_buf *out) {
     uint8_t random[BOOT_MARKER / 2];
-    char size[24], first[BOOT_MARKER / 2 + 1];
+    char size[24], first[BOOT_MARKER / 2 + 1], job_arg[100], node_arg[24];
     memset(b, 0, sizeof *b);
     randombytes_buf(random, sizeof random);
     pd_hex(b->marker, random, sizeof random);
     pd_fmt(size, sizeof size, "%zu", img->size);
+    pd_fmt(job_arg, sizeof job_arg, "--job=%s", job ? job : "");
+    pd_fmt(node_arg, sizeof node_arg, "--node=%d", start_node);
     memcpy(first, b->marker, BOOT_MARKER / 2);
     first[BOOT_MARKER / 2] = 0;
-    const char *words[] = {script, "paddlectl", root, img->sha256, size, first, b->marker + BOOT_MARKER / 2, job ? job : ""};
+    const char *words[] = {script, "paddlectl", root, img->sha256, size, first, b->marker + BOOT_MARKER / 2,
+                           job_arg, node_arg, "--start"};
+    size_t n = !job ? 7 : start_node < 0 ? 8 : 10;
     pd_put(out, "exec /bin/sh -c", 15);
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+    for (size_t i = 0; i < n; i++) {
         pd_put_u8(out, ' ');
         put_quoted(out, words[i]);
     }

@@ -207,10 +207,28 @@ static void copy_text(char *out, size_t cap, const json_t *body, const char *nam
     pd_fmt(out, cap, "%s", s ? s : "");
 }
 
+static void error_of(const struct wire_frame *f, struct pd_err *err) {
+    struct pd_rd r;
+    char msg[sizeof err->msg];
+    pd_rd_init(&r, f->sec[0], f->len[0]);
+    uint32_t code = pd_get_u32(&r);
+    pd_get_str(&r, msg, sizeof msg);
+    if (r.failed || code == 0 || code > 1000)
+        pd_fail(err, PD_EPROTO, "the agent sent an error that can't be read");
+    else
+        pd_fail(err, -(int)code, "%s", msg);
+}
+
 static void take_hello(struct link *l, const struct wire_frame *f, json_t *body) {
     struct agent_facts *a = &l->facts;
     const char *build = json_string_value(json_object_get(body, "build"));
     char msg[300];
+    if (f->type == WIRE_AG_HELLO && (f->flags & WIRE_F_ERROR)) { /* it could not start, and says why */
+        struct pd_err err = {0};
+        error_of(f, &err);
+        link_break(l, err.code == PD_ENOENT ? PD_ENOENT : pd_code_exit_status(err.code) == 2 ? err.code : PD_EHOST, err.msg);
+        return;
+    }
     if (f->type != WIRE_AG_HELLO || json_integer_value(json_object_get(body, "version")) != WIRE_VERSION) {
         pd_fmt(msg, sizeof msg, "the agent speaks another version of the protocol (%lld, not %d)",
                (long long)json_integer_value(json_object_get(body, "version")), WIRE_VERSION);
@@ -234,18 +252,6 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     l->phase = PHASE_OPEN;
     schedule(l);
     l->ev->on_hello(l, l->arg);
-}
-
-static void error_of(const struct wire_frame *f, struct pd_err *err) {
-    struct pd_rd r;
-    char msg[sizeof err->msg];
-    pd_rd_init(&r, f->sec[0], f->len[0]);
-    uint32_t code = pd_get_u32(&r);
-    pd_get_str(&r, msg, sizeof msg);
-    if (r.failed || code == 0 || code > 1000)
-        pd_fail(err, PD_EPROTO, "the agent sent an error that can't be read");
-    else
-        pd_fail(err, -(int)code, "%s", msg);
 }
 
 /* An answer repeats the id and the type; the frames of a fetched package are the exception (types differ). */
@@ -413,14 +419,17 @@ void link_close(struct link *l) {
 }
 
 static int open_local(struct link *l, int node, struct pd_err *err) {
-    char root[PATH_MAX], root_arg[PATH_MAX + 8], job_arg[80];
+    char root[PATH_MAX], root_arg[PATH_MAX + 8], job_arg[80], node_arg[24];
     int rc = root_for_local(l->env->root_dir, node, root, sizeof root, err);
     if (rc)
         return rc;
     pd_fmt(root_arg, sizeof root_arg, "--root=%s", root);
     pd_fmt(job_arg, sizeof job_arg, "--job=%s", l->env->job ? l->env->job : "");
+    pd_fmt(node_arg, sizeof node_arg, "--node=%d", node);
     char *argv[] = {(char *)(uintptr_t)l->env->agent->path, (char *)(uintptr_t)"relay", root_arg,
-                    l->env->job ? job_arg : NULL, NULL};
+                    l->env->job ? job_arg : NULL, l->env->start ? node_arg : NULL, (char *)(uintptr_t)"--start", NULL};
+    if (!l->env->start)
+        argv[4] = NULL;
     return transport_local(&l->t, l->env->loop, argv, &events, l, err);
 }
 
@@ -431,7 +440,7 @@ static int open_ssh(struct link *l, const struct host *host, int node, struct pd
     if (rc)
         return rc;
     pd_buf_init(&command);
-    if (boot_command(&l->boot, root, l->env->agent, l->env->job, &command))
+    if (boot_command(&l->boot, root, l->env->agent, l->env->job, l->env->start ? node : -1, &command))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     else
         rc = ssh_pool_open(&l->t, l->env->ssh, host, (char *)command.data, &events, l, err);

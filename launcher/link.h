@@ -42,7 +42,8 @@ struct link_env {
     struct ssh_pool *ssh; /* NULL when all hosts are local */
     const struct agent_image *agent;
     const char *root_dir;       /* of conf.ini: with ~ and %n */
-    const char *job;            /* NULL, or the job to join */
+    const char *job;            /* NULL: no job; else the job to start or to join */
+    int start;
     uint64_t login_timeout_ms;  /* from exec to the agent's first word: the login shell's start-up files */
     uint64_t upload_timeout_ms; /* for sending the agent's executable */
 };
