@@ -1,0 +1,491 @@
+/* test_nn_exec.c - forward and backward of a whole network against the same in double with plain loops; what a
+ * feed, a cut batch, dropout and the hook promise; finite differences over every layer and activation. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <math.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/fs.h"
+#include "base/rng.h"
+#include "nn/checkgrad.h"
+#include "nn/graph.h"
+
+static char ini[] = "/tmp/test-nn-exec-XXXXXX";
+
+enum { V = 23, D = 5, H = 7, B = 11, F = 4 };
+
+#define HEAD "[data]\nformat = ids\nfields = a b c y\nvocabulary = 23\n[optimizer]\ntype = sgd\nlearning_rate = 1\n"
+#define EMB(name, field, sparse) \
+    "[layer " name "]\ntype = embedding\ninputs = " field "\nparam = emb\nsize = 5\nsparse_update = " sparse "\ninit_std = 0.4\n"
+#define COST "[cost c]\ntype = cross_entropy\ninput = out\nlabel = y\n"
+#define OUT(in) "[layer out]\ntype = fc\ninputs = " in "\nsize = vocabulary\nact = softmax\n"
+#define THREE(sparse) EMB("ea", "a", sparse) EMB("eb", "b", sparse) EMB("ec", "c", sparse) \
+    "[layer cat]\ntype = concat\ninputs = ea eb ec\n"
+#define HIDDEN(act) "[layer hid]\ntype = fc\ninputs = cat\nsize = 7\nact = " act "\n"
+#define NET(sparse) HEAD THREE(sparse) HIDDEN("sigmoid") OUT("hid") COST
+
+static struct nn_graph *graph(const char *text) {
+    struct nn_graph *g = NULL;
+    struct pd_err err = {0};
+    assert_int_equal(pd_write_file_atomic(ini, text, strlen(text), 0600, NULL), 0);
+    if (nn_graph_load(&g, ini, &err))
+        fail_msg("%s", err.msg);
+    return g;
+}
+
+static void make_batch(struct pd_batch *b, uint32_t n) {
+    assert_int_equal(pd_batch_init(b, F, n), 0);
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < F; k++)
+            b->ids[k][i] = pd_rng_below(pd_rng_key(3, PD_RNG_CHECK, 9, 9), k, i, V);
+        b->stream[i] = i % 2;
+        b->index[i] = 100 + i / 2;
+    }
+    b->n = n;
+}
+
+/* Values and gradients of every parameter; a table holds all V rows here and is bound through keys. */
+struct run {
+    struct nn_graph *g;
+    struct nn_feed *feed;
+    struct nn_exec *exec;
+    struct pd_batch batch;
+    uint32_t n_params;
+    float *w[8], *grad[8]; /* [rows x cols] */
+    float *rows[8], *row_grad[8];
+};
+
+static void scatter(struct run *r, uint32_t p) {
+    uint32_t n, cols = (uint32_t)nn_graph_param(r->g, p)->cols;
+    const uint64_t *keys = nn_feed_keys(r->feed, p, &n);
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(r->grad[p] + keys[i] * cols, r->row_grad[p] + i * cols, cols * sizeof(float));
+}
+
+static void set_batch(struct run *r, const struct pd_batch *b) {
+    struct pd_err err = {0};
+    if (nn_feed_set(r->feed, b, &err))
+        fail_msg("%s", err.msg);
+    for (uint32_t p = 0; p < r->n_params; p++) {
+        const struct nn_param *q = nn_graph_param(r->g, p);
+        memset(r->grad[p], 0, q->rows * q->cols * sizeof(float));
+        if (q->kind == NN_DENSE) {
+            nn_exec_bind(r->exec, p, r->w[p], r->grad[p]);
+            continue;
+        }
+        uint32_t n;
+        const uint64_t *keys = nn_feed_keys(r->feed, p, &n);
+        memset(r->row_grad[p], 0, q->rows * q->cols * sizeof(float));
+        for (uint32_t i = 0; i < n; i++)
+            memcpy(r->rows[p] + i * q->cols, r->w[p] + keys[i] * q->cols, q->cols * sizeof(float));
+        nn_exec_bind(r->exec, p, r->rows[p], r->row_grad[p]);
+    }
+}
+
+static void start(struct run *r, const char *text) {
+    memset(r, 0, sizeof *r);
+    r->g = graph(text);
+    r->n_params = nn_graph_n_params(r->g);
+    assert_true(r->n_params <= 8);
+    make_batch(&r->batch, B);
+    assert_int_equal(nn_feed_new(&r->feed, r->g, B, NULL), 0);
+    assert_int_equal(nn_exec_new(&r->exec, r->g, B, NULL), 0);
+    for (uint32_t p = 0; p < r->n_params; p++) {
+        const struct nn_param *q = nn_graph_param(r->g, p);
+        size_t n = q->rows * q->cols;
+        r->w[p] = calloc(n, sizeof(float));
+        r->grad[p] = calloc(n, sizeof(float));
+        r->rows[p] = calloc(n, sizeof(float));
+        r->row_grad[p] = calloc(n, sizeof(float));
+        pd_rng_normal(pd_rng_key(1, PD_RNG_CHECK, p, 0), 0, r->w[p], n);
+        for (size_t i = 0; i < n; i++)
+            r->w[p][i] *= 0.4f;
+    }
+    set_batch(r, &r->batch);
+}
+
+static double step(struct run *r, enum nn_mode mode, uint64_t pass) {
+    struct nn_cost c;
+    nn_exec_forward(r->exec, r->feed, 0, nn_feed_n(r->feed), mode, 5, pass, &c);
+    assert_int_equal(c.n, nn_feed_n(r->feed));
+    if (mode == NN_TEST)
+        return c.sum;
+    nn_exec_backward(r->exec);
+    for (uint32_t p = 0; p < r->n_params; p++)
+        if (nn_graph_param(r->g, p)->kind == NN_TABLE)
+            scatter(r, p);
+    return c.sum;
+}
+
+static void finish(struct run *r) {
+    for (uint32_t p = 0; p < r->n_params; p++) {
+        free(r->w[p]);
+        free(r->grad[p]);
+        free(r->rows[p]);
+        free(r->row_grad[p]);
+    }
+    pd_batch_release(&r->batch);
+    nn_exec_free(r->exec);
+    nn_feed_free(r->feed);
+    nn_graph_free(r->g);
+}
+
+/* --- the same network in double -------------------------------------------------------------------- */
+
+struct naive {
+    double cost, emb[V][D], w1[3 * D][H], b1[H], w2[H][V], b2[V]; /* gradients */
+};
+
+static void naive_sample(struct naive *s, const struct run *r, uint32_t i) {
+    const float *emb = r->w[0], *w1 = r->w[1], *b1 = r->w[2], *w2 = r->w[3], *b2 = r->w[4];
+    double x[3 * D], h[H], z[V], sum = 0, dz[V], dh[H];
+    for (int k = 0; k < 3; k++)
+        for (int d = 0; d < D; d++)
+            x[k * D + d] = (double)emb[r->batch.ids[k][i] * D + (unsigned)d];
+    for (int j = 0; j < H; j++) {
+        double a = (double)b1[j];
+        for (int l = 0; l < 3 * D; l++)
+            a += x[l] * (double)w1[l * H + j];
+        h[j] = 1 / (1 + exp(-a));
+    }
+    for (int v = 0; v < V; v++) {
+        z[v] = (double)b2[v];
+        for (int j = 0; j < H; j++)
+            z[v] += h[j] * (double)w2[j * V + v];
+        sum += exp(z[v]);
+    }
+    uint64_t y = r->batch.ids[3][i];
+    s->cost += log(sum) - z[y];
+    for (int v = 0; v < V; v++) {
+        dz[v] = exp(z[v]) / sum - ((uint64_t)v == y);
+        s->b2[v] += dz[v];
+    }
+    for (int j = 0; j < H; j++) {
+        dh[j] = 0;
+        for (int v = 0; v < V; v++) {
+            dh[j] += dz[v] * (double)w2[j * V + v];
+            s->w2[j][v] += h[j] * dz[v];
+        }
+        dh[j] *= h[j] * (1 - h[j]);
+        s->b1[j] += dh[j];
+    }
+    for (int l = 0; l < 3 * D; l++)
+        for (int j = 0; j < H; j++) {
+            s->w1[l][j] += x[l] * dh[j];
+            s->emb[r->batch.ids[l / D][i]][l % D] += dh[j] * (double)w1[l * H + j];
+        }
+}
+
+static void compare(const char *what, const float *got, const double *want, size_t n) {
+    double largest = 0;
+    for (size_t i = 0; i < n; i++)
+        largest = fmax(largest, fabs(want[i]));
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs((double)got[i] - want[i]) <= 2e-6 * largest))
+            fail_msg("%s: [%zu] is %.9g, not %.9g", what, i, (double)got[i], want[i]);
+}
+
+static void the_word_model_agrees_with_plain_loops_in_double(void **state) {
+    (void)state;
+    static const char *const kind[] = {"true", "false"};
+    for (int k = 0; k < 2; k++) {
+        struct run r;
+        struct naive s = {0};
+        start(&r, k == 0 ? NET("true") : NET("false"));
+        assert_int_equal(nn_graph_param(r.g, 0)->kind, k == 0 ? NN_TABLE : NN_DENSE);
+        double cost = step(&r, NN_TRAIN, 0);
+        for (uint32_t i = 0; i < B; i++)
+            naive_sample(&s, &r, i);
+        if (fabs(cost - s.cost) > 1e-6 * s.cost)
+            fail_msg("sparse_update = %s: cost %.9g, not %.9g", kind[k], cost, s.cost);
+        compare("emb", r.grad[0], &s.emb[0][0], V * D);
+        compare("hid.w", r.grad[1], &s.w1[0][0], 3 * D * H);
+        compare("hid.b", r.grad[2], s.b1, H);
+        compare("out.w", r.grad[3], &s.w2[0][0], H * V);
+        compare("out.b", r.grad[4], s.b2, V);
+        step(&r, NN_TRAIN, 0); /* dense gradients are added to */
+        for (int i = 0; i < V; i++)
+            assert_true(fabs((double)r.grad[4][i] - 2 * s.b2[i]) < 1e-5);
+        finish(&r);
+    }
+}
+
+static void keys_are_sorted_unique_and_complete(void **state) {
+    (void)state;
+    struct run r;
+    start(&r, NET("true"));
+    uint32_t n, expected = 0;
+    const uint64_t *keys = nn_feed_keys(r.feed, 0, &n);
+    int seen[V] = {0};
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < B; i++)
+            seen[r.batch.ids[k][i]] = 1;
+    for (int v = 0; v < V; v++)
+        if (seen[v])
+            assert_int_equal(keys[expected++], (uint64_t)v);
+    assert_int_equal(n, expected);
+    assert_null(nn_feed_keys(r.feed, 1, &n));
+    assert_int_equal(n, 0);
+    struct pd_err err = {0};
+    r.batch.ids[1][4] = V;
+    assert_int_equal(nn_feed_set(r.feed, &r.batch, &err), PD_EDATA);
+    assert_string_equal(err.msg, "stream 0, sample 102: field 'b' is 23, but the vocabulary has 23 ids");
+    finish(&r);
+}
+
+static void keys_of_several_bytes_sort(void **state) {
+    (void)state;
+    static const uint64_t ids[] = {69999, 3, 256, 3, 65536, 0, 255, 69999};
+    static const uint64_t want[] = {0, 3, 255, 256, 65536, 69999};
+    struct nn_graph *g = graph("[data]\nformat = ids\nfields = a y\nvocabulary = 70000\n"
+                               "[optimizer]\ntype = sgd\nlearning_rate = 1\n"
+                               "[layer e]\ntype = embedding\ninputs = a\nsize = 2\nsparse_update = true\n"
+                               "[layer out]\ntype = fc\ninputs = e\nsize = vocabulary\nact = softmax\n"
+                               "[cost c]\ntype = cross_entropy\ninput = out\nlabel = y\n");
+    struct nn_feed *f;
+    struct pd_batch b;
+    uint32_t n;
+    assert_int_equal(nn_feed_new(&f, g, 8, NULL), 0);
+    assert_int_equal(pd_batch_init(&b, 2, 8), 0);
+    memcpy(b.ids[0], ids, sizeof ids);
+    b.n = 8;
+    assert_int_equal(nn_feed_set(f, &b, NULL), 0);
+    const uint64_t *keys = nn_feed_keys(f, 0, &n);
+    assert_int_equal(n, 6);
+    assert_memory_equal(keys, want, sizeof want);
+    pd_batch_release(&b);
+    nn_feed_free(f);
+    nn_graph_free(g);
+}
+
+static void a_batch_cut_in_two_gives_the_same_sums(void **state) {
+    (void)state;
+    struct run r;
+    struct nn_cost c1, c2;
+    static float whole[8][V * H * D];
+    start(&r, NET("true"));
+    double cost = step(&r, NN_TRAIN, 0);
+    for (uint32_t p = 0; p < r.n_params; p++)
+        memcpy(whole[p], r.grad[p], nn_graph_param(r.g, p)->rows * nn_graph_param(r.g, p)->cols * sizeof(float));
+    set_batch(&r, &r.batch);
+    nn_exec_forward(r.exec, r.feed, 0, 4, NN_TRAIN, 5, 0, &c1);
+    nn_exec_backward(r.exec);
+    nn_exec_forward(r.exec, r.feed, 4, B - 4, NN_TRAIN, 5, 0, &c2);
+    nn_exec_backward(r.exec);
+    scatter(&r, 0);
+    assert_true(fabs(c1.sum + c2.sum - cost) < 1e-5 * cost);
+    for (uint32_t p = 0; p < r.n_params; p++)
+        for (size_t i = 0; i < nn_graph_param(r.g, p)->rows * nn_graph_param(r.g, p)->cols; i++)
+            assert_true(fabs((double)whole[p][i] - (double)r.grad[p][i]) < 1e-5);
+    finish(&r);
+}
+
+#define DROPPED HEAD THREE("true") HIDDEN("tanh") "[layer drop]\ntype = dropout\ninputs = hid\nrate = 0.5\n" OUT("drop") COST
+
+/* What dropout lets through of each sample, by (stream, index). */
+static void masks(struct run *r, uint32_t first, uint32_t n, uint64_t pass, uint8_t out[B][H]) {
+    struct nn_cost c;
+    uint32_t size;
+    nn_exec_forward(r->exec, r->feed, first, n, NN_TRAIN, 5, pass, &c);
+    const float *y = nn_exec_output(r->exec, "drop", &size), *x = nn_exec_output(r->exec, "hid", &size);
+    assert_int_equal(size, H);
+    for (uint32_t i = 0; i < n; i++)
+        for (int j = 0; j < H; j++) {
+            float v = y[i * H + (unsigned)j];
+            assert_true(v == 0 || v == 2 * x[i * H + (unsigned)j]);
+            out[first + i][j] = v != 0;
+        }
+}
+
+static void dropout_does_not_depend_on_how_batches_are_cut(void **state) {
+    (void)state;
+    struct run r;
+    uint8_t whole[B][H], parts[B][H], moved[B][H], next[B][H];
+    start(&r, DROPPED);
+    masks(&r, 0, B, 0, whole);
+    masks(&r, 0, 3, 0, parts);
+    masks(&r, 3, 5, 0, parts);
+    masks(&r, 8, B - 8, 0, parts);
+    assert_memory_equal(whole, parts, sizeof whole);
+    masks(&r, 0, B, 1, next);
+    assert_memory_not_equal(whole, next, sizeof whole);
+    int kept = 0;
+    for (int i = 0; i < B; i++)
+        for (int j = 0; j < H; j++)
+            kept += whole[i][j];
+    assert_in_range(kept, B * H / 4, 3 * B * H / 4);
+    /* The same samples in reverse order keep their masks. */
+    struct pd_batch back;
+    make_batch(&back, B);
+    for (uint32_t i = 0; i < B; i++) {
+        for (int k = 0; k < F; k++)
+            back.ids[k][i] = r.batch.ids[k][B - 1 - i];
+        back.stream[i] = r.batch.stream[B - 1 - i];
+        back.index[i] = r.batch.index[B - 1 - i];
+    }
+    set_batch(&r, &back);
+    masks(&r, 0, B, 0, moved);
+    for (int i = 0; i < B; i++)
+        assert_memory_equal(whole[i], moved[B - 1 - i], H);
+    pd_batch_release(&back);
+    /* In testing nothing is dropped. */
+    struct nn_cost c;
+    uint32_t size;
+    nn_exec_forward(r.exec, r.feed, 0, B, NN_TEST, 5, 0, &c);
+    assert_memory_equal(nn_exec_output(r.exec, "drop", &size), nn_exec_output(r.exec, "hid", &size), B * H * sizeof(float));
+    assert_null(nn_exec_output(r.exec, "nix", &size));
+    finish(&r);
+}
+
+static void the_same_batch_gives_the_same_bits(void **state) {
+    (void)state;
+    struct run r;
+    static float first[8][V * H * D];
+    start(&r, DROPPED);
+    double cost = step(&r, NN_TRAIN, 3);
+    for (uint32_t p = 0; p < r.n_params; p++)
+        memcpy(first[p], r.grad[p], nn_graph_param(r.g, p)->rows * nn_graph_param(r.g, p)->cols * sizeof(float));
+    step(&r, NN_TEST, 0);
+    set_batch(&r, &r.batch);
+    assert_true(step(&r, NN_TRAIN, 3) == cost);
+    for (uint32_t p = 0; p < r.n_params; p++)
+        assert_memory_equal(first[p], r.grad[p],
+                            nn_graph_param(r.g, p)->rows * nn_graph_param(r.g, p)->cols * sizeof(float));
+    finish(&r);
+}
+
+static void note(void *arg, uint32_t param) {
+    char *s = arg;
+    size_t n = strlen(s);
+    s[n] = (char)('0' + param);
+    s[n + 1] = 0;
+}
+
+static void gradients_are_announced_when_complete_last_layers_first(void **state) {
+    (void)state;
+    struct run r;
+    char order[20] = "";
+    start(&r, NET("true"));
+    nn_exec_on_gradient(r.exec, note, order);
+    step(&r, NN_TRAIN, 0);
+    assert_string_equal(order, "34120"); /* out.w out.b hid.w hid.b emb (shared by three) */
+    finish(&r);
+}
+
+static void evaluators_sum_over_samples(void **state) {
+    (void)state;
+    struct run r;
+    start(&r, NET("true") "[evaluator ppl]\ntype = perplexity\ninput = c\n"
+                          "[evaluator wrong]\ntype = classification_error\ninput = out\nlabel = y\n");
+    uint32_t size;
+    double cost = step(&r, NN_TEST, 0), wrong = 0;
+    const float *y = nn_exec_output(r.exec, "out", &size);
+    for (uint32_t i = 0; i < B; i++)
+        for (uint32_t v = 0; v < V; v++)
+            if (y[i * V + v] > y[i * V + r.batch.ids[3][i]]) {
+                wrong++;
+                break;
+            }
+    assert_true(nn_exec_evaluate(r.exec, 0) == cost);
+    assert_true(nn_exec_evaluate(r.exec, 1) == wrong);
+    assert_true(fabs(nn_graph_evaluator_finish(r.g, 0, cost, B) - exp(cost / B)) < 1e-9);
+    assert_true(nn_graph_evaluator_finish(r.g, 1, wrong, B) == wrong / B);
+    finish(&r);
+}
+
+/* --- finite differences ---------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *text;
+} nets[] = {
+    {"sparse embedding, sigmoid", NET("true")},
+    {"dense embedding, tanh", HEAD THREE("false") HIDDEN("tanh") OUT("hid") COST},
+    {"relu", HEAD THREE("true") HIDDEN("relu") OUT("hid") COST},
+    {"linear", HEAD THREE("true") HIDDEN("linear") OUT("hid") COST},
+    {"softmax inside", HEAD THREE("true") HIDDEN("softmax") OUT("hid") COST},
+    {"no bias", HEAD THREE("true") "[layer hid]\ntype = fc\ninputs = cat\nsize = 7\nbias = false\nact = tanh\n" OUT("hid") COST},
+    {"dropout", DROPPED},
+    {"several inputs", HEAD EMB("ea", "a", "true") EMB("eb", "b", "true") "[layer hid]\ntype = fc\ninputs = ea eb\nsize = 7\nact = sigmoid\n" OUT("hid ea") COST},
+    {"a layer read three times", HEAD EMB("ea", "a", "true") "[layer hid]\ntype = fc\ninputs = ea\nsize = 7\nact = tanh\n"
+                                 "[layer two]\ntype = concat\ninputs = hid ea hid\n[layer drop]\ntype = dropout\ninputs = hid\nrate = 0.3\n" OUT("two drop hid") COST},
+    {"one matrix in two layers", HEAD EMB("ea", "a", "true") "[layer p]\ntype = fc\ninputs = ea\nparam = sq\nsize = 5\nact = tanh\n"
+                                 "[layer q]\ntype = fc\ninputs = p\nparam = sq\nsize = 5\nact = tanh\n" OUT("q") COST},
+    {"two costs, weighted, on one output", HEAD THREE("true") HIDDEN("tanh") OUT("hid") COST
+         "[cost d]\ntype = cross_entropy\ninput = out\nlabel = a\nweight = 0.3\n"},
+    {"a weighted cost", HEAD THREE("true") HIDDEN("tanh") OUT("hid") "[cost c]\ntype = cross_entropy\ninput = out\nlabel = y\nweight = 2.5\n"},
+    {"an output that goes on", HEAD THREE("true") HIDDEN("tanh") OUT("hid") COST
+         "[layer more]\ntype = fc\ninputs = out\nsize = vocabulary\nact = softmax\n[cost d]\ntype = cross_entropy\ninput = more\nlabel = a\n"},
+};
+
+static void collect(void *arg, const struct nn_check *c) {
+    char *s = arg;
+    size_t n = strlen(s);
+    snprintf(s + n, 600 - n, " %s:%.1e", c->param, c->max_relative);
+}
+
+static void gradients_agree_with_finite_differences(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof nets / sizeof nets[0]; i++) {
+        struct nn_graph *g = graph(nets[i].text);
+        struct pd_err err = {0};
+        char text[600] = "";
+        struct nn_check_opts o = {.seed = 11 + i};
+        int rc = nn_checkgrad(g, &o, collect, text, &err);
+        if (rc)
+            fail_msg("%s: %s (%s)", nets[i].name, err.msg, text);
+        print_message("   %-36s%s\n", nets[i].name, text);
+        nn_graph_free(g);
+    }
+}
+
+static void take_worst(void *arg, const struct nn_check *c) {
+    if (!c->ok)
+        ++*(int *)arg;
+}
+
+/* A checker that passes everything would be worthless: with a threshold below float32's noise it must fail. */
+static void the_checker_can_fail(void **state) {
+    (void)state;
+    struct nn_graph *g = graph(NET("true"));
+    struct pd_err err = {0};
+    int failed = 0;
+    struct nn_check_opts o = {.seed = 1, .threshold = 1e-12};
+    assert_int_equal(nn_checkgrad(g, &o, take_worst, &failed, &err), PD_EFAIL);
+    assert_true(failed > 0 && strstr(err.msg, "the gradient of parameter '"));
+    nn_graph_free(g);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    int fd = mkstemp(ini);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    return unlink(ini);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_word_model_agrees_with_plain_loops_in_double),
+        cmocka_unit_test(keys_are_sorted_unique_and_complete),
+        cmocka_unit_test(keys_of_several_bytes_sort),
+        cmocka_unit_test(a_batch_cut_in_two_gives_the_same_sums),
+        cmocka_unit_test(dropout_does_not_depend_on_how_batches_are_cut),
+        cmocka_unit_test(the_same_batch_gives_the_same_bits),
+        cmocka_unit_test(gradients_are_announced_when_complete_last_layers_first),
+        cmocka_unit_test(evaluators_sum_over_samples),
+        cmocka_unit_test(gradients_agree_with_finite_differences),
+        cmocka_unit_test(the_checker_can_fail),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
