@@ -1,0 +1,276 @@
+/* prepare.c - paddlectl prepare: read, shuffle, hold out, count, encode, deal.
+ *
+ * The whole text is held once, as words between single blanks, a NUL behind each line; an array of line starts is what
+ * gets shuffled. The dictionary counts training lines only: held-out words that are not in them are unknown, as
+ * they would be in earnest.
+ */
+#include "data/prepare.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/rng.h"
+#include "base/str.h"
+#include "data/dict.h"
+#include "data/lines.h"
+#include "data/shards.h"
+#include "data/tokens.h"
+
+void data_prepare_defaults(struct data_prepare_opts *o) {
+    *o = (struct data_prepare_opts){.out = ".",
+                                    .format = "lines",
+                                    .tokens = "words",
+                                    .min_word_freq = 1,
+                                    .shards = 1,
+                                    .share = 1,
+                                    .shuffle = 1,
+                                    .seed = 1};
+}
+
+struct corpus {
+    const struct data_text_format *format;
+    const struct data_tokenizer *tokens;
+    struct pd_buf text;
+    uint64_t *line;   /* where each starts in text */
+    uint64_t n, cap;
+    uint64_t words;
+};
+
+static int check(const struct data_prepare_opts *o, struct corpus *c, struct pd_err *err) {
+    for (c->format = data_text_formats; c->format->name && strcmp(c->format->name, o->format);)
+        c->format++;
+    for (c->tokens = data_tokenizers; c->tokens->name && strcmp(c->tokens->name, o->tokens);)
+        c->tokens++;
+    if (!o->n_inputs)
+        return pd_fail(err, PD_EUSAGE, "which file is to be prepared?");
+    if (!c->format->name)
+        return pd_fail(err, PD_EUSAGE, "format is lines or wordnet, not '%s'", o->format);
+    if (!c->tokens->name)
+        return pd_fail(err, PD_EUSAGE, "tokens is words or blanks, not '%s'", o->tokens);
+    if (o->shards < 1 || o->shards > DATA_MAX_SHARDS)
+        return pd_fail(err, PD_EUSAGE, "shards is 1..%d, not %u", DATA_MAX_SHARDS, o->shards);
+    if (o->holdout == 1)
+        return pd_fail(err, PD_EUSAGE, "holdout 1 would leave nothing to train on; it is 0 or at least 2");
+    if (!(o->share > 0 && o->share <= 1))
+        return pd_fail(err, PD_EUSAGE, "share is above 0 and at most 1, not %g", o->share);
+    return 0;
+}
+
+/* --- reading ------------------------------------------------------------------------------------- */
+
+static int add_line(struct corpus *c, const char *s, size_t n) {
+    if (c->n == c->cap) {
+        uint64_t cap = c->cap ? 2 * c->cap : 1024;
+        uint64_t *grown = pd_realloc(c->line, cap * sizeof *grown);
+        if (!grown)
+            return PD_ENOMEM;
+        c->line = grown;
+        c->cap = cap;
+    }
+    c->line[c->n++] = c->text.len;
+    const char *end = s + n;
+    size_t len;
+    for (const char *w; (w = c->tokens->next(s, end, &len)); s = w + len) {
+        if (c->text.len > c->line[c->n - 1])
+            pd_put(&c->text, " ", 1);
+        size_t at = c->text.len;
+        pd_put(&c->text, w, len);
+        if (c->text.failed)
+            return PD_ENOMEM;
+        for (size_t i = at; c->tokens->lower_case && i < c->text.len; i++)
+            if (c->text.data[i] >= 'A' && c->text.data[i] <= 'Z')
+                c->text.data[i] += 'a' - 'A';
+        c->words++;
+    }
+    pd_put(&c->text, "", 1);
+    return c->text.failed;
+}
+
+static int read_file(struct corpus *c, struct data_lines *l, const char *path, struct pd_err *err) {
+    const char *shown = strcmp(path, "-") ? path : "standard input";
+    int rc = data_lines_open(l, path, shown, 0, 0, err);
+    while (!rc) {
+        char *line;
+        size_t n;
+        rc = data_lines_next(l, shown, &line, &n, err);
+        if (rc == PD_EDATA)
+            return pd_fail(err, PD_EDATA, "%s:%llu: the line is longer than 1 MiB", shown, (unsigned long long)l->line);
+        if (rc <= 0)
+            break;
+        if (memchr(line, 0, n))
+            return pd_fail(err, PD_EDATA, "%s:%llu: the line holds a NUL byte: is this a text file?", shown,
+                           (unsigned long long)l->line);
+        const char *text = line;
+        rc = c->format->find(&text, &n) && add_line(c, text, n)
+                 ? pd_fail(err, PD_ENOMEM, "out of memory for a text of more than %zu bytes", c->text.len)
+                 : 0;
+    }
+    return rc;
+}
+
+static int read_all(struct corpus *c, const struct data_prepare_opts *o, struct pd_err *err) {
+    struct data_lines l;
+    int rc = data_lines_init(&l, err);
+    for (size_t i = 0; !rc && i < o->n_inputs; i++)
+        rc = read_file(c, &l, o->input[i], err);
+    data_lines_release(&l);
+    if (!rc && !c->n)
+        rc = pd_fail(err, PD_EDATA, "there is no text in %s%s", o->input[0], o->n_inputs > 1 ? " and the other files" : "");
+    return rc;
+}
+
+/* Fisher and Yates; draw i depends on (seed, i) only. */
+static void shuffle(struct corpus *c, uint64_t seed) {
+    struct pd_rng_key key = pd_rng_key(seed, PD_RNG_SHUFFLE, 0, 0);
+    for (uint64_t i = c->n; i > 1; i--) {
+        uint64_t j = pd_rng_below(key, 0, i, i), t = c->line[i - 1];
+        c->line[i - 1] = c->line[j];
+        c->line[j] = t;
+    }
+}
+
+/* --- writing ------------------------------------------------------------------------------------- */
+
+static int held_out(const struct data_prepare_opts *o, uint64_t i) { return o->holdout && (i + 1) % o->holdout == 0; }
+
+/* The words of a line in turn: its start, *n its length, *s moved behind it; NULL at the end. */
+static const char *next_word(const char **s, size_t *n) {
+    const char *w = *s;
+    if (!*w)
+        return NULL;
+    *n = strcspn(w, " ");
+    *s = w + *n + (w[*n] == ' ');
+    return w;
+}
+
+static int make_dict(struct data_dict **out, const struct corpus *c, const struct data_prepare_opts *o, uint64_t n,
+                     struct pd_err *err) {
+    if (o->dict)
+        return data_dict_read(out, o->dict, err);
+    struct data_dict *d = NULL;
+    int rc = data_dict_new(&d, err);
+    for (uint64_t i = 0; !rc && i < n; i++) {
+        const char *s = (const char *)c->text.data + c->line[i];
+        size_t len;
+        for (const char *w; !rc && !held_out(o, i) && (w = next_word(&s, &len));)
+            rc = data_dict_count(d, w, len, err);
+    }
+    if (!rc)
+        rc = data_dict_finish(d, o->min_word_freq, err);
+    if (rc) {
+        data_dict_free(d);
+        return rc;
+    }
+    *out = d;
+    return 0;
+}
+
+struct part { /* training or held out */
+    struct data_shards shards;
+    uint64_t words, unknown;
+};
+
+static int encode_line(struct part *p, const struct data_dict *d, const char *s, struct pd_err *err) {
+    struct pd_buf *b = data_shards_buf(&p->shards);
+    size_t n;
+    int first = 1;
+    for (const char *w; (w = next_word(&s, &n)); first = 0) {
+        uint64_t id = data_dict_id(d, w, n);
+        p->words++;
+        p->unknown += id == data_dict_unk(d);
+        pd_put_fmt(b, "%s%" PRIu64, first ? "" : " ", id);
+    }
+    return data_shards_line(&p->shards, err);
+}
+
+static int encode(const struct corpus *c, const struct data_prepare_opts *o, uint64_t n, const struct data_dict *d,
+                  struct part *train, struct part *test, struct pd_err *err) {
+    int rc = 0;
+    for (uint64_t i = 0; !rc && i < n; i++)
+        rc = encode_line(held_out(o, i) ? test : train, d, (const char *)c->text.data + c->line[i], err);
+    if (!rc)
+        rc = data_shards_flush(&train->shards, err);
+    if (!rc && o->holdout)
+        rc = data_shards_flush(&test->shards, err);
+    return rc;
+}
+
+static int write_dict(const struct data_dict *d, const char *out, struct pd_err *err) {
+    struct pd_buf text;
+    char path[PATH_MAX];
+    pd_buf_init(&text);
+    data_dict_print(d, &text);
+    int rc = text.failed ? pd_fail(err, PD_ENOMEM, "out of memory for the dictionary") : 0;
+    if (!rc && pd_fmt(path, sizeof path, "%s/dict.txt", out))
+        rc = pd_fail(err, PD_EIO, "path too long: %s", out);
+    if (!rc)
+        rc = pd_write_file_atomic(path, text.data, text.len, 0644, err);
+    pd_buf_release(&text);
+    return rc;
+}
+
+static int open_parts(const struct data_prepare_opts *o, struct part *train, struct part *test, struct pd_err *err) {
+    char dir[PATH_MAX];
+    if (pd_fmt(dir, sizeof dir, "%s/train_data_dir", o->out))
+        return pd_fail(err, PD_EIO, "path too long: %s", o->out);
+    int rc = data_shards_start(&train->shards, dir, "train.txt", o->shards, err);
+    if (rc || !o->holdout)
+        return rc;
+    if (pd_fmt(dir, sizeof dir, "%s/test_data_dir", o->out))
+        return pd_fail(err, PD_EIO, "path too long: %s", o->out);
+    return data_shards_start(&test->shards, dir, "test.txt", o->shards, err);
+}
+
+/* Held-out lines of an earlier run would be in the ids of another dictionary. */
+static int clear_held_out(const struct data_prepare_opts *o, struct pd_err *err) {
+    char dir[PATH_MAX];
+    if (pd_fmt(dir, sizeof dir, "%s/test_data_dir", o->out))
+        return pd_fail(err, PD_EIO, "path too long: %s", o->out);
+    return data_shards_clear(dir, "test.txt", err);
+}
+
+int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *counts, struct pd_err *err) {
+    struct corpus c = {0};
+    struct data_dict *d = NULL;
+    struct part train = {0}, test = {0};
+    pd_buf_init(&c.text);
+    int rc = check(o, &c, err);
+    if (!rc)
+        rc = read_all(&c, o, err);
+    if (!rc && o->shuffle)
+        shuffle(&c, o->seed);
+    uint64_t n = (uint64_t)((double)c.n * o->share);
+    n = n ? n : 1;
+    if (!rc)
+        rc = make_dict(&d, &c, o, n, err);
+    if (!rc)
+        rc = open_parts(o, &train, &test, err);
+    if (!rc)
+        rc = encode(&c, o, n, d, &train, &test, err);
+    if (!rc)
+        rc = write_dict(d, o->out, err);
+    if (!rc)
+        rc = data_shards_commit(&train.shards, err);
+    if (!rc)
+        rc = o->holdout ? data_shards_commit(&test.shards, err) : clear_held_out(o, err);
+    if (!rc)
+        *counts = (struct data_prepare_counts){.lines = c.n,
+                                               .words = c.words,
+                                               .vocabulary = data_dict_size(d),
+                                               .train_lines = train.shards.lines,
+                                               .train_words = train.words,
+                                               .train_unknown = train.unknown,
+                                               .test_lines = test.shards.lines,
+                                               .test_words = test.words,
+                                               .test_unknown = test.unknown};
+    data_shards_release(&train.shards);
+    data_shards_release(&test.shards);
+    data_dict_free(d);
+    pd_buf_release(&c.text);
+    free(c.line);
+    return rc;
+}
