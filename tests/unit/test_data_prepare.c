@@ -199,7 +199,7 @@ static void the_shuffle_is_a_function_of_the_seed(void **state) {
     char text[400] = "", got[3][400];
     int seen[40] = {0};
     for (int i = 0; i < 40; i++)
-        snprintf(text + strlen(text), 10, "%d\n", i);
+        snprintf(text + strlen(text), 13, "%d\n", i);
     put(text);
     o.tokens = "blanks";
     static const uint64_t seeds[] = {1, 2, 1};
