@@ -1,0 +1,150 @@
+/* manifest.c - manifest.json to and from struct model_manifest. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "model/model.h"
+
+enum { MAX_PARAMS = 1 << 16, MAX_PARTS = 1 << 18 };
+
+void model_manifest_release(struct model_manifest *m) {
+    free(m->params);
+    free(m->parts);
+    free(m->config);
+    memset(m, 0, sizeof *m);
+}
+
+uint64_t model_param_values(const struct model_param *p) {
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < p->n_dims; i++)
+        n *= p->shape[i];
+    return n;
+}
+
+/* --- writing --- */
+
+static json_t *param_json(const struct model_param *p) {
+    if (p->kind == MODEL_TABLE)
+        return json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", p->name, "kind", "table", "dim", (json_int_t)p->dim, "rows",
+                         (json_int_t)p->rows, "n_rows", (json_int_t)p->n_rows);
+    json_t *shape = json_array();
+    for (uint32_t i = 0; i < p->n_dims; i++)
+        json_array_append_new(shape, json_integer((json_int_t)p->shape[i]));
+    return json_pack("{s:s, s:s, s:o}", "name", p->name, "kind", "dense", "shape", shape);
+}
+
+static json_t *part_json(const struct model_part *p) {
+    char hex[2 * sizeof p->hash + 1];
+    pd_hex(hex, p->hash, sizeof p->hash);
+    return json_pack("{s:s, s:I, s:s, s:I}", "file", p->file, "bytes", (json_int_t)p->bytes, "xxh3_128", hex, "rows",
+                     (json_int_t)p->rows);
+}
+
+int model_manifest_write(const struct model_manifest *m, struct pd_buf *out, struct pd_err *err) {
+    json_t *params = json_array(), *parts = json_array();
+    for (size_t i = 0; i < m->n_params; i++)
+        json_array_append_new(params, param_json(&m->params[i]));
+    for (size_t i = 0; i < m->n_parts; i++)
+        json_array_append_new(parts, part_json(&m->parts[i]));
+    json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:b, s:o, s:o, s:s}", "format", "paddle-model", "version", 1, "step",
+                             (json_int_t)m->step, "pass", (json_int_t)m->pass, "optimizer_state", 0, "parameters", params,
+                             "parts", parts, "config", m->config ? m->config : "");
+    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
+    json_decref(root);
+    if (!text)
+        return pd_fail(err, PD_EDATA, "cannot write the manifest: the configuration is not UTF-8, or memory is short");
+    pd_put(out, text, strlen(text));
+    pd_put(out, "\n", 1);
+    free(text);
+    return out->failed ? pd_fail(err, PD_ENOMEM, "no memory for a manifest") : 0;
+}
+
+/* --- reading --- */
+
+static int whole(const json_t *o, const char *key, uint64_t *out) {
+    const json_t *v = json_object_get(o, key);
+    if (!json_is_integer(v) || json_integer_value(v) < 0)
+        return -1;
+    *out = (uint64_t)json_integer_value(v);
+    return 0;
+}
+
+static int text(const json_t *o, const char *key, char *out, size_t cap) {
+    const char *s = json_string_value(json_object_get(o, key));
+    return s && *s ? pd_fmt(out, cap, "%s", s) : -1;
+}
+
+static int read_param(const json_t *o, struct model_param *p) {
+    char kind[16];
+    uint64_t dim, values = 1;
+    if (text(o, "name", p->name, sizeof p->name) || text(o, "kind", kind, sizeof kind))
+        return -1;
+    if (!strcmp(kind, "table")) {
+        p->kind = MODEL_TABLE;
+        if (whole(o, "dim", &dim) || dim < 1 || dim > 1 << 20 || whole(o, "rows", &p->rows) || whole(o, "n_rows", &p->n_rows))
+            return -1;
+        p->dim = (uint32_t)dim;
+        return 0;
+    }
+    const json_t *shape = json_object_get(o, "shape");
+    if (strcmp(kind, "dense") || json_array_size(shape) < 1 || json_array_size(shape) > MODEL_DIMS_MAX)
+        return -1;
+    p->kind = MODEL_DENSE;
+    p->n_dims = (uint32_t)json_array_size(shape);
+    for (uint32_t i = 0; i < p->n_dims; i++) {
+        json_int_t v = json_integer_value(json_array_get(shape, i));
+        if (v < 1 || (uint64_t)v > (UINT64_C(1) << 40) / values)
+            return -1;
+        values *= p->shape[i] = (uint64_t)v;
+    }
+    return 0;
+}
+
+static int read_part(const json_t *o, struct model_part *p) {
+    char hex[2 * sizeof p->hash + 1];
+    return text(o, "file", p->file, sizeof p->file) || strchr(p->file, '/') || p->file[0] == '.' ||
+           whole(o, "bytes", &p->bytes) || whole(o, "rows", &p->rows) || text(o, "xxh3_128", hex, sizeof hex) ||
+           pd_unhex(p->hash, sizeof p->hash, hex);
+}
+
+static int read_root(const json_t *root, struct model_manifest *m, struct pd_err *err) {
+    char format[32];
+    uint64_t version;
+    if (text(root, "format", format, sizeof format) || strcmp(format, "paddle-model") || whole(root, "version", &version))
+        return pd_fail(err, PD_EDATA, "not the manifest of a model");
+    if (version != 1)
+        return pd_fail(err, PD_EDATA, "model of format version %llu, this program reads 1", (unsigned long long)version);
+    const json_t *params = json_object_get(root, "parameters"), *parts = json_object_get(root, "parts");
+    const char *config = json_string_value(json_object_get(root, "config"));
+    size_t n_params = json_array_size(params), n_parts = json_array_size(parts);
+    if (whole(root, "step", &m->step) || whole(root, "pass", &m->pass) || !config || !json_is_array(params) ||
+        !json_is_array(parts) || n_params > MAX_PARAMS || n_parts > MAX_PARTS)
+        return pd_fail(err, PD_EDATA, "the manifest lacks one of step, pass, parameters, parts, config");
+    m->params = pd_calloc(n_params, sizeof *m->params);
+    m->parts = pd_calloc(n_parts, sizeof *m->parts);
+    m->config = pd_strdup(config);
+    if (!m->params || !m->parts || !m->config)
+        return pd_fail(err, PD_ENOMEM, "no memory for a manifest");
+    for (; m->n_params < n_params; m->n_params++)
+        if (read_param(json_array_get(params, m->n_params), &m->params[m->n_params]))
+            return pd_fail(err, PD_EDATA, "the manifest's parameter %zu is malformed", m->n_params);
+    for (; m->n_parts < n_parts; m->n_parts++)
+        if (read_part(json_array_get(parts, m->n_parts), &m->parts[m->n_parts]))
+            return pd_fail(err, PD_EDATA, "the manifest's part %zu is malformed", m->n_parts);
+    return 0;
+}
+
+int model_manifest_parse(struct model_manifest *m, const char *p, size_t n, struct pd_err *err) {
+    json_error_t je;
+    memset(m, 0, sizeof *m);
+    json_t *root = json_loadb(p, n, JSON_REJECT_DUPLICATES, &je);
+    if (!root)
+        return pd_fail(err, PD_EDATA, "manifest, line %d: %s", je.line, je.text);
+    int rc = read_root(root, m, err);
+    json_decref(root);
+    if (rc)
+        model_manifest_release(m);
+    return rc;
+}

@@ -1,0 +1,241 @@
+/* reader.c - a model's folder, whatever number of parts it was written in. See model.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "model/internal.h"
+#include "model/model.h"
+
+enum { MANIFEST_MAX = 256 << 20 };
+
+struct entry {
+    struct model_entry e;
+    uint64_t keys, values; /* offsets, checked against the file's size */
+};
+
+struct part {
+    const uint8_t *map; /* NULL: not used yet */
+    struct entry *entries;
+    size_t n_entries;
+};
+
+struct model {
+    char folder[PATH_MAX];
+    struct model_manifest info;
+    struct part *parts;
+};
+
+int model_open(struct model **out, const char *folder, struct pd_err *err) {
+    char path[PATH_MAX];
+    struct pd_buf b;
+    pd_buf_init(&b);
+    struct model *m = pd_calloc(1, sizeof *m);
+    int rc = 0;
+    if (!m)
+        rc = pd_fail(err, PD_ENOMEM, "no memory for model %s", folder);
+    else if (pd_fmt(m->folder, sizeof m->folder, "%s", folder) || pd_fmt(path, sizeof path, "%s/manifest.json", folder))
+        rc = pd_fail(err, PD_EIO, "path too long: %s", folder);
+    if (!rc)
+        rc = pd_read_file(path, MANIFEST_MAX, &b, err);
+    if (!rc) {
+        struct pd_err e = {0};
+        rc = model_manifest_parse(&m->info, (const char *)b.data, b.len, &e);
+        if (rc)
+            pd_fail(err, rc, "%s: %s", path, e.msg);
+    }
+    if (!rc && !(m->parts = pd_calloc(m->info.n_parts, sizeof *m->parts)))
+        rc = pd_fail(err, PD_ENOMEM, "no memory for model %s", folder);
+    pd_buf_release(&b);
+    if (rc)
+        model_close(m);
+    else
+        *out = m;
+    return rc;
+}
+
+void model_close(struct model *m) {
+    if (!m)
+        return;
+    for (size_t i = 0; m->parts && i < m->info.n_parts; i++) {
+        if (m->parts[i].map)
+            munmap((void *)(uintptr_t)m->parts[i].map, m->info.parts[i].bytes);
+        free(m->parts[i].entries);
+    }
+    free(m->parts);
+    model_manifest_release(&m->info);
+    free(m);
+}
+
+const struct model_manifest *model_info(const struct model *m) { return &m->info; }
+
+const struct model_param *model_find(const struct model *m, const char *name) {
+    for (size_t i = 0; i < m->info.n_params; i++)
+        if (!strcmp(m->info.params[i].name, name))
+            return &m->info.params[i];
+    return NULL;
+}
+
+/* [off, off + n * size) inside the file and aligned? */
+static int inside(uint64_t off, uint64_t n, uint64_t size, uint64_t bytes) {
+    return off % MODEL_ALIGN == 0 && off <= bytes && n <= (bytes - off) / size;
+}
+
+static int read_entry(const struct model *m, struct pd_rd *r, uint64_t bytes, struct entry *x) {
+    const uint8_t *name = pd_get(r, 128);
+    if (!name || name[127])
+        return -1;
+    memcpy(x->e.name, name, 128);
+    uint32_t kind = pd_get_u32(r);
+    x->e.dim = pd_get_u32(r);
+    x->e.first = pd_get_u64(r);
+    x->e.count = pd_get_u64(r);
+    x->keys = pd_get_u64(r);
+    x->values = pd_get_u64(r);
+    (void)pd_get(r, MODEL_ENTRY - 168);
+    const struct model_param *p = model_find(m, x->e.name);
+    if (r->failed || !p || kind != (uint32_t)p->kind || x->e.dim < 1)
+        return -1;
+    x->e.kind = p->kind;
+    if (!inside(x->values, x->e.count, 4 * (uint64_t)x->e.dim, bytes))
+        return -1;
+    if (kind == MODEL_TABLE)
+        return x->e.dim != p->dim || !inside(x->keys, x->e.count, 8, bytes) ? -1 : 0;
+    uint64_t n = model_param_values(p);
+    return x->e.dim != 1 || x->e.first > n || x->e.count > n - x->e.first ? -1 : 0;
+}
+
+static int read_entries(const struct model *m, const struct model_part *info, struct part *p, const char *path,
+                        struct pd_err *err) {
+    struct pd_rd r;
+    pd_rd_init(&r, p->map, info->bytes);
+    const uint8_t *magic = pd_get(&r, 8);
+    uint32_t version = pd_get_u32(&r), flags = pd_get_u32(&r), n = pd_get_u32(&r);
+    (void)pd_get(&r, MODEL_HEADER - 20);
+    if (r.failed || memcmp(magic, MODEL_MAGIC, 8))
+        return pd_fail(err, PD_EDATA, "%s is not a part of a model", path);
+    if (version != MODEL_VERSION || flags)
+        return pd_fail(err, PD_EDATA, "%s: format version %u, flags %u are not known", path, version, flags);
+    if (n > MODEL_ENTRIES_MAX || n > (info->bytes - MODEL_HEADER) / MODEL_ENTRY)
+        return pd_fail(err, PD_EDATA, "%s: %u entries", path, n);
+    p->entries = pd_calloc(n, sizeof *p->entries);
+    if (!p->entries)
+        return pd_fail(err, PD_ENOMEM, "no memory for %s", path);
+    for (; p->n_entries < n; p->n_entries++)
+        if (read_entry(m, &r, info->bytes, &p->entries[p->n_entries]))
+            return pd_fail(err, PD_EDATA, "%s: entry %zu is malformed", path, p->n_entries);
+    return 0;
+}
+
+static int map_part(const struct model *m, size_t i, struct part *p, struct pd_err *err) {
+    const struct model_part *info = &m->info.parts[i];
+    char path[PATH_MAX];
+    if (pd_fmt(path, sizeof path, "%s/%s", m->folder, info->file))
+        return pd_fail(err, PD_EIO, "path too long: %s", m->folder);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return pd_fail(err, PD_ENOENT, "%s is missing: the folders of all servers must be merged", path);
+    if (fd < 0)
+        return pd_fail_errno(err, PD_EIO, errno, "cannot open %s", path);
+    struct stat st;
+    void *map = MAP_FAILED;
+    int rc = 0;
+    if (fstat(fd, &st))
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", path);
+    else if ((uint64_t)st.st_size != info->bytes || info->bytes < MODEL_HEADER)
+        rc = pd_fail(err, PD_EDATA, "%s has %llu bytes instead of %llu", path, (unsigned long long)st.st_size,
+                     (unsigned long long)info->bytes);
+    else if ((map = mmap(NULL, info->bytes, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", path);
+    close(fd);
+    if (rc)
+        return rc;
+    p->map = map;
+    XXH128_canonical_t c;
+    XXH128_canonicalFromHash(&c, XXH3_128bits(map, info->bytes));
+    if (memcmp(c.digest, info->hash, sizeof info->hash))
+        return pd_fail(err, PD_EDATA, "%s is damaged: its checksum differs from the manifest's", path);
+    return read_entries(m, info, p, path, err);
+}
+
+/* Mapped and verified, or not there at all. */
+static int use_part(struct model *m, size_t i, struct pd_err *err) {
+    struct part p = {0};
+    if (m->parts[i].map)
+        return 0;
+    int rc = map_part(m, i, &p, err);
+    if (!rc) {
+        m->parts[i] = p;
+        return 0;
+    }
+    free(p.entries);
+    if (p.map)
+        munmap((void *)(uintptr_t)p.map, m->info.parts[i].bytes);
+    return rc;
+}
+
+int model_verify(struct model *m, struct pd_err *err) {
+    int rc = 0;
+    for (size_t i = 0; i < m->info.n_parts && !rc; i++)
+        rc = use_part(m, i, err);
+    return rc;
+}
+
+int model_read_dense(struct model *m, const char *name, uint64_t first, uint64_t n, float *out, struct pd_err *err) {
+    const struct model_param *p = model_find(m, name);
+    if (!p || p->kind != MODEL_DENSE || first > model_param_values(p) || n > model_param_values(p) - first)
+        return pd_fail(err, PD_ENOENT, "%s has no dense parameter '%s' of that size", m->folder, name);
+    uint64_t got = 0;
+    for (size_t i = 0; i < m->info.n_parts && got < n; i++) {
+        int rc = use_part(m, i, err);
+        if (rc)
+            return rc;
+        for (size_t k = 0; k < m->parts[i].n_entries; k++) {
+            const struct entry *x = &m->parts[i].entries[k];
+            if (strcmp(x->e.name, name))
+                continue;
+            uint64_t lo = x->e.first > first ? x->e.first : first;
+            uint64_t hi = x->e.first + x->e.count < first + n ? x->e.first + x->e.count : first + n;
+            if (lo >= hi)
+                continue;
+            memcpy(out + (lo - first), m->parts[i].map + x->values + (lo - x->e.first) * 4, (hi - lo) * 4);
+            got += hi - lo;
+        }
+    }
+    return got == n ? 0 : pd_fail(err, PD_EDATA, "%s: the parts hold %llu of %llu values of '%s'", m->folder,
+                                  (unsigned long long)got, (unsigned long long)n, name);
+}
+
+int model_each_row(struct model *m, const char *name,
+                   int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err), void *arg,
+                   struct pd_err *err) {
+    const struct model_param *p = model_find(m, name);
+    if (!p || p->kind != MODEL_TABLE)
+        return pd_fail(err, PD_ENOENT, "%s has no table '%s'", m->folder, name);
+    for (size_t i = 0; i < m->info.n_parts; i++) {
+        int rc = use_part(m, i, err);
+        if (rc)
+            return rc;
+        for (size_t k = 0; k < m->parts[i].n_entries; k++) {
+            const struct entry *x = &m->parts[i].entries[k];
+            if (strcmp(x->e.name, name))
+                continue;
+            const uint64_t *keys = (const uint64_t *)(const void *)(m->parts[i].map + x->keys);
+            const float *rows = (const float *)(const void *)(m->parts[i].map + x->values);
+            for (uint64_t j = 0; j < x->e.count && !rc; j++)
+                rc = each(arg, keys[j], rows + j * x->e.dim, err);
+            if (rc)
+                return rc;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,284 @@
+/* writer.c - one part of a model, hashed while it is written, and the folder's life: staged, committed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "model/internal.h"
+#include "model/model.h"
+
+enum { BUFFER = 1 << 20, MANIFEST_MAX = 256 << 20 };
+
+struct section {
+    uint64_t offset, bytes;
+};
+
+struct model_writer {
+    int fd;
+    char path[PATH_MAX], file[MODEL_FILE_MAX + 1];
+    XXH3_state_t *hash;
+    uint8_t *buf;
+    size_t n_buf;
+    uint64_t at, total, rows; /* at: bytes given so far */
+    struct section *sections; /* those with bytes, in file order */
+    size_t n_sections, cur;
+};
+
+static void writer_free(struct model_writer *w) {
+    if (w->fd >= 0)
+        close(w->fd);
+    XXH3_freeState(w->hash);
+    free(w->buf);
+    free(w->sections);
+    free(w);
+}
+
+void model_writer_abort(struct model_writer *w) {
+    if (!w)
+        return;
+    if (w->fd >= 0)
+        unlink(w->path);
+    writer_free(w);
+}
+
+static int flush(struct model_writer *w, struct pd_err *err) {
+    XXH3_128bits_update(w->hash, w->buf, w->n_buf);
+    if (pd_fault("model.write"))
+        return pd_fail_errno(err, PD_EIO, ENOSPC, "cannot write %s", w->path);
+    if (pd_write_all(w->fd, w->buf, w->n_buf))
+        return pd_fail_errno(err, PD_EIO, errno, "cannot write %s", w->path);
+    w->n_buf = 0;
+    return 0;
+}
+
+static int put(struct model_writer *w, const void *p, uint64_t n, struct pd_err *err) {
+    const uint8_t *s = p;
+    while (n) {
+        size_t k = BUFFER - w->n_buf < n ? BUFFER - w->n_buf : (size_t)n;
+        if (s) {
+            memcpy(w->buf + w->n_buf, s, k);
+            s += k;
+        } else {
+            memset(w->buf + w->n_buf, 0, k);
+        }
+        w->n_buf += k;
+        w->at += k;
+        n -= k;
+        int rc = w->n_buf == BUFFER ? flush(w, err) : 0;
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static uint64_t place(struct model_writer *w, uint64_t bytes) {
+    uint64_t off = w->total;
+    if (bytes)
+        w->sections[w->n_sections++] = (struct section){off, bytes};
+    w->total = model_align(off + bytes);
+    return off;
+}
+
+static int put_head(struct model_writer *w, const struct model_entry *e, size_t n, struct pd_err *err) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    w->total = MODEL_HEADER + n * MODEL_ENTRY;
+    if (pd_buf_reserve(&b, w->total)) {
+        pd_buf_release(&b);
+        return pd_fail(err, PD_ENOMEM, "no memory to write %s", w->path);
+    }
+    memset(b.data, 0, w->total);
+    b.len = MODEL_HEADER;
+    for (size_t i = 0; i < n; i++) {
+        b.len = MODEL_HEADER + i * MODEL_ENTRY;
+        memcpy(b.data + b.len, e[i].name, strlen(e[i].name));
+        b.len += 128;
+        pd_put_u32(&b, e[i].kind);
+        pd_put_u32(&b, e[i].dim);
+        pd_put_u64(&b, e[i].first);
+        pd_put_u64(&b, e[i].count);
+        pd_put_u64(&b, e[i].kind == MODEL_TABLE ? place(w, e[i].count * 8) : 0);
+        pd_put_u64(&b, place(w, e[i].count * e[i].dim * 4));
+        w->rows += e[i].kind == MODEL_TABLE ? e[i].count : 0;
+    }
+    b.len = 0;
+    pd_put(&b, MODEL_MAGIC, 8);
+    pd_put_u32(&b, MODEL_VERSION);
+    pd_put_u32(&b, 0);
+    pd_put_u32(&b, (uint32_t)n);
+    pd_put_u32(&b, 0);
+    pd_put_u64(&b, w->total);
+    int rc = put(w, b.data, MODEL_HEADER + n * MODEL_ENTRY, err);
+    pd_buf_release(&b);
+    return rc;
+}
+
+int model_writer_new(struct model_writer **out, const char *folder, const char *file, const struct model_entry *entries,
+                     size_t n, struct pd_err *err) {
+    struct model_writer *w = pd_calloc(1, sizeof *w);
+    if (!w)
+        return pd_fail(err, PD_ENOMEM, "no memory to write %s/%s", folder, file);
+    w->fd = -1;
+    w->buf = pd_malloc(BUFFER);
+    w->sections = pd_calloc(2 * n, sizeof *w->sections);
+    w->hash = pd_fault("alloc") ? NULL : XXH3_createState();
+    int rc = 0;
+    if (!w->buf || !w->sections || !w->hash)
+        rc = pd_fail(err, PD_ENOMEM, "no memory to write %s/%s", folder, file);
+    else if (pd_fmt(w->path, sizeof w->path, "%s/%s", folder, file) || pd_fmt(w->file, sizeof w->file, "%s", file))
+        rc = pd_fail(err, PD_EIO, "path too long: %s/%s", folder, file);
+    else if ((w->fd = open(w->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644)) < 0)
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot create %s", w->path);
+    if (!rc) {
+        XXH3_128bits_reset(w->hash);
+        rc = put_head(w, entries, n, err);
+    }
+    if (rc)
+        model_writer_abort(w);
+    else
+        *out = w;
+    return rc;
+}
+
+int model_writer_put(struct model_writer *w, const void *p, size_t bytes, struct pd_err *err) {
+    const uint8_t *s = p;
+    int rc = 0;
+    while (bytes && !rc) {
+        if (w->cur == w->n_sections)
+            return pd_fail(err, PD_EFAIL, "%s: more bytes than announced", w->path);
+        const struct section *c = &w->sections[w->cur];
+        if (w->at < c->offset)
+            rc = put(w, NULL, c->offset - w->at, err); /* the gap */
+        uint64_t left = c->offset + c->bytes - w->at, k = bytes < left ? bytes : left;
+        if (!rc)
+            rc = put(w, s, k, err);
+        s += k;
+        bytes -= k;
+        w->cur += k == left;
+    }
+    return rc;
+}
+
+int model_writer_end(struct model_writer *w, struct model_part *part, struct pd_err *err) {
+    int rc = 0;
+    if (w->cur != w->n_sections)
+        rc = pd_fail(err, PD_EFAIL, "%s: fewer bytes than announced", w->path);
+    if (!rc)
+        rc = put(w, NULL, w->total - w->at, err);
+    if (!rc)
+        rc = flush(w, err);
+    if (!rc && fsync(w->fd))
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", w->path);
+    if (rc) {
+        model_writer_abort(w);
+        return rc;
+    }
+    int fd = w->fd;
+    w->fd = -1;
+    if (close(fd)) {
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", w->path);
+        unlink(w->path);
+    } else {
+        XXH128_canonical_t c;
+        XXH128_canonicalFromHash(&c, XXH3_128bits_digest(w->hash));
+        *part = (struct model_part){.bytes = w->total, .rows = w->rows};
+        memcpy(part->file, w->file, sizeof w->file);
+        memcpy(part->hash, c.digest, sizeof part->hash);
+    }
+    writer_free(w);
+    return rc;
+}
+
+/* --- the folder --- */
+
+static int staged_path(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX], struct pd_err *err) {
+    if (!*name || *name == '.' || strchr(name, '/') || strlen(name) > 200)
+        return pd_fail(err, PD_EUSAGE, "'%s' cannot be the name of a model's folder", name);
+    if (pd_fmt(path, PATH_MAX, "%s/.%s.tmp-%016llx", *dir ? dir : ".", name, (unsigned long long)tag))
+        return pd_fail(err, PD_EIO, "path too long: %s/%s", dir, name);
+    return 0;
+}
+
+int model_stage(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX], struct pd_err *err) {
+    int rc = staged_path(dir, name, tag, path, err);
+    return rc ? rc : pd_mkdirs(path, 0755, err);
+}
+
+/* Somebody who shares the folder was first: fine if it is the same model. */
+static int committed_already(const char *final, const void *manifest, size_t n, struct pd_err *err) {
+    char path[PATH_MAX];
+    struct pd_buf b;
+    pd_buf_init(&b);
+    if (pd_fmt(path, sizeof path, "%s/manifest.json", final))
+        return pd_fail(err, PD_EIO, "path too long: %s", final);
+    int rc = pd_read_file(path, MANIFEST_MAX, &b, err);
+    if (!rc && (b.len != n || memcmp(b.data, manifest, n)))
+        rc = pd_fail(err, PD_EFAIL, "%s is another model than the one just written", final);
+    pd_buf_release(&b);
+    return rc;
+}
+
+/* What saves that were killed have left behind. Best effort. */
+static void remove_stale(const char *dir, const char *name) {
+    char prefix[256], path[PATH_MAX];
+    DIR *d = opendir(dir);
+    if (!d || pd_fmt(prefix, sizeof prefix, ".%s.tmp-", name)) {
+        if (d)
+            closedir(d);
+        return;
+    }
+    for (const struct dirent *e; (e = readdir(d));)
+        if (pd_starts(e->d_name, prefix) && strlen(e->d_name) == strlen(prefix) + 16 &&
+            !pd_fmt(path, sizeof path, "%s/%s", dir, e->d_name))
+            (void)pd_rm_tree(path, NULL);
+    closedir(d);
+}
+
+/* Put the staged folder in the place of an older one: exchanged, so that there is a whole model at every moment. */
+static int move_into_place(const char *staged, const char *final, struct pd_err *err) {
+    if (!rename(staged, final))
+        return 0;
+    if (errno != EEXIST && errno != ENOTEMPTY)
+        return pd_fail_errno(err, PD_EIO, errno, "cannot rename %s to %s", staged, final);
+    if (!renameat2(AT_FDCWD, staged, AT_FDCWD, final, RENAME_EXCHANGE))
+        return pd_rm_tree(staged, err);
+    /* This file system cannot exchange: the older one has to go first. */
+    int rc = pd_rm_tree(final, err);
+    if (!rc && rename(staged, final))
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot rename %s to %s", staged, final);
+    return rc;
+}
+
+int model_commit(const char *dir, const char *name, uint64_t tag, const void *manifest, size_t n, struct pd_err *err) {
+    char staged[PATH_MAX], final[PATH_MAX], path[PATH_MAX];
+    struct stat st;
+    if (!*dir)
+        dir = ".";
+    int rc = staged_path(dir, name, tag, staged, err);
+    if (rc)
+        return rc;
+    if (pd_fmt(final, sizeof final, "%s/%s", dir, name) || pd_fmt(path, sizeof path, "%s/manifest.json", staged))
+        return pd_fail(err, PD_EIO, "path too long: %s/%s", dir, name);
+    if (stat(staged, &st) && errno == ENOENT)
+        return committed_already(final, manifest, n, err);
+    rc = pd_write_file_atomic(path, manifest, n, 0644, err);
+    if (!rc && pd_fault("model.commit"))
+        rc = pd_fail(err, PD_EFAIL, "fault: model.commit");
+    if (!rc)
+        rc = move_into_place(staged, final, err);
+    if (!rc)
+        rc = pd_fsync_dir(dir, err);
+    if (!rc)
+        remove_stale(dir, name);
+    return rc;
+}
