@@ -1,0 +1,167 @@
+/* client_int.h - the client's inside: client.c (life, connections), client_send.c (requests and answers), client_step.c
+ * (pulls, pushes, the step), client_ctl.c (pass, reduction, save, load, farewell).
+ *
+ *     ps_* call --> request(link) --> net_send ----------------> server thread
+ *                                \--> ps_shard_frame (local)      |
+ *     done(request, answer) <------------------------------------/
+ */
+#ifndef PD_PS_CLIENT_INT_H
+#define PD_PS_CLIENT_INT_H
+
+#include <uv.h>
+
+#include "base/buf.h"
+#include "net/conn.h"
+#include "ps/client.h"
+#include "ps/job.h"
+#include "ps/layout.h"
+#include "ps/shard.h"
+#include "wire/msg.h"
+
+enum { CLIENT_AHEAD = 4, CLIENT_STATS_KEPT = 1024 };
+
+enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_OPEN };
+
+/* One server thread. */
+struct link {
+    struct ps_client *c;
+    struct net_conn *conn;
+    enum link_state state;
+    uint32_t server, kind, thread; /* thread: of its kind, over all servers */
+    char ip[64];
+    int port, retries;
+    uint64_t retry_at_ms;
+    struct pd_err last; /* why it could not be reached */
+    uint64_t epoch, applied;
+};
+
+struct server {
+    char ip[64];
+    int port;
+    int greeted;
+    struct link **links; /* dense, then sparse; the first is known from the start */
+    uint32_t n_dense, n_sparse, n_links;
+};
+
+struct answer {
+    struct link *link;
+    const uint8_t *sec[WIRE_SECTIONS];
+    size_t len[WIRE_SECTIONS];
+};
+
+struct request;
+typedef int (*done_fn)(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err);
+
+struct request {
+    uint64_t id; /* 0: free */
+    uint16_t type;
+    struct link *link;
+    done_fn done;
+    void *arg;
+    uint32_t index;
+};
+
+/* A key list, split by server thread. */
+struct rows {
+    struct rows *next; /* free ones */
+    int refs;
+    size_t n, cap, cap_threads;
+    uint64_t *keys; /* of thread 0, of thread 1, ... each ascending */
+    uint32_t *pos;  /* where keys[j] stands in the caller's order */
+    size_t *begin;  /* [n_threads + 1] */
+    uint32_t dim, list;
+    float *out;
+};
+
+/* Sections that must outlive net_send. */
+struct outgoing {
+    struct outgoing *next;
+    struct ps_client *c;
+    uint8_t head[64];
+    size_t n_head;
+    struct rows *rows;
+    float *data; /* gathered rows */
+    size_t cap;
+};
+
+struct dense_pull {
+    uint32_t id;
+    float *out;
+};
+struct dense_batch {
+    int refs;
+    size_t n;
+    struct dense_pull pull[];
+};
+
+struct step_sums {
+    uint64_t step, n_samples;
+    double v[PS_STATS_MAX];
+};
+
+struct reducing {
+    struct reducing *next;
+    size_t n;
+    int done;
+    double v[];
+};
+
+struct ps_client {
+    struct ps_client_opts opts;
+    char job_id[64];
+    uint8_t key[WIRE_KEY_BYTES];
+    uint64_t incarnation;
+    struct ps_job job;
+    struct pd_err err;
+    int started, leaving;
+
+    int has_loop;
+    uv_loop_t loop;
+    uv_timer_t tick;
+    struct server *servers;
+    uint32_t n_servers;
+    struct link **links, **dense, **sparse; /* all; by thread */
+    uint32_t n_links, n_dense, n_sparse;
+    struct ps_seg *segs; /* [job.n_dense * n_dense] */
+    struct ps_shard *shard; /* local mode */
+
+    struct request *requests;
+    size_t n_requests, cap_requests;
+    uint64_t next_id;
+    uint32_t n_pulls, n_calls, n_out; /* outstanding: pulls, other requests waited for, buffers in use */
+    struct pd_buf head;               /* section 0 of the request being made */
+
+    uint64_t step, pass, pass_step;
+    uint32_t pass_answers;
+    struct dense_pull *queued; /* dense pulls, sent together */
+    size_t n_queued, cap_queued;
+    struct rows **last; /* [job.n_sparse]: keys of the last creating pull */
+    uint32_t next_list;
+    struct rows *free_rows;
+    struct outgoing *free_out;
+    struct step_sums *sums; /* ring */
+    size_t first_sum, n_sums, n_sums_asked;
+    struct reducing *reductions, **last_reduction;
+    uint64_t n_saves;
+    struct ps_client_stats stats;
+};
+
+/* client_send.c */
+int client_fail(struct ps_client *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* sec may live until release (NULL: only during the call). done == NULL: no answer is expected. */
+int client_request(struct ps_client *c, struct link *l, uint16_t type, const struct net_sec *sec, uint32_t n_sec,
+                   done_fn done, void *arg, uint32_t index, void (*release)(void *), void *release_arg);
+/* The same with c->head as section 0 and nothing else. */
+int client_call(struct ps_client *c, struct link *l, uint16_t type, done_fn done, void *arg, uint32_t index);
+void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg);
+extern const struct ps_shard_ops client_local_ops;
+int client_poll(struct ps_client *c);                                        /* takes what has arrived */
+int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c), const char *what); /* BLOCKS */
+int client_calls_done(const struct ps_client *c);
+int client_done_nothing(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err);
+
+/* client_step.c */
+int client_flush(struct ps_client *c); /* queued pulls leave */
+void client_step_release(struct ps_client *c);
+
+#endif

@@ -1,0 +1,233 @@
+/* client_send.c - requests leave, answers come back, waits end. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "ps/client_int.h"
+
+enum { WAIT_LOG_S = 10 };
+
+int client_fail(struct ps_client *c, int code, const char *fmt, ...) {
+    if (c->err.code)
+        return c->err.code;
+    char msg[900];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(msg, sizeof msg, fmt, ap);
+    va_end(ap);
+    if (!c->leaving)
+        pd_error(c->opts.log, "%s", msg);
+    return pd_fail(&c->err, code, "%s", msg);
+}
+
+/* --- the table of outstanding requests --- */
+
+/* Slots are reused; the id's upper part tells a late answer from the one that is due. */
+static struct request *new_request(struct ps_client *c) {
+    size_t i = 0;
+    while (i < c->n_requests && c->requests[i].id)
+        i++;
+    if (i == c->cap_requests) {
+        size_t cap = c->cap_requests ? 2 * c->cap_requests : 64;
+        struct request *p = pd_realloc(c->requests, cap * sizeof *p);
+        if (!p)
+            return NULL;
+        c->requests = p;
+        c->cap_requests = cap;
+    }
+    if (i == c->n_requests)
+        c->n_requests++;
+    c->requests[i].id = ++c->next_id << 24 | i;
+    return &c->requests[i];
+}
+
+static void take_answer(struct ps_client *c, uint16_t type, uint64_t id, const struct answer *a) {
+    size_t i = id & 0xffffff;
+    struct link *l = a->link;
+    if (i >= c->n_requests || c->requests[i].id != id || id == 0 || c->requests[i].type != type ||
+        c->requests[i].link != l) {
+        client_fail(c, PD_EPROTO, "pserver %s:%d answers %s, which nobody asked for", l->ip, l->port, wire_msg_name(type));
+        return;
+    }
+    struct request r = c->requests[i];
+    c->requests[i].id = 0;
+    while (c->n_requests && !c->requests[c->n_requests - 1].id)
+        c->n_requests--;
+    struct pd_err err = {0};
+    if (r.done(c, &r, a, &err))
+        client_fail(c, err.code, "pserver %s:%d: %s: %s", l->ip, l->port, wire_msg_name(type), err.msg);
+}
+
+static void take_error(struct ps_client *c, const struct link *l, const uint8_t *p, size_t n) {
+    struct pd_rd r;
+    char msg[800];
+    pd_rd_init(&r, p, n);
+    int code = -(int)pd_get_u32(&r);
+    pd_get_str(&r, msg, sizeof msg);
+    if (!pd_rd_done(&r) || !strcmp(pd_code_name(code), "?") || code == 0)
+        client_fail(c, PD_EPROTO, "pserver %s:%d: a malformed error", l->ip, l->port);
+    else
+        client_fail(c, code, "pserver %s:%d: %s", l->ip, l->port, msg);
+}
+
+void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg) {
+    struct link *l = arg;
+    struct ps_client *c = l->c;
+    (void)conn;
+    c->stats.received_bytes += f->total;
+    if (f->flags & WIRE_F_ERROR) {
+        take_error(c, l, f->sec[0], f->len[0]);
+    } else if (!c->err.code) {
+        struct answer a = {.link = l};
+        memcpy(a.sec, f->sec, sizeof a.sec);
+        memcpy(a.len, f->len, sizeof a.len);
+        take_answer(c, f->type, f->req, &a);
+    }
+    wire_frame_free(f);
+}
+
+static void local_answer(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec,
+                         uint32_t n_sec, void (*release)(void *), void *release_arg) {
+    struct ps_client *c = arg;
+    struct answer a = {.link = c->links[0]};
+    (void)trainer;
+    for (uint32_t i = 0; i < n_sec; i++) {
+        a.sec[i] = sec[i].iov_base;
+        a.len[i] = sec[i].iov_len;
+    }
+    take_answer(c, type, req, &a);
+    if (release)
+        release(release_arg);
+}
+
+static void local_fail(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why) {
+    (void)trainer;
+    (void)type;
+    (void)req;
+    client_fail(arg, why->code, "%s", why->msg);
+}
+
+const struct ps_shard_ops client_local_ops = {.answer = local_answer, .fail = local_fail};
+
+/* The shard in this process gets a frame whose sections are the caller's memory. */
+static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const struct net_sec *sec, uint32_t n_sec,
+                      void (*release)(void *), void *release_arg) {
+    struct wire_frame *f = pd_calloc(1, sizeof *f);
+    struct pd_err err = {0};
+    if (!f) {
+        if (release)
+            release(release_arg);
+        return client_fail(c, PD_ENOMEM, "no memory for a request");
+    }
+    f->type = type;
+    f->req = id;
+    f->n_sec = n_sec;
+    for (uint32_t i = 0; i < n_sec; i++) {
+        f->sec[i] = sec[i].p;
+        f->len[i] = sec[i].n;
+    }
+    if (ps_shard_frame(c->shard, 0, "local", f, &err))
+        client_fail(c, err.code, "%s", err.msg);
+    if (release)
+        release(release_arg);
+    return c->err.code;
+}
+
+int client_request(struct ps_client *c, struct link *l, uint16_t type, const struct net_sec *sec, uint32_t n_sec,
+                   done_fn done, void *arg, uint32_t index, void (*release)(void *), void *release_arg) {
+    uint64_t id = 0, bytes = WIRE_HEADER;
+    for (uint32_t i = 0; i < n_sec; i++)
+        bytes += sec[i].n + wire_pad(sec[i].n);
+    int rc = c->err.code;
+    if (!rc && bytes > PS_FRAME_MAX)
+        rc = client_fail(c, PD_EUSAGE, "%s of %llu bytes; a message has at most %llu", wire_msg_name(type),
+                         (unsigned long long)bytes, (unsigned long long)PS_FRAME_MAX);
+    struct request *r = NULL;
+    if (!rc && done && !(r = new_request(c)))
+        rc = client_fail(c, PD_ENOMEM, "no memory for a request");
+    if (rc) {
+        if (release)
+            release(release_arg);
+        return rc;
+    }
+    if (r) {
+        id = r->id;
+        *r = (struct request){id, type, l, done, arg, index};
+    }
+    c->stats.messages++;
+    c->stats.sent_bytes += bytes;
+    if (c->shard)
+        return send_local(c, type, id, sec, n_sec, release, release_arg);
+    if (!l->conn) {
+        if (release)
+            release(release_arg);
+        return client_fail(c, PD_EFAIL, "pserver %s:%d is gone", l->ip, l->port);
+    }
+    if (net_send(l->conn, type, 0, id, sec, n_sec, release, release_arg))
+        return client_fail(c, PD_ENOMEM, "no memory to send to pserver %s:%d", l->ip, l->port);
+    return 0;
+}
+
+int client_call(struct ps_client *c, struct link *l, uint16_t type, done_fn done, void *arg, uint32_t index) {
+    if (c->head.failed)
+        return client_fail(c, PD_ENOMEM, "no memory for a request");
+    struct net_sec sec = {c->head.data, c->head.len};
+    c->n_calls++;
+    return client_request(c, l, type, &sec, 1, done, arg, index, NULL, NULL);
+}
+
+int client_calls_done(const struct ps_client *c) { return c->n_calls == 0; }
+
+int client_done_nothing(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    (void)r;
+    (void)a;
+    (void)err;
+    c->n_calls--;
+    return 0;
+}
+
+/* --- waiting --- */
+
+int client_poll(struct ps_client *c) {
+    if (!c->shard && c->has_loop)
+        uv_run(&c->loop, UV_RUN_NOWAIT);
+    return c->err.code;
+}
+
+/* The servers that have not answered; which trainer they wait for, they log themselves. */
+static void log_wait(const struct ps_client *c, const char *what, uint64_t s) {
+    char text[300] = "";
+    size_t n = 0, named = 0;
+    for (size_t i = 0; i < c->n_requests && named < 4; i++) {
+        const struct request *r = &c->requests[i];
+        if (!r->id)
+            continue;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s:%d (%s)", named ? ", " : "", r->link->ip, r->link->port,
+                              wire_msg_name(r->type));
+        if (n >= sizeof text)
+            break;
+        named++;
+    }
+    pd_warn(c->opts.log, "waiting for %s of step %llu, for %llu s: pserver %s", what, (unsigned long long)c->step,
+            (unsigned long long)s, text);
+}
+
+int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c), const char *what) {
+    if (c->err.code || ready(c))
+        return c->err.code;
+    uint64_t t0 = pd_mono_ns(), said = 0;
+    while (!c->err.code && !ready(c)) {
+        if (c->shard)
+            return client_fail(c, PD_EFAIL, "%s: the local shard did not answer", what);
+        uv_run(&c->loop, UV_RUN_ONCE);
+        uint64_t s = (pd_mono_ns() - t0) / 1000000000u;
+        if (s >= WAIT_LOG_S && s >= said + (said ? 6 * WAIT_LOG_S : 0)) {
+            said = s;
+            log_wait(c, what, s);
+        }
+    }
+    c->stats.wait_ns += pd_mono_ns() - t0;
+    return c->err.code;
+}

@@ -1,0 +1,34 @@
+/* server.h - a pserver: dense and sparse server threads, each with its own loop, port and shard.
+ *
+ * The threads share nothing but the end: the first failure anywhere is sent to every trainer, and the server ends with it.
+ * It ends with 0 when all trainers have said PS_BYE, or when it is told to stop.
+ */
+#ifndef PD_PS_SERVER_H
+#define PD_PS_SERVER_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/log.h"
+
+enum { PS_SERVER_THREADS_MAX = 500 }; /* of one server: its ports travel in the greeting */
+
+struct ps_server_opts {
+    const int *fds;             /* bound sockets, dense first, then sparse; the server owns them, also when ps_server_new fails */
+    uint32_t n_dense, n_sparse; /* n_dense at least 1 */
+    uint32_t n_trainers;
+    const char *job;
+    const uint8_t *key;         /* 32 bytes */
+    int signals;                /* 1: SIGTERM and SIGINT stop it */
+    uint64_t wait_log_ms;       /* a wait that lasts so long is logged with who is missing; 0: 10 s */
+    const struct pd_log *log;   /* may be NULL; must outlive the server */
+};
+
+struct ps_server;
+/* When this returns 0, all ports accept; the first dense one is the last to begin. */
+int ps_server_new(struct ps_server **out, const struct ps_server_opts *opts, struct pd_err *err);
+int ps_server_run(struct ps_server *s, struct pd_err *err); /* BLOCKS until it ends; once */
+void ps_server_stop(struct ps_server *s);                   /* from any thread */
+void ps_server_free(struct ps_server *s);
+
+#endif

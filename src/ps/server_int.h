@@ -1,0 +1,64 @@
+/* server_int.h - what server.c and server_thread.c share. */
+#ifndef PD_PS_SERVER_INT_H
+#define PD_PS_SERVER_INT_H
+
+#include <uv.h>
+
+#include "net/conn.h"
+#include "ps/server.h"
+#include "ps/shard.h"
+
+/* serving --(all have left | failure)--> lingering --(connections closed, or late)--> closing */
+enum thread_state { THREAD_SERVING, THREAD_LINGERING, THREAD_CLOSING };
+
+struct peer;
+
+struct server_thread {
+    struct ps_server *server;
+    uint32_t index; /* over dense, then sparse */
+    int alive;      /* under server->lock: `wake` may be sent */
+    int ran, has_loop;
+    uv_thread_t thread;
+    uv_loop_t loop;
+    uv_async_t wake; /* look at server_verdict */
+    uv_timer_t tick; /* once a second: long waits, the end of lingering */
+    struct net_listener *listener;
+    struct ps_shard *shard;
+    enum thread_state state;
+    uint64_t deadline_ms;     /* of lingering */
+    struct peer *peers;       /* all connections */
+    struct peer **by_trainer; /* those that have declared */
+    struct peer *current;     /* whose frame is in the shard right now */
+    uint32_t n_members;       /* of by_trainer */
+    uint64_t progress, stalled_ms, said_ms;
+};
+
+struct ps_server {
+    struct ps_server_opts opts;
+    uint64_t epoch;
+    uv_mutex_t lock;
+    int stop;          /* under lock, as the next three */
+    struct pd_err err; /* the first failure */
+    uint32_t n_ended;
+    uint32_t n_threads; /* started */
+    uv_loop_t loop;
+    int has_loop, abandoned;
+    uv_async_t ended;
+    uv_signal_t term, intr;
+    uv_timer_t late;
+    struct server_thread *threads;
+    uint16_t *ports; /* of all threads */
+    uint32_t first; /* threads from here on are initialised */
+};
+
+/* The first failure ends the server; every thread hears of it. From any thread. */
+void server_fail(struct ps_server *s, const struct pd_err *why);
+int server_verdict(struct ps_server *s, struct pd_err *why); /* 1: stop now; why->code: a failure */
+void server_thread_ends(struct server_thread *t);            /* no more wakes */
+
+uint16_t server_port(int fd);
+int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, struct pd_err *err); /* takes fds[index] */
+void server_thread_run(struct server_thread *t);
+void server_thread_release(struct server_thread *t);
+
+#endif

@@ -1,0 +1,313 @@
+/* server_thread.c - one server thread: connections on one side, the shard on the other. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fault.h"
+#include "ps/server_int.h"
+#include "wire/msg.h"
+
+enum { TICK_MS = 1000, LINGER_BYE_MS = 5000, LINGER_FAIL_MS = 3000, WAIT_LOG_MS = 10000, SAY_AGAIN_MS = 60000 };
+
+struct peer {
+    struct server_thread *t;
+    struct net_conn *conn;
+    struct peer *prev, *next;
+    uint32_t trainer;
+    int joined;  /* has declared: a member of the barrier */
+    int refused; /* an error was sent; nothing more is heard */
+};
+
+static const struct pd_log *log_of(const struct server_thread *t) { return t->server->opts.log; }
+
+/* --- the end --- */
+
+static void finish(struct server_thread *t) {
+    if (t->state == THREAD_CLOSING)
+        return;
+    t->state = THREAD_CLOSING;
+    server_thread_ends(t);
+    uv_close((uv_handle_t *)&t->wake, NULL);
+    uv_close((uv_handle_t *)&t->tick, NULL);
+    if (t->listener)
+        net_listener_close(t->listener, NULL, NULL);
+    t->listener = NULL;
+    for (struct peer *p = t->peers; p; p = p->next)
+        net_close(p->conn);
+}
+
+/* No new connections; those there are may read what was sent to them and close. */
+static void linger(struct server_thread *t, uint64_t ms) {
+    if (t->state != THREAD_SERVING)
+        return;
+    t->state = THREAD_LINGERING;
+    t->deadline_ms = uv_now(&t->loop) + ms;
+    net_listener_close(t->listener, NULL, NULL);
+    t->listener = NULL;
+    if (!t->n_members)
+        finish(t);
+}
+
+static void on_wake(uv_async_t *a) {
+    struct server_thread *t = a->data;
+    struct pd_err why;
+    if (server_verdict(t->server, &why)) {
+        finish(t);
+        return;
+    }
+    if (!why.code || t->state != THREAD_SERVING)
+        return;
+    ps_shard_fail(t->shard, &why);
+    for (struct peer *p = t->peers; p; p = p->next)
+        if (p->joined && !p->refused) {
+            p->refused = 1;
+            net_send_error(p->conn, WIRE_PS_BYE, 0, &why);
+        }
+    linger(t, LINGER_FAIL_MS);
+}
+
+/* --- long waits --- */
+
+static void on_tick(uv_timer_t *timer) {
+    struct server_thread *t = timer->data;
+    if (t->state == THREAD_LINGERING && uv_now(&t->loop) >= t->deadline_ms) {
+        finish(t);
+        return;
+    }
+    char text[900];
+    struct ps_shard_stats st;
+    uint64_t limit = t->server->opts.wait_log_ms ? t->server->opts.wait_log_ms : WAIT_LOG_MS;
+    ps_shard_stats(t->shard, &st);
+    if (st.progress != t->progress || t->state != THREAD_SERVING || !ps_shard_waiting(t->shard, text, sizeof text)) {
+        t->progress = st.progress;
+        t->stalled_ms = t->said_ms = 0;
+        return;
+    }
+    t->stalled_ms += TICK_MS;
+    if (t->stalled_ms < limit || (t->said_ms && t->stalled_ms < t->said_ms + SAY_AGAIN_MS))
+        return;
+    t->said_ms = t->stalled_ms;
+    /* All threads see the same; one of them says it aloud. */
+    pd_log_at(log_of(t), t->index == 0 ? PD_WARN : PD_INFO, __FILE__, __LINE__, "%s, for %llu s", text,
+              (unsigned long long)(t->stalled_ms / 1000));
+}
+
+/* --- from the shard to the connections --- */
+
+static void gone(struct peer *p, const struct pd_err *why) {
+    struct server_thread *t = p->t;
+    struct pd_err err = {0};
+    if (!p->joined)
+        return;
+    p->joined = 0;
+    t->by_trainer[p->trainer] = NULL;
+    t->n_members--;
+    if (ps_shard_gone(t->shard, p->trainer, why, &err) && t->state == THREAD_SERVING)
+        server_fail(t->server, &err);
+    if (t->state == THREAD_LINGERING && !t->n_members)
+        finish(t);
+}
+
+/* The reason goes to the peer and to the log, then the connection closes. */
+static void refuse(struct peer *p, uint16_t type, uint64_t req, const struct pd_err *why) {
+    if (p->refused)
+        return;
+    p->refused = 1;
+    pd_warn(log_of(p->t), "trainer %u (%s): %s: refused: %s", p->trainer, net_peer_addr(p->conn), wire_msg_name(type),
+            why->msg);
+    net_send_error(p->conn, type, req, why);
+    net_close_after_flush(p->conn);
+}
+
+static struct peer *peer_of(struct server_thread *t, uint32_t trainer) {
+    if (t->by_trainer[trainer])
+        return t->by_trainer[trainer];
+    return t->current && t->current->trainer == trainer ? t->current : NULL; /* it is declaring right now */
+}
+
+static void shard_answers(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec,
+                          uint32_t n_sec, void (*release)(void *), void *release_arg) {
+    struct peer *p = peer_of(arg, trainer);
+    struct net_sec s[WIRE_SECTIONS];
+    if (!p || p->refused) {
+        if (release)
+            release(release_arg);
+        return;
+    }
+    for (uint32_t i = 0; i < n_sec; i++)
+        s[i] = (struct net_sec){sec[i].iov_base, sec[i].iov_len};
+    net_send(p->conn, type, 0, req, s, n_sec, release, release_arg);
+}
+
+static void shard_fails(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why) {
+    struct peer *p = peer_of(arg, trainer);
+    if (p && !p->refused)
+        net_send_error(p->conn, type, req, why);
+}
+
+/* --- from the connections to the shard --- */
+
+static void on_open(struct net_conn *c, void *arg) {
+    struct server_thread *t = arg;
+    struct peer *p = pd_calloc(1, sizeof *p);
+    net_set_arg(c, p);
+    if (!p || t->state != THREAD_SERVING) {
+        free(p);
+        net_set_arg(c, NULL);
+        net_close(c);
+        return;
+    }
+    const struct wire_hello *hello = net_peer(c);
+    p->t = t;
+    p->conn = c;
+    p->trainer = hello->id;
+    p->next = t->peers;
+    if (p->next)
+        p->next->prev = p;
+    t->peers = p;
+    if (hello->role == WIRE_ROLE_TRAINER && hello->id < t->server->opts.n_trainers)
+        return;
+    if (hello->role == WIRE_ROLE_PROBE) {
+        net_close_after_flush(c);
+        return;
+    }
+    struct pd_err err = {0};
+    pd_fail(&err, PD_ECONF, "trainer %u, but this server was started for %u trainers (num_gradient_servers)", hello->id,
+            t->server->opts.n_trainers);
+    refuse(p, WIRE_PS_DECLARE, 0, &err);
+}
+
+static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
+    struct peer *p = arg;
+    struct pd_err err = {0};
+    if (!p || p->refused || p->t->state != THREAD_SERVING) {
+        wire_frame_free(f);
+        return;
+    }
+    struct server_thread *t = p->t;
+    uint16_t type = f->type;
+    uint64_t req = f->req;
+    if (!p->joined && (type != WIRE_PS_DECLARE || net_peer(c)->role != WIRE_ROLE_TRAINER)) {
+        wire_frame_free(f);
+        pd_fail(&err, PD_EPROTO, "%s from a connection that has not declared", wire_msg_name(type));
+        refuse(p, type, req, &err);
+        return;
+    }
+    t->current = p;
+    int rc = ps_shard_frame(t->shard, p->trainer, net_peer_addr(c), f, &err);
+    t->current = NULL;
+    if (rc) {
+        refuse(p, type, req, &err);
+        gone(p, &err);
+        return;
+    }
+    if (!p->joined) {
+        p->joined = 1;
+        t->by_trainer[p->trainer] = p;
+        t->n_members++;
+        pd_info(log_of(t), "thread %u: trainer %u (%s) is here", t->index, p->trainer, net_peer_addr(c));
+    }
+    if (ps_shard_all_left(t->shard))
+        linger(t, LINGER_BYE_MS);
+}
+
+static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
+    struct peer *p = arg;
+    (void)c;
+    if (!p)
+        return;
+    *(p->prev ? &p->prev->next : &p->t->peers) = p->next;
+    if (p->next)
+        p->next->prev = p->prev;
+    if (why->code && why->code != PD_ECLOSED && !p->refused)
+        pd_warn(log_of(p->t), "trainer %u (%s): %s", p->trainer, net_peer_addr(c), why->msg);
+    gone(p, why);
+    free(p);
+}
+
+/* --- life --- */
+
+uint16_t server_port(int fd) {
+    struct sockaddr_storage sa;
+    socklen_t n = sizeof sa;
+    if (getsockname(fd, (struct sockaddr *)&sa, &n))
+        return 0;
+    return ntohs(sa.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&sa)->sin6_port : ((struct sockaddr_in *)&sa)->sin_port);
+}
+
+/* The greeting of every port: u32 1, u32 n_dense, u32 n_sparse, u16 ports. */
+static void put_greeting(struct pd_buf *b, const struct ps_server *s) {
+    pd_put_u32(b, 1);
+    pd_put_u32(b, s->opts.n_dense);
+    pd_put_u32(b, s->opts.n_sparse);
+    for (uint32_t i = 0; i < s->opts.n_dense + s->opts.n_sparse; i++)
+        pd_put_u16(b, s->ports[i]);
+}
+
+static int listen_on(struct server_thread *t, const int *fds, struct pd_err *err) {
+    static const struct net_events events = {.on_open = on_open, .on_frame = on_frame, .on_close = on_close};
+    const struct ps_server_opts *o = &t->server->opts;
+    struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_PSERVER, .incarnation = t->server->epoch}};
+    struct net_opts net = {.max_frame = PS_FRAME_MAX, .log = o->log};
+    struct pd_buf b;
+    pd_buf_init(&b);
+    put_greeting(&b, t->server);
+    memcpy(hs.key, o->key, sizeof hs.key);
+    snprintf(hs.self.job, sizeof hs.self.job, "%s", o->job);
+    hs.greeting = b.data;
+    hs.greeting_len = b.len;
+    int rc;
+    if (b.failed) {
+        close(fds[t->index]);
+        rc = pd_fail(err, PD_ENOMEM, "no memory for a server");
+    } else {
+        rc = net_listen_fd(&t->listener, &t->loop, fds[t->index], &hs, &net, &events, t, err);
+    }
+    memset(hs.key, 0, sizeof hs.key);
+    pd_buf_release(&b);
+    return rc;
+}
+
+int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, struct pd_err *err) {
+    static const struct ps_shard_ops ops = {.answer = shard_answers, .fail = shard_fails};
+    struct server_thread *t = &s->threads[index];
+    struct ps_shard_opts so = {.kind = index < s->opts.n_dense ? PS_KIND_DENSE : PS_KIND_SPARSE,
+                               .n_trainers = s->opts.n_trainers, .epoch = s->epoch, .log = s->opts.log};
+    t->server = s;
+    t->index = index;
+    t->by_trainer = pd_calloc(s->opts.n_trainers, sizeof(struct peer *));
+    if (!t->by_trainer || ps_shard_new(&t->shard, &so, &ops, t) || uv_loop_init(&t->loop)) {
+        close(fds[index]);
+        return pd_fail(err, PD_ENOMEM, "no memory for a server thread");
+    }
+    t->has_loop = 1;
+    uv_async_init(&t->loop, &t->wake, on_wake);
+    uv_timer_init(&t->loop, &t->tick);
+    uv_timer_start(&t->tick, on_tick, TICK_MS, TICK_MS);
+    t->wake.data = t->tick.data = t;
+    return listen_on(t, fds, err);
+}
+
+void server_thread_run(struct server_thread *t) {
+    char name[16];
+    snprintf(name, sizeof name, "ps_%s%u", t->index < t->server->opts.n_dense ? "dense" : "sparse", t->index);
+    pthread_setname_np(pthread_self(), name);
+    uv_run(&t->loop, UV_RUN_DEFAULT);
+    struct ps_shard_stats st;
+    ps_shard_stats(t->shard, &st);
+    pd_info(log_of(t), "thread %u: %llu steps, %llu rows, %llu repeated and %llu stale pushes dropped", t->index,
+            (unsigned long long)st.steps, (unsigned long long)st.rows, (unsigned long long)st.duplicates,
+            (unsigned long long)st.stale);
+}
+
+void server_thread_release(struct server_thread *t) {
+    if (t->has_loop) {
+        finish(t); /* when it never ran */
+        uv_run(&t->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&t->loop);
+    }
+    ps_shard_free(t->shard);
+    free(t->by_trainer);
+}

@@ -1,0 +1,518 @@
+/* shard.c - members, the barrier and the messages around it. See shard.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/rng.h"
+#include "ps/shard_int.h"
+
+int shard_room(void *array, size_t *cap, size_t n, size_t size) {
+    void **a = array;
+    if (n <= *cap)
+        return 0;
+    size_t want = *cap ? *cap : 16;
+    while (want < n)
+        want *= 2;
+    void *p = pd_realloc(*a, want * size);
+    if (!p)
+        return PD_ENOMEM;
+    *a = p;
+    *cap = want;
+    return 0;
+}
+
+int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts, const struct ps_shard_ops *ops, void *arg) {
+    struct ps_shard *s = pd_calloc(1, sizeof *s);
+    if (!s)
+        return PD_ENOMEM;
+    s->opts = *opts;
+    s->ops = *ops;
+    s->arg = arg;
+    size_t n = opts->n_trainers;
+    s->members = pd_calloc(n, sizeof *s->members);
+    s->order = pd_calloc(n, sizeof *s->order);
+    s->ranges = pd_calloc(n, sizeof *s->ranges);
+    s->sub = pd_calloc(n, sizeof *s->sub);
+    s->from = pd_calloc(n, sizeof *s->from);
+    s->plan = pd_calloc(n, sizeof *s->plan);
+    s->val = pd_calloc(n, sizeof *s->val);
+    s->parts = pd_calloc(n, sizeof *s->parts);
+    if (!s->members || !s->order || !s->ranges || !s->sub || !s->from || !s->plan ||
+         !s->val || !s->parts) {
+        ps_shard_free(s);
+        return PD_ENOMEM;
+    }
+    *out = s;
+    return 0;
+}
+
+static void drop_declaration(struct ps_shard *s) {
+    for (uint32_t i = 0; s->tables && i < s->job.n_sparse; i++)
+        ps_table_free(s->tables[i]);
+    free(s->tables);
+    free(s->segs);
+    free(s->w);
+    s->tables = NULL;
+    s->segs = NULL;
+    s->w = s->state = NULL;
+    s->n_values = 0;
+    ps_job_release(&s->job);
+    s->declared = 0;
+}
+
+void ps_shard_free(struct ps_shard *s) {
+    if (!s)
+        return;
+    for (uint32_t i = 0; s->members && i < s->opts.n_trainers; i++)
+        shard_member_release(s, &s->members[i]);
+    for (size_t i = 0; i < s->n_waiting; i++)
+        wire_frame_free(s->waiting[i].f);
+    while (s->replies) {
+        struct reply *r = s->replies;
+        s->replies = r->next;
+        free(r->data);
+        free(r);
+    }
+    drop_declaration(s);
+    free(s->members);
+    free(s->order);
+    free(s->ranges);
+    free(s->sub);
+    free(s->from);
+    free(s->plan);
+    free(s->val);
+    free(s->parts);
+    free(s->tmp);
+    free(s->touched);
+    free(s->nodes);
+    free(s->scratch.rows);
+    free(s->waiting);
+    free(s);
+}
+
+/* --- declaration --- */
+
+static int make_dense(struct ps_shard *s) {
+    uint32_t n = s->job.n_dense, threads = s->job.n_dense_threads;
+    uint64_t *counts = pd_calloc(n, sizeof *counts);
+    struct ps_seg *all = pd_calloc((size_t)n * threads, sizeof *all);
+    s->segs = pd_calloc(n, sizeof *s->segs);
+    int rc = counts && all && s->segs ? 0 : PD_ENOMEM;
+    for (uint32_t i = 0; i < n && !rc; i++)
+        counts[i] = s->job.dense[i].n;
+    if (!rc)
+        rc = ps_layout_dense(n, counts, s->job.n_servers, threads, all);
+    for (uint32_t i = 0; i < n && !rc; i++) {
+        s->segs[i] = all[(size_t)i * threads + s->thread];
+        s->n_values += ps_seg_padded(s->segs[i].count);
+    }
+    free(counts);
+    free(all);
+    if (rc || s->n_values > SIZE_MAX / sizeof(float) / (1 + s->optim->state))
+        return PD_ENOMEM;
+    s->w = pd_alloc64(s->n_values * sizeof(float) * (1 + s->optim->state));
+    if (!s->w)
+        return PD_ENOMEM;
+    s->state = s->w + s->n_values;
+    memset(s->w, 0, s->n_values * sizeof(float) * (1 + s->optim->state));
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ps_dense *d = &s->job.dense[i];
+        float *w = s->w + s->segs[i].off;
+        if (d->std != 0)
+            pd_rng_normal_range(pd_rng_key(s->job.seed, PD_RNG_INIT, ps_name_hash(d->name), 0), 1, s->segs[i].first, w,
+                                s->segs[i].count);
+        for (uint64_t k = 0; k < s->segs[i].count; k++)
+            w[k] = d->mean + d->std * w[k];
+    }
+    return 0;
+}
+
+static int make_tables(struct ps_shard *s) {
+    int rc = 0;
+    s->tables = pd_calloc(s->job.n_sparse, sizeof *s->tables);
+    if (!s->tables)
+        return PD_ENOMEM;
+    for (uint32_t i = 0; i < s->job.n_sparse && !rc; i++) {
+        const struct ps_sparse *t = &s->job.sparse[i];
+        struct ps_table_opts o = {.name = t->name, .dim = t->dim, .state = s->optim->state, .seed = s->job.seed,
+                                  .mean = t->mean, .std = t->std};
+        rc = ps_table_new(&s->tables[i], &o);
+    }
+    return rc;
+}
+
+/* The first declaration decides. On failure nothing is declared. */
+static int declare(struct ps_shard *s, const struct ps_declare *d, struct ps_job *job, struct pd_err *err) {
+    s->job = *job;
+    ps_job_init(job);
+    s->thread = d->thread;
+    s->optim = ps_optim_find(s->job.optimizer);
+    int rc = 0;
+    if (s->opts.kind & PS_KIND_DENSE)
+        rc = make_dense(s);
+    if (!rc && s->opts.kind & PS_KIND_SPARSE)
+        rc = make_tables(s);
+    if (rc) {
+        drop_declaration(s);
+        return pd_fail(err, rc, "no memory for the declared parameters");
+    }
+    s->declared = 1;
+    return 0;
+}
+
+static int check_declare(const struct ps_shard *s, const struct ps_declare *d, const struct ps_job *job,
+                         struct pd_err *err) {
+    if (job->n_trainers != s->opts.n_trainers)
+        return pd_fail(err, PD_ECONF, "the trainer counts %u trainers, this server was started for %u "
+                       "(num_gradient_servers)", job->n_trainers, s->opts.n_trainers);
+    uint32_t threads = d->kind == PS_KIND_SPARSE ? job->n_sparse_threads : job->n_dense_threads;
+    if (d->kind != s->opts.kind || d->thread >= threads)
+        return pd_fail(err, PD_EPROTO, "declared as thread %u of %u, kind %u; this is kind %u", d->thread, threads,
+                       d->kind, s->opts.kind);
+    if (d->stream_lo >= d->stream_hi || d->stream_hi > job->n_streams)
+        return pd_fail(err, PD_ECONF, "streams %u to %u of %u", d->stream_lo, d->stream_hi, job->n_streams);
+    for (uint32_t i = 0; i < s->n_joined; i++) {
+        const struct member *o = &s->members[s->order[i]];
+        if (d->stream_lo < o->streams.hi && o->streams.lo < d->stream_hi)
+            return pd_fail(err, PD_ECONF, "streams %u-%u overlap those of trainer %u (%s), %u-%u", d->stream_lo,
+                           d->stream_hi - 1, s->order[i], o->addr, o->streams.lo, o->streams.hi - 1);
+    }
+    if (!s->declared)
+        return 0;
+    if (d->thread != s->thread)
+        return pd_fail(err, PD_ECONF, "the list of pservers differs: thread %u here, %u for others", d->thread,
+                       s->thread);
+    return ps_job_same(&s->job, job, err);
+}
+
+static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f, struct pd_err *err) {
+    struct ps_declare d;
+    struct ps_job job;
+    struct member *m = &s->members[trainer];
+    if (m->state != MEMBER_ABSENT)
+        return pd_fail(err, PD_EEXIST, "trainer %u %s (%s)", trainer,
+                       m->state == MEMBER_LEFT ? "has left before" : "is here already", m->addr);
+    int rc = ps_job_get(f->sec[0], f->len[0], &d, &job, err);
+    if (rc)
+        return rc;
+    rc = check_declare(s, &d, &job, err);
+    if (!rc && !s->declared)
+        rc = declare(s, &d, &job, err);
+    ps_job_release(&job);
+    if (!rc && shard_member_init(s, m))
+        rc = pd_fail(err, PD_ENOMEM, "no memory for a trainer");
+    if (rc)
+        return rc;
+    m->state = MEMBER_JOINED;
+    m->streams = (struct ps_range){d.stream_lo, d.stream_hi};
+    m->in_pass = 1;
+    m->step = s->step;
+    snprintf(m->addr, sizeof m->addr, "%s", addr);
+    uint32_t at = s->n_joined++;
+    while (at && s->members[s->order[at - 1]].streams.lo > d.stream_lo) {
+        s->order[at] = s->order[at - 1];
+        at--;
+    }
+    s->order[at] = trainer;
+    s->stats.progress++;
+    struct pd_buf b;
+    pd_buf_init(&b);
+    pd_put_u64(&b, s->opts.epoch);
+    pd_put_u64(&b, s->step);
+    pd_put_u64(&b, s->pass);
+    shard_answer_bytes(s, trainer, f->type, f->req, &b);
+    pd_buf_release(&b);
+    return 0;
+}
+
+/* --- pass barrier, reduction, farewell --- */
+
+static int on_pass_end(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, struct pd_err *err) {
+    struct member *m = &s->members[trainer];
+    struct pd_rd r;
+    pd_rd_init(&r, f->sec[0], f->len[0]);
+    uint64_t epoch = pd_get_u64(&r), step = pd_get_u64(&r), pass = pd_get_u64(&r);
+    if (!pd_rd_done(&r) || epoch != s->opts.epoch || !m->in_pass || step != m->step || pass != s->pass)
+        return pd_fail(err, PD_EPROTO, "PS_PASS_END of pass %llu at step %llu does not fit: pass %llu, step %llu",
+                       (unsigned long long)pass, (unsigned long long)step, (unsigned long long)s->pass,
+                       (unsigned long long)m->step);
+    m->in_pass = 0;
+    m->pass_req = f->req;
+    return 0;
+}
+
+static int on_reduce(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, struct pd_err *err) {
+    struct member *m = &s->members[trainer];
+    struct pd_rd r;
+    pd_rd_init(&r, f->sec[0], f->len[0]);
+    uint32_t n = pd_get_u32(&r), zero = pd_get_u32(&r);
+    const uint8_t *p = pd_get(&r, (size_t)n * 8);
+    if (n > PS_REDUCE_MAX || zero || !pd_rd_done(&r))
+        return pd_fail(err, PD_EPROTO, "PS_REDUCE of %u numbers in %zu bytes", n, f->len[0]);
+    if (m->n_reduces == SHARD_REDUCES)
+        return pd_fail(err, PD_EPROTO, "more than %d reductions under way", SHARD_REDUCES);
+    for (uint32_t i = 0; i < s->n_joined; i++) {
+        const struct member *o = &s->members[s->order[i]];
+        uint32_t at = (o->first_reduce + m->n_reduces) % SHARD_REDUCES;
+        if (o != m && o->n_reduces > m->n_reduces && o->reduces[at].n != n)
+            return pd_fail(err, PD_EPROTO, "reduces %u numbers where trainer %u reduces %u", n, s->order[i],
+                           o->reduces[at].n);
+    }
+    double *v = pd_malloc((size_t)n * sizeof *v);
+    if (!v)
+        return pd_fail(err, PD_ENOMEM, "no memory for a reduction");
+    if (n)
+        memcpy(v, p, (size_t)n * sizeof *v);
+    m->reduces[(m->first_reduce + m->n_reduces++) % SHARD_REDUCES] = (struct reduction){f->req, n, v};
+    return 0;
+}
+
+/* The oldest reduction of everybody: summed in the tree over streams, answered to all. 0 when somebody is missing. */
+static int reduce_once(struct ps_shard *s) {
+    double **vs = (double **)(void *)s->val; /* scratch of pointers */
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < s->n_joined; i++) {
+        const struct member *m = &s->members[s->order[i]];
+        if (m->state == MEMBER_JOINED && !m->n_reduces)
+            return 0;
+        k += m->state == MEMBER_JOINED;
+    }
+    if (!k)
+        return 0;
+    k = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_joined; i++) {
+        struct member *m = &s->members[s->order[i]];
+        if (m->state != MEMBER_JOINED)
+            continue;
+        n = m->reduces[m->first_reduce].n;
+        s->ranges[k] = m->streams;
+        vs[k++] = m->reduces[m->first_reduce].v;
+    }
+    ps_tree_plan(s->ranges, k, s->job.n_streams, s->plan);
+    ps_tree_sum_f64(s->plan, k, vs, n);
+    const double *sum = vs[0];
+    for (uint32_t i = 0; i < s->n_joined; i++) {
+        struct member *m = &s->members[s->order[i]];
+        if (m->state != MEMBER_JOINED)
+            continue;
+        struct iovec io = {(void *)(uintptr_t)sum, (size_t)n * sizeof *sum};
+        s->ops.answer(s->arg, s->order[i], WIRE_PS_REDUCE, m->reduces[m->first_reduce].req, &io, 1, NULL, NULL);
+    }
+    for (uint32_t i = 0; i < s->n_joined; i++) {
+        struct member *m = &s->members[s->order[i]];
+        if (m->state != MEMBER_JOINED)
+            continue;
+        free(m->reduces[m->first_reduce].v);
+        m->first_reduce = (m->first_reduce + 1) % SHARD_REDUCES;
+        m->n_reduces--;
+    }
+    s->stats.progress++;
+    return 1;
+}
+
+static int on_bye(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, struct pd_err *err) {
+    (void)err;
+    s->members[trainer].state = MEMBER_LEFT;
+    s->members[trainer].in_pass = 0;
+    s->n_left++;
+    struct pd_buf b;
+    pd_buf_init(&b);
+    shard_answer_bytes(s, trainer, f->type, f->req, &b);
+    return 0;
+}
+
+/* --- the barrier --- */
+
+static int step_ready(const struct ps_shard *s) {
+    int any = 0;
+    for (uint32_t i = 0; i < s->n_joined; i++) {
+        const struct member *m = &s->members[s->order[i]];
+        if (m->in_pass && m->step <= s->step)
+            return 0;
+        any |= m->step > s->step;
+    }
+    return any;
+}
+
+/* All are out of the pass and every step is applied: answer them, and all are in again. */
+static int pass_over(struct ps_shard *s) {
+    int any = 0;
+    for (uint32_t i = 0; i < s->n_joined; i++) {
+        const struct member *m = &s->members[s->order[i]];
+        if (m->in_pass || m->step > s->step)
+            return 0;
+        any |= m->state == MEMBER_JOINED;
+    }
+    if (!any)
+        return 0;
+    s->pass++;
+    s->stats.progress++;
+    struct pd_buf b;
+    pd_buf_init(&b);
+    pd_put_u64(&b, s->step);
+    pd_put_u64(&b, s->pass);
+    for (uint32_t i = 0; i < s->n_joined; i++) {
+        struct member *m = &s->members[s->order[i]];
+        if (m->state != MEMBER_JOINED)
+            continue;
+        m->in_pass = 1;
+        m->step = s->step;
+        shard_answer_bytes(s, s->order[i], WIRE_PS_PASS_END, m->pass_req, &b);
+    }
+    pd_buf_release(&b);
+    return 1;
+}
+
+static int advance(struct ps_shard *s, struct pd_err *err) {
+    if (s->n_joined < s->opts.n_trainers)
+        return 0; /* somebody has never been here */
+    while (reduce_once(s)) {
+    }
+    while (step_ready(s)) {
+        int rc = shard_apply(s, err);
+        if (rc)
+            return rc;
+        s->step++;
+        s->stats.steps++;
+        s->stats.progress++;
+        shard_answer_waiting(s);
+    }
+    pass_over(s);
+    return 0;
+}
+
+static int dispatch(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame **f, struct pd_err *err) {
+    if ((*f)->type == WIRE_PS_DECLARE)
+        return on_declare(s, trainer, addr, *f, err);
+    if (s->members[trainer].state != MEMBER_JOINED)
+        return pd_fail(err, PD_EPROTO, "%s before PS_DECLARE or after PS_BYE", wire_msg_name((*f)->type));
+    switch ((*f)->type) {
+    case WIRE_PS_PUSH_DENSE: return shard_push_dense(s, trainer, f, err);
+    case WIRE_PS_PUSH_ROWS: return shard_push_rows(s, trainer, f, err);
+    case WIRE_PS_STEP_END: return shard_step_end(s, trainer, f, err);
+    case WIRE_PS_PULL_DENSE:
+    case WIRE_PS_PULL_ROWS:
+    case WIRE_PS_SAVE:
+    case WIRE_PS_COMMIT:
+    case WIRE_PS_LOAD: return shard_pull(s, trainer, f, err);
+    case WIRE_PS_PASS_END: return on_pass_end(s, trainer, *f, err);
+    case WIRE_PS_REDUCE: return on_reduce(s, trainer, *f, err);
+    case WIRE_PS_BYE: return on_bye(s, trainer, *f, err);
+    default: return pd_fail(err, PD_EPROTO, "unexpected message 0x%x", (*f)->type);
+    }
+}
+
+int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f, struct pd_err *err) {
+    int rc = 0;
+    if (s->failed.code)
+        rc = pd_fail(err, s->failed.code, "%s", s->failed.msg);
+    else if (trainer >= s->opts.n_trainers)
+        rc = pd_fail(err, PD_ECONF, "trainer %u of a job with %u trainers (num_gradient_servers)", trainer,
+                     s->opts.n_trainers);
+    else if (f->flags)
+        rc = pd_fail(err, PD_EPROTO, "%s with flags 0x%x", wire_msg_name(f->type), f->flags);
+    else
+        rc = dispatch(s, trainer, addr, &f, err);
+    wire_frame_free(f);
+    if (rc)
+        return rc;
+    struct pd_err e = {0};
+    rc = advance(s, &e);
+    if (rc) {
+        ps_shard_fail(s, &e);
+        return pd_fail(err, rc, "%s", e.msg);
+    }
+    return 0;
+}
+
+/* --- the end --- */
+
+void ps_shard_fail(struct ps_shard *s, const struct pd_err *why) {
+    if (s->failed.code)
+        return;
+    s->failed = *why;
+    s->stats.progress++;
+    for (size_t i = 0; i < s->n_waiting; i++) {
+        struct waiting *w = &s->waiting[i];
+        if (s->members[w->trainer].state == MEMBER_JOINED)
+            s->ops.fail(s->arg, w->trainer, w->f->type, w->f->req, why);
+        wire_frame_free(w->f);
+    }
+    s->n_waiting = 0;
+    for (uint32_t i = 0; i < s->n_joined; i++) {
+        struct member *m = &s->members[s->order[i]];
+        if (m->state != MEMBER_JOINED)
+            continue;
+        if (!m->in_pass)
+            s->ops.fail(s->arg, s->order[i], WIRE_PS_PASS_END, m->pass_req, why);
+        for (uint32_t k = 0; k < m->n_reduces; k++)
+            s->ops.fail(s->arg, s->order[i], WIRE_PS_REDUCE, m->reduces[(m->first_reduce + k) % SHARD_REDUCES].req, why);
+    }
+}
+
+int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why, struct pd_err *err) {
+    struct member *m = &s->members[trainer];
+    if (trainer >= s->opts.n_trainers || m->state != MEMBER_JOINED)
+        return 0;
+    struct pd_err e = {0};
+    m->state = MEMBER_LEFT; /* nothing is answered to it any more */
+    s->n_left++;
+    pd_fail(&e, PD_EFAIL, "trainer %u (%s) is gone in step %llu%s%s", trainer, m->addr, (unsigned long long)s->step,
+            why && why->msg[0] ? ": " : "", why ? why->msg : "");
+    ps_shard_fail(s, &e);
+    return pd_fail(err, s->failed.code, "%s", s->failed.msg);
+}
+
+int ps_shard_all_left(const struct ps_shard *s) { return s->n_left == s->opts.n_trainers; }
+
+/* Is anybody waiting for somebody else, and for what? */
+static const char *wait_reason(const struct ps_shard *s, int *reduce) {
+    *reduce = 0;
+    int out = 0, ahead = s->n_waiting > 0;
+    for (uint32_t i = 0; i < s->n_joined; i++) {
+        const struct member *m = &s->members[s->order[i]];
+        *reduce |= m->n_reduces > 0;
+        out |= m->state == MEMBER_JOINED && !m->in_pass;
+        ahead |= m->step > s->step;
+    }
+    return *reduce ? "in a reduction" : ahead || out ? "in step" : NULL;
+}
+
+int ps_shard_waiting(const struct ps_shard *s, char *text, size_t cap) {
+    int reduce;
+    const char *what = wait_reason(s, &reduce);
+    if (!what || s->failed.code)
+        return 0;
+    size_t n = (size_t)snprintf(text, cap, "waiting for");
+    uint32_t named = 0, missing = 0;
+    for (uint32_t t = 0; t < s->opts.n_trainers; t++) {
+        const struct member *m = &s->members[t];
+        if (m->state == MEMBER_LEFT || (m->state == MEMBER_JOINED && (reduce ? m->n_reduces > 0 : !m->in_pass || m->step > s->step)))
+            continue;
+        missing++;
+        if (named == 8 || n + 100 > cap)
+            continue;
+        named++;
+        if (m->state == MEMBER_ABSENT)
+            n += (size_t)snprintf(text + n, cap - n, "%s trainer %u (not here yet)", named > 1 ? "," : "", t);
+        else
+            n += (size_t)snprintf(text + n, cap - n, "%s trainer %u (streams %u-%u)", named > 1 ? "," : "", t,
+                                  m->streams.lo, m->streams.hi - 1);
+    }
+    if (missing > named)
+        n += (size_t)snprintf(text + n, cap - n, " and %u more", missing - named);
+    if (reduce)
+        snprintf(text + n, cap - n, " %s", what);
+    else
+        snprintf(text + n, cap - n, " %s %llu", what, (unsigned long long)s->step);
+    return missing > 0;
+}
+
+void ps_shard_stats(const struct ps_shard *s, struct ps_shard_stats *out) {
+    *out = s->stats;
+    out->rows = 0;
+    for (uint32_t i = 0; s->tables && i < s->job.n_sparse; i++)
+        out->rows += ps_table_rows(s->tables[i]);
+}

@@ -1,0 +1,63 @@
+/* shard.h - what one server thread is: its dense segments, its parts of the tables, and the barrier. No sockets here: frames
+ * go in, answers come out through callbacks; the server thread, the client's local mode and the fuzzer call it alike.
+ *
+ *     ps_shard_frame(DECLARE) from every trainer -> member
+ *     PUSH ..., STEP_END        contribution of a member to its step; frames are kept, not copied
+ *     all members of the pass have ended step s -> reduce in the fixed tree, apply once, s + 1, answer the pulls
+ *     PASS_END                  the member leaves the barrier until all have; then all are in again
+ *
+ * A push is identified by (epoch, the connection's incarnation, streams, step, part); a part is a parameter or a table. A
+ * second one, or one of a step already ended, is dropped and counted. Everything else that does not fit is an error: the
+ * caller answers with it and closes the connection, and calls ps_shard_gone.
+ *
+ * A member that is gone fails the shard: all who wait are answered with that reason, and so is every later frame.
+ */
+#ifndef PD_PS_SHARD_H
+#define PD_PS_SHARD_H
+
+#include <sys/uio.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "ps/job.h"
+#include "wire/frame.h"
+
+struct ps_shard;
+
+/* Called from inside ps_shard_frame, ps_shard_gone and ps_shard_fail; they must not call back into the shard. */
+struct ps_shard_ops {
+    /* `release` says when the sections are free again; NULL: they are only valid during the call. */
+    void (*answer)(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec, uint32_t n_sec,
+                   void (*release)(void *), void *release_arg);
+    void (*fail)(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why);
+};
+
+struct ps_shard_opts {
+    uint32_t kind;       /* enum ps_kind */
+    uint32_t n_trainers; /* that will come */
+    uint64_t epoch;      /* of the barrier: this start of the server */
+    const struct pd_log *log;
+};
+
+int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts, const struct ps_shard_ops *ops, void *arg);
+void ps_shard_free(struct ps_shard *s); /* every `release` must have been called */
+
+/* Takes the frame, whatever it returns. The first one of a trainer must be PS_DECLARE; `addr` is for messages. */
+int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f, struct pd_err *err);
+
+/* A member's connection is closed. Returns PD_EFAIL and the reason when that ends the job: it had not said PS_BYE. */
+int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why, struct pd_err *err);
+void ps_shard_fail(struct ps_shard *s, const struct pd_err *why);
+
+int ps_shard_all_left(const struct ps_shard *s); /* every trainer has said PS_BYE */
+
+/* Who keeps whom waiting: 1 and "waiting for trainer 2 (streams 2-2) in step 17", or 0. */
+int ps_shard_waiting(const struct ps_shard *s, char *text, size_t cap);
+
+struct ps_shard_stats {
+    uint64_t progress; /* changes whenever a wait of somebody ends */
+    uint64_t steps, duplicates, stale, rows;
+};
+void ps_shard_stats(const struct ps_shard *s, struct ps_shard_stats *out);
+
+#endif

@@ -1,0 +1,142 @@
+/* shard_int.h - the shard's inside, shared by shard.c (members, barrier), shard_step.c (contributions and their
+ * application), shard_pull.c (answers to pulls) and shard_model.c (save and load).
+ */
+#ifndef PD_PS_SHARD_INT_H
+#define PD_PS_SHARD_INT_H
+
+#include "base/buf.h"
+#include "ps/layout.h"
+#include "ps/shard.h"
+#include "ps/table.h"
+#include "ps/tree.h"
+#include "wire/msg.h"
+
+enum { SHARD_AHEAD = 8, SHARD_CHUNK = 1024, SHARD_REDUCES = 64, SHARD_WAITING = 4096 };
+
+/* Row numbers of one key list. */
+struct row_list {
+    uint32_t *rows;
+    size_t n, cap;
+};
+
+struct row_push {
+    int here;
+    struct row_list list;
+    const float *grad;
+};
+
+/* One member's part in one step. Gradients stay in the frames they came in. */
+struct contribution {
+    uint64_t n_samples;
+    double stats[PS_STATS_MAX];
+    uint32_t n_stats;
+    uint64_t req; /* of the STEP_END that wants the sums of the stats */
+    struct wire_frame **frames;
+    size_t n_frames, cap_frames;
+    const float **dense;     /* [n_dense], NULL: not pushed */
+    struct row_push *tables; /* [n_sparse] */
+};
+
+struct reduction {
+    uint64_t req;
+    uint32_t n;
+    double *v;
+};
+
+enum member_state { MEMBER_ABSENT, MEMBER_JOINED, MEMBER_LEFT };
+
+struct member {
+    enum member_state state;
+    struct ps_range streams;
+    char addr[80];
+    uint64_t step; /* the step it works at: all before are ended */
+    int in_pass;
+    uint64_t pass_req;
+    struct contribution *ring; /* [SHARD_AHEAD], by step */
+    struct known_list {
+        uint32_t id; /* 0: none */
+        struct row_list list;
+    } *known; /* [n_sparse]: the keys of the last creating pull */
+    struct reduction reduces[SHARD_REDUCES];
+    uint32_t first_reduce, n_reduces;
+};
+
+/* A request that is answered once `after` steps are applied. */
+struct waiting {
+    uint32_t trainer;
+    uint64_t after;
+    struct wire_frame *f;
+};
+
+struct reply {
+    struct reply *next;
+    struct ps_shard *shard;
+    size_t cap;
+    float *data;
+};
+
+struct ps_shard {
+    struct ps_shard_opts opts;
+    struct ps_shard_ops ops;
+    void *arg;
+
+    int declared;
+    struct ps_job job;
+    uint32_t thread; /* which of its kind */
+    const struct ps_optim *optim;
+    struct ps_seg *segs; /* [n_dense], of this thread */
+    uint64_t n_values;
+    float *w, *state;
+    struct ps_table **tables; /* [n_sparse] or NULL in a dense thread */
+
+    struct member *members;
+    uint32_t *order; /* members that have joined, by stream */
+    uint32_t n_joined, n_left;
+    uint64_t step, pass; /* steps applied, passes ended */
+    struct waiting *waiting;
+    size_t n_waiting, cap_waiting;
+
+    /* scratch of one step: as many as there are members */
+    struct ps_range *ranges, *sub; /* of all contributions, of those to one parameter or row */
+    struct ps_add *plan;
+    const float **from, **val;
+    struct contribution **parts; /* of the step, by stream */
+    float *tmp;
+    size_t cap_tmp;
+    struct touch *touched;
+    size_t cap_touched;
+    struct node *nodes;
+    size_t cap_nodes;
+    struct row_list scratch;
+    struct reply *replies; /* free ones */
+
+    struct pd_err failed;
+    struct ps_shard_stats stats;
+};
+
+/* Make room for n elements; *cap counts them. */
+int shard_room(void *array, size_t *cap, size_t n, size_t size);
+
+/* Handlers get the frame by reference: one that keeps it sets *f to NULL. */
+
+/* shard_step.c */
+int shard_member_init(struct ps_shard *s, struct member *m);
+void shard_member_release(struct ps_shard *s, struct member *m);
+int shard_push_dense(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err);
+int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err);
+int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err);
+/* Table known, keys sorted, unique and ours. */
+int shard_keys(const struct ps_shard *s, const struct wire_frame *f, uint32_t table, uint64_t n, struct pd_err *err);
+int shard_apply(struct ps_shard *s, struct pd_err *err); /* step s->step is complete */
+
+/* shard_pull.c */
+int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err); /* save and load too */
+void shard_answer_waiting(struct ps_shard *s);
+void shard_answer_bytes(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_buf *b);
+
+/* shard_model.c */
+int shard_save(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *answer, struct pd_err *err);
+int shard_commit(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *answer, struct pd_err *err);
+int shard_load(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *answer, struct pd_err *err);
+
+#endif

@@ -1,0 +1,258 @@
+/* shard_pull.c - requests that wait for a step: pulls, save, load. They are answered at once when that step is applied, or
+ * kept until it is. Rows are looked up when the request comes in, while the thread has to wait anyway.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "ps/shard_int.h"
+
+enum { FREE_REPLIES = 16 };
+
+void shard_answer_bytes(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_buf *b) {
+    struct iovec io = {b->data, b->len};
+    s->ops.answer(s->arg, trainer, type, req, &io, 1, NULL, NULL);
+}
+
+/* --- memory for gathered rows: reused, since a fresh megabyte costs more in page faults than in copying --- */
+
+static struct reply *reply_new(struct ps_shard *s, size_t floats) {
+    struct reply *r = s->replies;
+    if (r)
+        s->replies = r->next;
+    else if (!(r = pd_calloc(1, sizeof *r)))
+        return NULL;
+    r->shard = s;
+    r->next = NULL;
+    if (r->cap >= floats)
+        return r;
+    free(r->data);
+    r->cap = floats + floats / 4;
+    r->data = pd_alloc64(r->cap * sizeof *r->data);
+    if (r->data)
+        return r;
+    free(r);
+    return NULL;
+}
+
+static void reply_release(void *arg) {
+    struct reply *r = arg;
+    int n = 0;
+    for (struct reply *q = r->shard->replies; q; q = q->next)
+        n++;
+    if (n < FREE_REPLIES) {
+        r->next = r->shard->replies;
+        r->shard->replies = r;
+        return;
+    }
+    free(r->data);
+    free(r);
+}
+
+/* --- dense --- */
+
+struct pull_dense {
+    uint64_t after;
+    uint32_t n;
+    const uint8_t *ids; /* n times u32 */
+};
+
+/* sec 0: u64 after, u32 n, u32 0, n times u32 id (each has a segment here). */
+static int read_pull_dense(const struct ps_shard *s, const struct wire_frame *f, struct pull_dense *p, struct pd_err *err) {
+    struct pd_rd r;
+    pd_rd_init(&r, f->sec[0], f->len[0]);
+    p->after = pd_get_u64(&r);
+    p->n = pd_get_u32(&r);
+    uint32_t zero = pd_get_u32(&r);
+    p->ids = pd_get(&r, (size_t)p->n * 4);
+    if (!pd_rd_done(&r) || zero || p->n > PS_PARAMS_MAX)
+        return pd_fail(err, PD_EPROTO, "PS_PULL_DENSE of %zu bytes", f->len[0]);
+    struct pd_rd ids;
+    pd_rd_init(&ids, p->ids, (size_t)p->n * 4);
+    for (uint32_t i = 0; i < p->n; i++) {
+        uint32_t id = pd_get_u32(&ids);
+        if (!s->segs || id >= s->job.n_dense || !s->segs[id].count)
+            return pd_fail(err, PD_EPROTO, "PS_PULL_DENSE: no parameter %u here", id);
+    }
+    return 0;
+}
+
+/* Are the segments one after the other in memory? Then they leave from there, without being gathered. */
+static int contiguous(const struct ps_shard *s, const struct pull_dense *p, const float **from, uint64_t *floats) {
+    struct pd_rd ids;
+    pd_rd_init(&ids, p->ids, (size_t)p->n * 4);
+    uint64_t end = 0;
+    int one = 1;
+    *floats = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct ps_seg *g = &s->segs[pd_get_u32(&ids)];
+        if (i == 0)
+            *from = s->w + g->off;
+        else
+            one &= g->off == end;
+        end = g->off + ps_seg_padded(g->count);
+        *floats += ps_seg_padded(g->count);
+    }
+    return one;
+}
+
+/* Answer: sec 0: u64 step applied; sec 2: the segments, each padded to 16 values. */
+static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+    struct pull_dense p;
+    int rc = read_pull_dense(s, f, &p, err);
+    if (rc)
+        return rc;
+    const float *from = NULL;
+    uint64_t floats;
+    struct reply *r = NULL;
+    if (!contiguous(s, &p, &from, &floats)) {
+        r = reply_new(s, floats);
+        if (!r)
+            return pd_fail(err, PD_ENOMEM, "no memory for an answer");
+        struct pd_rd ids;
+        pd_rd_init(&ids, p.ids, (size_t)p.n * 4);
+        float *to = r->data;
+        for (uint32_t i = 0; i < p.n; i++) {
+            const struct ps_seg *g = &s->segs[pd_get_u32(&ids)];
+            memcpy(to, s->w + g->off, ps_seg_padded(g->count) * sizeof *to);
+            to += ps_seg_padded(g->count);
+        }
+        from = r->data;
+    }
+    struct iovec io[3] = {{&s->step, sizeof s->step}, {NULL, 0}, {(void *)(uintptr_t)from, floats * sizeof *from}};
+    /* Without a release the transport copies what it cannot send at once: the weights change with the next step. */
+    s->ops.answer(s->arg, trainer, f->type, f->req, io, 3, NULL, NULL);
+    if (r)
+        reply_release(r);
+    return 0;
+}
+
+/* --- rows --- */
+
+struct pull_rows {
+    uint64_t after, n;
+    uint32_t table, create, list;
+};
+
+/* sec 0: u64 after, u32 table, u32 create, u32 list, u32 0, u64 n; sec 1: n keys. */
+static int read_pull_rows(const struct wire_frame *f, struct pull_rows *p, struct pd_err *err) {
+    struct pd_rd r;
+    pd_rd_init(&r, f->sec[0], f->len[0]);
+    p->after = pd_get_u64(&r);
+    p->table = pd_get_u32(&r);
+    p->create = pd_get_u32(&r);
+    p->list = pd_get_u32(&r);
+    uint32_t zero = pd_get_u32(&r);
+    p->n = pd_get_u64(&r);
+    if (!pd_rd_done(&r) || zero || p->create > 1)
+        return pd_fail(err, PD_EPROTO, "PS_PULL_ROWS of %zu bytes", f->len[0]);
+    return 0;
+}
+
+/* A creating pull's rows become the member's known list, which its push can name. */
+static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+    struct pull_rows p;
+    int rc = read_pull_rows(f, &p, err);
+    if (!rc)
+        rc = shard_keys(s, f, p.table, p.n, err);
+    if (rc || !p.create)
+        return rc;
+    struct known_list *k = &s->members[trainer].known[p.table];
+    k->id = 0;
+    if (shard_room(&k->list.rows, &k->list.cap, p.n, sizeof *k->list.rows) ||
+        ps_table_find(s->tables[p.table], (const uint64_t *)(const void *)f->sec[1], p.n, 1, k->list.rows))
+        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[p.table].name);
+    k->list.n = p.n;
+    k->id = p.list;
+    return 0;
+}
+
+/* Answer: sec 0: u64 step applied; sec 2: n rows. */
+static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+    struct pull_rows p;
+    int rc = read_pull_rows(f, &p, err);
+    if (rc)
+        return rc;
+    struct ps_table *t = s->tables[p.table];
+    const uint64_t *keys = (const uint64_t *)(const void *)f->sec[1];
+    const struct known_list *k = &s->members[trainer].known[p.table];
+    const uint32_t *rows = k->list.rows;
+    if (!p.create || !p.list || k->id != p.list || k->list.n != p.n) {
+        if (shard_room(&s->scratch.rows, &s->scratch.cap, p.n, sizeof *s->scratch.rows) ||
+            ps_table_find(t, keys, p.n, (int)p.create, s->scratch.rows))
+            return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[p.table].name);
+        rows = s->scratch.rows;
+    }
+    size_t floats = p.n * s->job.sparse[p.table].dim;
+    struct reply *r = reply_new(s, floats);
+    if (!r)
+        return pd_fail(err, PD_ENOMEM, "no memory for an answer");
+    ps_table_gather(t, keys, rows, p.n, r->data);
+    struct iovec io[3] = {{&s->step, sizeof s->step}, {NULL, 0}, {r->data, floats * sizeof(float)}};
+    s->ops.answer(s->arg, trainer, f->type, f->req, io, 3, reply_release, r);
+    return 0;
+}
+
+/* --- waiting --- */
+
+static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    int rc;
+    switch (f->type) {
+    case WIRE_PS_PULL_DENSE: return answer_dense(s, trainer, f, err);
+    case WIRE_PS_PULL_ROWS: return answer_rows(s, trainer, f, err);
+    case WIRE_PS_SAVE: rc = shard_save(s, f, &b, err); break;
+    case WIRE_PS_COMMIT: rc = shard_commit(s, f, &b, err); break;
+    default: rc = shard_load(s, f, &b, err); break;
+    }
+    if (!rc && b.failed)
+        rc = pd_fail(err, PD_ENOMEM, "no memory for an answer");
+    if (!rc)
+        shard_answer_bytes(s, trainer, f->type, f->req, &b);
+    pd_buf_release(&b);
+    return rc;
+}
+
+int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
+    struct pd_rd r;
+    pd_rd_init(&r, (*f)->sec[0], (*f)->len[0]);
+    uint64_t after = pd_get_u64(&r);
+    struct pull_dense pd;
+    int rc = 0;
+    if (r.failed || after > s->members[trainer].step)
+        return pd_fail(err, PD_EPROTO, "%s after step %llu; this trainer has ended %llu", wire_msg_name((*f)->type),
+                       (unsigned long long)after, (unsigned long long)s->members[trainer].step);
+    if ((*f)->type == WIRE_PS_PULL_ROWS)
+        rc = look_up(s, trainer, *f, err);
+    else if ((*f)->type == WIRE_PS_PULL_DENSE)
+        rc = read_pull_dense(s, *f, &pd, err);
+    if (rc)
+        return rc;
+    if (s->step >= after)
+        return answer(s, trainer, *f, err);
+    if (s->n_waiting == SHARD_WAITING)
+        return pd_fail(err, PD_EPROTO, "more than %d requests wait for step %llu", SHARD_WAITING,
+                       (unsigned long long)s->step);
+    if (shard_room(&s->waiting, &s->cap_waiting, s->n_waiting + 1, sizeof *s->waiting))
+        return pd_fail(err, PD_ENOMEM, "no memory for a waiting request");
+    s->waiting[s->n_waiting++] = (struct waiting){trainer, after, *f};
+    *f = NULL;
+    return 0;
+}
+
+void shard_answer_waiting(struct ps_shard *s) {
+    size_t kept = 0;
+    for (size_t i = 0; i < s->n_waiting; i++) {
+        struct waiting w = s->waiting[i];
+        if (s->step < w.after) {
+            s->waiting[kept++] = w;
+            continue;
+        }
+        struct pd_err err = {0};
+        if (s->members[w.trainer].state == MEMBER_JOINED && answer(s, w.trainer, w.f, &err))
+            s->ops.fail(s->arg, w.trainer, w.f->type, w.f->req, &err);
+        wire_frame_free(w.f);
+    }
+    s->n_waiting = kept;
+}

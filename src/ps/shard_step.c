@@ -1,0 +1,391 @@
+/* shard_step.c - contributions to a step, and its application: reduce in the fixed tree, divide, optimize, once. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "ps/shard_int.h"
+
+/* --- a member's memory --- */
+
+void shard_member_release(struct ps_shard *s, struct member *m) {
+    for (uint32_t i = 0; m->ring && i < SHARD_AHEAD; i++) {
+        struct contribution *c = &m->ring[i];
+        for (size_t k = 0; k < c->n_frames; k++)
+            wire_frame_free(c->frames[k]);
+        free(c->frames);
+        free(c->dense);
+        for (uint32_t t = 0; c->tables && t < s->job.n_sparse; t++)
+            free(c->tables[t].list.rows);
+        free(c->tables);
+    }
+    free(m->ring);
+    for (uint32_t t = 0; m->known && t < s->job.n_sparse; t++)
+        free(m->known[t].list.rows);
+    free(m->known);
+    while (m->n_reduces)
+        free(m->reduces[(m->first_reduce + --m->n_reduces) % SHARD_REDUCES].v);
+    memset(m, 0, sizeof *m);
+}
+
+int shard_member_init(struct ps_shard *s, struct member *m) {
+    int bad = 0;
+    m->ring = pd_calloc(SHARD_AHEAD, sizeof *m->ring);
+    m->known = pd_calloc(s->job.n_sparse, sizeof *m->known);
+    for (uint32_t i = 0; m->ring && i < SHARD_AHEAD; i++) {
+        struct contribution *c = &m->ring[i];
+        c->dense = pd_calloc(s->job.n_dense, sizeof *c->dense);
+        c->tables = pd_calloc(s->job.n_sparse, sizeof *c->tables);
+        bad |= !c->dense || !c->tables;
+    }
+    if (!bad && m->ring && m->known)
+        return 0;
+    shard_member_release(s, m);
+    return PD_ENOMEM;
+}
+
+static void contribution_clear(struct ps_shard *s, struct contribution *c) {
+    for (size_t i = 0; i < c->n_frames; i++)
+        wire_frame_free(c->frames[i]);
+    c->n_frames = 0;
+    c->n_stats = 0;
+    c->n_samples = 0;
+    memset(c->stats, 0, sizeof c->stats);
+    memset(c->dense, 0, s->job.n_dense * sizeof *c->dense);
+    for (uint32_t t = 0; t < s->job.n_sparse; t++)
+        c->tables[t].here = 0;
+}
+
+static struct contribution *part_of(struct member *m, uint64_t step) { return &m->ring[step % SHARD_AHEAD]; }
+
+static int keep_frame(struct contribution *c, struct wire_frame **f) {
+    if (shard_room(&c->frames, &c->cap_frames, c->n_frames + 1, sizeof *c->frames))
+        return PD_ENOMEM;
+    c->frames[c->n_frames++] = *f;
+    *f = NULL;
+    return 0;
+}
+
+/* --- contributions come in --- */
+
+/* What every push begins with: whose it is. 0: go on with *c; 1: recognised as repeated or stale, drop it. */
+static int identify(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_rd *r,
+                    struct contribution **c, struct pd_err *err) {
+    struct member *m = &s->members[trainer];
+    const char *what = wire_msg_name(f->type);
+    uint64_t epoch = pd_get_u64(r), step = pd_get_u64(r);
+    uint32_t lo = pd_get_u32(r), hi = pd_get_u32(r);
+    if (r->failed)
+        return pd_fail(err, PD_EPROTO, "%s of %zu bytes", what, f->len[0]);
+    if (epoch != s->opts.epoch || lo != m->streams.lo || hi != m->streams.hi)
+        return pd_fail(err, PD_EPROTO, "%s for epoch %llu, streams %u to %u; here epoch %llu, streams %u to %u", what,
+                       (unsigned long long)epoch, lo, hi, (unsigned long long)s->opts.epoch, m->streams.lo,
+                       m->streams.hi);
+    if (step < m->step) {
+        s->stats.stale++;
+        return 1;
+    }
+    if (step > m->step || !m->in_pass)
+        return pd_fail(err, PD_EPROTO, "%s for step %llu; this trainer is at step %llu%s", what, (unsigned long long)step,
+                       (unsigned long long)m->step, m->in_pass ? "" : " and has ended the pass");
+    if (step - s->step >= SHARD_AHEAD)
+        return pd_fail(err, PD_EPROTO, "%s for step %llu while step %llu is not complete", what, (unsigned long long)step,
+                       (unsigned long long)s->step);
+    *c = part_of(m, step);
+    return 0;
+}
+
+/* sec 0: identity, u32 n, u32 0, n times {u32 id, u32 0, u64 count}; sec 2: the segments' values, each padded to 16. */
+static int read_dense(struct ps_shard *s, struct contribution *c, const struct wire_frame *f, struct pd_rd *r,
+                      int set, uint32_t *fresh, struct pd_err *err) {
+    uint32_t n = pd_get_u32(r), zero = pd_get_u32(r);
+    uint64_t at = 0, have = f->len[2] / sizeof(float);
+    for (uint32_t i = 0; i < n && !r->failed; i++) {
+        uint32_t id = pd_get_u32(r), z = pd_get_u32(r);
+        uint64_t count = pd_get_u64(r);
+        if (r->failed || z || !s->segs || id >= s->job.n_dense)
+            return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: no parameter %u here", id);
+        if (count != s->segs[id].count || count == 0 || at > have || count > have - at)
+            return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: %llu values for parameter '%s', which has %llu here",
+                           (unsigned long long)count, s->job.dense[id].name, (unsigned long long)s->segs[id].count);
+        if (set && c->dense[id])
+            s->stats.duplicates++;
+        else if (set) {
+            c->dense[id] = (const float *)(const void *)f->sec[2] + at;
+            ++*fresh;
+        }
+        at += i + 1 < n ? ps_seg_padded(count) : count;
+    }
+    if (zero || !pd_rd_done(r) || (n && at != have) || f->len[2] % sizeof(float))
+        return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: %zu bytes of values, %llu described", f->len[2],
+                       (unsigned long long)(at * sizeof(float)));
+    return 0;
+}
+
+int shard_push_dense(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
+    struct contribution *c = NULL;
+    struct pd_rd r;
+    pd_rd_init(&r, (*f)->sec[0], (*f)->len[0]);
+    int rc = identify(s, trainer, *f, &r, &c, err);
+    if (rc)
+        return rc < 0 ? rc : 0;
+    struct pd_rd again = r;
+    uint32_t fresh = 0;
+    rc = read_dense(s, c, *f, &r, 0, &fresh, err); /* first all of it is checked, then all of it counts */
+    if (rc)
+        return rc;
+    if (shard_room(&c->frames, &c->cap_frames, c->n_frames + 1, sizeof *c->frames))
+        return pd_fail(err, PD_ENOMEM, "no memory for a push");
+    (void)read_dense(s, c, *f, &again, 1, &fresh, err);
+    return fresh ? keep_frame(c, f) : 0;
+}
+
+static int check_keys(const struct ps_shard *s, const uint64_t *keys, uint64_t n, struct pd_err *err) {
+    uint32_t threads = s->job.n_sparse_threads;
+    for (uint64_t i = 0; i < n; i++) {
+        if (i && keys[i] <= keys[i - 1])
+            return pd_fail(err, PD_EPROTO, "keys are not sorted and unique at %llu", (unsigned long long)i);
+        if (ps_row_thread(keys[i], threads) != s->thread)
+            return pd_fail(err, PD_EPROTO, "key %llu belongs to another server thread", (unsigned long long)keys[i]);
+    }
+    return 0;
+}
+
+int shard_keys(const struct ps_shard *s, const struct wire_frame *f, uint32_t table, uint64_t n, struct pd_err *err) {
+    if (!s->tables || table >= s->job.n_sparse)
+        return pd_fail(err, PD_EPROTO, "%s: no table %u here", wire_msg_name(f->type), table);
+    if (n >= PS_ROW_NONE || f->len[1] != n * sizeof(uint64_t))
+        return pd_fail(err, PD_EPROTO, "%s: %llu keys in %zu bytes", wire_msg_name(f->type), (unsigned long long)n,
+                       f->len[1]);
+    return check_keys(s, (const uint64_t *)(const void *)f->sec[1], n, err);
+}
+
+/* Rows of the push into p->list: those of the last pull by its number, or looked up (and made) here. */
+static int push_keys(struct ps_shard *s, struct member *m, const struct wire_frame *f, uint32_t table, uint32_t list,
+                     uint64_t n, struct row_push *p, struct pd_err *err) {
+    struct known_list *k = &m->known[table];
+    if (list) {
+        if (k->id != list || k->list.n != n || f->len[1])
+            return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: key list %u of %llu keys is not known", list,
+                           (unsigned long long)n);
+        struct row_list mine = p->list;
+        p->list = k->list;
+        k->list = mine;
+        k->id = 0;
+        return 0;
+    }
+    int rc = shard_keys(s, f, table, n, err);
+    if (rc)
+        return rc;
+    if (shard_room(&p->list.rows, &p->list.cap, n, sizeof *p->list.rows) ||
+        ps_table_find(s->tables[table], (const uint64_t *)(const void *)f->sec[1], n, 1, p->list.rows))
+        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[table].name);
+    p->list.n = n;
+    return 0;
+}
+
+/* sec 0: identity, u32 table, u32 list, u64 n; sec 1: n keys, or nothing with a list; sec 2: n rows. */
+int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
+    struct contribution *c = NULL;
+    struct pd_rd r;
+    pd_rd_init(&r, (*f)->sec[0], (*f)->len[0]);
+    int rc = identify(s, trainer, *f, &r, &c, err);
+    if (rc)
+        return rc < 0 ? rc : 0;
+    uint32_t table = pd_get_u32(&r), list = pd_get_u32(&r);
+    uint64_t n = pd_get_u64(&r);
+    if (!pd_rd_done(&r) || !s->tables || table >= s->job.n_sparse)
+        return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: no table %u here", table);
+    uint32_t dim = s->job.sparse[table].dim;
+    if (n >= PS_ROW_NONE || (*f)->len[2] != n * dim * sizeof(float))
+        return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: %llu rows of %u floats in %zu bytes", (unsigned long long)n, dim,
+                       (*f)->len[2]);
+    struct row_push *p = &c->tables[table];
+    if (p->here) {
+        s->stats.duplicates++;
+        return 0;
+    }
+    rc = push_keys(s, &s->members[trainer], *f, table, list, n, p, err);
+    if (rc)
+        return rc;
+    const float *grad = (const float *)(const void *)(*f)->sec[2];
+    if (keep_frame(c, f))
+        return pd_fail(err, PD_ENOMEM, "no memory for a push");
+    p->grad = grad;
+    p->here = 1;
+    return 0;
+}
+
+/* sec 0: identity, u64 n_samples, u32 n_stats, u32 0, n_stats doubles. */
+int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
+    struct contribution *c = NULL;
+    struct pd_rd r;
+    pd_rd_init(&r, (*f)->sec[0], (*f)->len[0]);
+    int rc = identify(s, trainer, *f, &r, &c, err);
+    if (rc)
+        return rc < 0 ? rc : 0;
+    uint64_t n_samples = pd_get_u64(&r);
+    uint32_t n = pd_get_u32(&r), zero = pd_get_u32(&r);
+    if (r.failed || n > PS_STATS_MAX || zero || n_samples >> 40)
+        return pd_fail(err, PD_EPROTO, "PS_STEP_END: %llu samples, %u numbers", (unsigned long long)n_samples, n);
+    double v[PS_STATS_MAX] = {0};
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = pd_get_f64(&r);
+    if (!pd_rd_done(&r))
+        return pd_fail(err, PD_EPROTO, "PS_STEP_END of %zu bytes", (*f)->len[0]);
+    memcpy(c->stats, v, sizeof v);
+    c->n_samples = n_samples;
+    c->n_stats = n;
+    c->req = (*f)->req;
+    s->members[trainer].step++;
+    return 0;
+}
+
+/* --- a step is complete --- */
+
+struct touch { /* a row that the step changes */
+    uint32_t row, first, last, n;
+};
+struct node { /* one contribution to it */
+    const float *grad;
+    uint32_t part, next;
+};
+
+/* The sum of the m values at s->from, whose streams are s->sub, is written by chunks and applied. */
+static void reduce_and_apply(struct ps_shard *s, uint32_t m, const struct ps_optim_args *a, float *w, float *state,
+                             size_t stride, uint64_t count) {
+    for (uint64_t at = 0; at < count; at += SHARD_CHUNK) {
+        size_t n = count - at < SHARD_CHUNK ? count - at : SHARD_CHUNK;
+        for (uint32_t i = 0; i < m; i++)
+            s->val[i] = s->from[i] + at;
+        const float *sum = ps_tree_sum_f32(s->plan, m, s->val, s->tmp, n);
+        s->optim->apply(a, w + at, state + at, stride, sum, n);
+    }
+}
+
+static void apply_dense(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct ps_optim_args *a) {
+    const struct ps_seg *seg = &s->segs[id];
+    uint32_t m = 0;
+    for (uint32_t i = 0; i < n_parts; i++)
+        if (s->parts[i]->dense[id]) {
+            s->sub[m] = s->ranges[i];
+            s->from[m++] = s->parts[i]->dense[id];
+        }
+    if (!m || s->job.dense[id].lr_factor == 0)
+        return;
+    ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
+    a->lr = (float)s->job.learning_rate * s->job.dense[id].lr_factor;
+    a->l2 = s->job.dense[id].l2;
+    reduce_and_apply(s, m, a, s->w + seg->off, s->state + seg->off, s->n_values, seg->count);
+}
+
+/* Chain the contributions to each row; the row's mark is its place in `touched` plus one. No sorting: rows are
+ * independent of each other, and each chain is in stream order because the contributions are walked in it. */
+static int touch_rows(struct ps_shard *s, uint32_t id, uint32_t n_parts, size_t *n_touched) {
+    size_t total = 0, n = 0, k = 0;
+    uint32_t dim = s->job.sparse[id].dim;
+    for (uint32_t i = 0; i < n_parts; i++)
+        total += s->parts[i]->tables[id].here ? s->parts[i]->tables[id].list.n : 0;
+    if (shard_room(&s->touched, &s->cap_touched, total, sizeof *s->touched) ||
+        shard_room(&s->nodes, &s->cap_nodes, total, sizeof *s->nodes))
+        return PD_ENOMEM;
+    for (uint32_t i = 0; i < n_parts; i++) {
+        const struct row_push *p = &s->parts[i]->tables[id];
+        for (size_t j = 0; p->here && j < p->list.n; j++, k++) {
+            uint32_t row = p->list.rows[j], *mark = ps_table_mark(s->tables[id], row);
+            s->nodes[k] = (struct node){.grad = p->grad + j * dim, .part = i};
+            if (!*mark) {
+                s->touched[n] = (struct touch){.row = row, .first = (uint32_t)k, .last = (uint32_t)k, .n = 1};
+                *mark = (uint32_t)++n;
+            } else {
+                struct touch *t = &s->touched[*mark - 1];
+                s->nodes[t->last].next = (uint32_t)k;
+                t->last = (uint32_t)k;
+                t->n++;
+            }
+        }
+    }
+    *n_touched = n;
+    return 0;
+}
+
+static int apply_table(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct ps_optim_args *a) {
+    enum { AHEAD = 8 };
+    struct ps_table *table = s->tables[id];
+    uint32_t dim = s->job.sparse[id].dim;
+    size_t n;
+    if (s->job.sparse[id].lr_factor == 0)
+        return 0;
+    if (touch_rows(s, id, n_parts, &n))
+        return PD_ENOMEM;
+    a->lr = (float)s->job.learning_rate * s->job.sparse[id].lr_factor;
+    a->l2 = s->job.sparse[id].l2;
+    for (size_t i = 0; i < n; i++) {
+        const struct touch *t = &s->touched[i];
+        if (i + AHEAD < n)
+            __builtin_prefetch(ps_table_row(table, s->touched[i + AHEAD].row), 1);
+        uint32_t m = 0;
+        for (uint32_t k = t->first; m < t->n; k = s->nodes[k].next, m++) {
+            s->sub[m] = s->ranges[s->nodes[k].part];
+            s->from[m] = s->nodes[k].grad;
+        }
+        ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
+        float *w = ps_table_row(table, t->row);
+        reduce_and_apply(s, m, a, w, w + dim, dim, dim);
+        *ps_table_mark(table, t->row) = 0;
+    }
+    return 0;
+}
+
+/* The sums of the numbers that came with the step go to those who asked for them. */
+static void answer_stats(struct ps_shard *s, uint32_t n_parts, uint64_t n_samples) {
+    double **v = (double **)(void *)s->val; /* scratch of pointers */
+    uint32_t any = 0;
+    for (uint32_t i = 0; i < n_parts; i++)
+        any += s->parts[i]->n_stats;
+    if (!any)
+        return;
+    for (uint32_t i = 0; i < n_parts; i++)
+        v[i] = s->parts[i]->stats;
+    ps_tree_plan(s->ranges, n_parts, s->job.n_streams, s->plan);
+    ps_tree_sum_f64(s->plan, n_parts, v, PS_STATS_MAX);
+    uint8_t mem[16 + 8 * PS_STATS_MAX];
+    memcpy(mem, &s->step, 8);
+    memcpy(mem + 8, &n_samples, 8);
+    memcpy(mem + 16, v[0], 8 * PS_STATS_MAX);
+    for (uint32_t k = 0, i = 0; k < s->n_joined; k++) {
+        const struct member *m = &s->members[s->order[k]];
+        if (m->step <= s->step)
+            continue;
+        const struct contribution *c = s->parts[i++];
+        struct iovec io = {mem, 16 + 8 * (size_t)c->n_stats};
+        if (c->n_stats && m->state == MEMBER_JOINED)
+            s->ops.answer(s->arg, s->order[k], WIRE_PS_STEP_END, c->req, &io, 1, NULL, NULL);
+    }
+}
+
+int shard_apply(struct ps_shard *s, struct pd_err *err) {
+    uint32_t n = 0;
+    uint64_t n_samples = 0;
+    for (uint32_t k = 0; k < s->n_joined; k++) {
+        struct member *m = &s->members[s->order[k]];
+        if (m->step <= s->step)
+            continue; /* has left the pass before this step */
+        s->parts[n] = part_of(m, s->step);
+        s->ranges[n] = m->streams;
+        n_samples += s->parts[n++]->n_samples;
+    }
+    int rc = shard_room(&s->tmp, &s->cap_tmp, (size_t)n * SHARD_CHUNK, sizeof *s->tmp);
+    struct ps_optim_args a = {.eps = (float)s->job.eps, .n_samples = (float)n_samples};
+    if (n_samples && s->segs)
+        for (uint32_t i = 0; i < s->job.n_dense && !rc; i++)
+            apply_dense(s, i, n, &a);
+    if (n_samples && s->tables)
+        for (uint32_t i = 0; i < s->job.n_sparse && !rc; i++)
+            rc = apply_table(s, i, n, &a);
+    if (rc)
+        return pd_fail(err, rc, "no memory to apply step %llu", (unsigned long long)s->step);
+    answer_stats(s, n, n_samples);
+    for (uint32_t i = 0; i < n; i++)
+        contribution_clear(s, s->parts[i]);
+    return 0;
+}

@@ -1,0 +1,54 @@
+/* table.h - one server thread's part of a sparse table: rows of `dim` floats and their optimizer state, keyed by 64 bits.
+ *
+ *     index: open addressing, {key, row} by the high bits of mix64(key), doubled at 5/8 full
+ *     slabs: rows of weights then state, each row 64-byte aligned; beside them keys and marks. Slabs never move, so a row
+ *            number and its address stay valid for the life of the table.
+ *
+ * A row's first value is a pure function of (seed, table name, key): normal numbers of
+ * pd_rng_key(seed, PD_RNG_INIT, XXH3_64(name), key), times std plus mean. So it does not matter who creates a row, when,
+ * or whether it was ever created.
+ */
+#ifndef PD_PS_TABLE_H
+#define PD_PS_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define PS_ROW_NONE UINT32_MAX
+
+struct ps_table_opts {
+    const char *name;
+    uint32_t dim;   /* at least 1 */
+    uint32_t state; /* floats of optimizer state per value */
+    uint64_t seed;
+    float mean, std;
+};
+
+struct ps_table;
+int ps_table_new(struct ps_table **out, const struct ps_table_opts *opts);
+void ps_table_free(struct ps_table *t);
+
+/* Row numbers of n keys (any order). Missing ones are made, or PS_ROW_NONE when create is 0. PD_ENOMEM leaves the rows made
+ * so far, which is harmless. */
+int ps_table_find(struct ps_table *t, const uint64_t *keys, size_t n, int create, uint32_t *rows);
+
+/* Copy rows to out[n * dim]; PS_ROW_NONE reads as the key's initial value. */
+void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows, size_t n, float *out);
+void ps_table_initial(const struct ps_table *t, uint64_t key, float *out);
+
+float *ps_table_row(const struct ps_table *t, uint32_t row);    /* dim weights, then state * dim floats */
+uint32_t *ps_table_mark(const struct ps_table *t, uint32_t row); /* one word for the owner's use; 0 at first */
+uint64_t ps_table_key(const struct ps_table *t, uint32_t row);
+uint64_t ps_table_rows(const struct ps_table *t);
+uint32_t ps_table_dim(const struct ps_table *t);
+
+void ps_table_set_initial(struct ps_table *t, float mean, float std); /* for rows made from now on */
+
+/* All row numbers by ascending key; malloc'd. */
+int ps_table_sorted(const struct ps_table *t, uint32_t **rows);
+
+uint64_t ps_name_hash(const char *name); /* XXH3_64 with seed 0 */
+
+#endif

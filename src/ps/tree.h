@@ -1,0 +1,31 @@
+/* tree.h - the fixed order in which contributions are added, whatever order they arrived in.
+ *
+ * The tree stands over stream ids: a node [lo, hi) has the children [lo, mid) and [mid, hi), mid = lo + (hi-lo)/2. A
+ * contribution that covers a node is that node's value, an absent stream adds nothing. Where a contribution crosses
+ * mid, the sorted list is halved by index instead. A trainer that adds its own streams in this tree thus gives
+ * the same bits as one trainer per stream, as long as its streams are a node.
+ */
+#ifndef PD_PS_TREE_H
+#define PD_PS_TREE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ps_range {
+    uint32_t lo, hi;
+};
+struct ps_add {
+    uint32_t into, from; /* value[into] += value[from]; indices into the sorted list */
+};
+
+/* The n-1 additions for n >= 1 disjoint ranges sorted by lo; the sum ends in value[0]. */
+void ps_tree_plan(const struct ps_range *r, size_t n, uint32_t n_streams, struct ps_add *out);
+
+/* n numbers from each of m contributions, v[j][0..n). The sums are left in v[0], the others are overwritten. */
+void ps_tree_sum_f64(const struct ps_add *plan, size_t m, double *const *v, size_t n);
+
+/* A chunk of n floats of each of m contributions: val[j] points to them, in received memory that is only read. The
+ * pointers are overwritten; tmp holds m * n floats. Returns where the sum is: the chunk itself when m is 1, else in tmp. */
+const float *ps_tree_sum_f32(const struct ps_add *plan, size_t m, const float **val, float *tmp, size_t n);
+
+#endif

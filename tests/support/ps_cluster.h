@@ -1,0 +1,325 @@
+/* ps_cluster.h - pservers on 127.0.0.1 and trainers as threads of one test program, and a small training job whose
+ * gradients are a pure function of (stream, step, index), so that any cut of it must give the same result.
+ */
+#ifndef TESTS_PS_CLUSTER_H
+#define TESTS_PS_CLUSTER_H
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "net/conn.h"
+#include "ps/client.h"
+#include "ps/layout.h"
+#include "ps/server.h"
+#include "ps/tree.h"
+
+static const uint8_t cluster_key[32] = "a key for tests only, 32 bytes.";
+
+/* --- servers --- */
+
+struct one_server {
+    struct ps_server *server;
+    pthread_t thread;
+    int port, rc;
+    struct pd_err err;
+};
+
+struct cluster {
+    struct one_server s[4];
+    int n;
+    char list[300];
+    struct pd_log log;
+};
+
+static void *server_main(void *arg) {
+    struct one_server *s = arg;
+    s->rc = ps_server_run(s->server, &s->err);
+    return NULL;
+}
+
+static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_sparse, int n_trainers,
+                          uint64_t wait_log_ms, int log_fd) {
+    memset(c, 0, sizeof *c);
+    pd_log_init(&c->log, log_fd, -1, PD_INFO);
+    for (int i = 0; i < n_servers; i++) {
+        struct pd_err err = {0};
+        int fds[8], port;
+        for (int k = 0; k < n_dense + n_sparse; k++) {
+            fds[k] = net_bind_first_free("127.0.0.1", 0, 1, &port, &err);
+            if (k == 0)
+                c->s[i].port = port;
+        }
+        struct ps_server_opts o = {.fds = fds, .n_dense = (uint32_t)n_dense, .n_sparse = (uint32_t)n_sparse,
+                                   .n_trainers = (uint32_t)n_trainers, .job = "J", .key = cluster_key,
+                                   .wait_log_ms = wait_log_ms, .log = &c->log};
+        if (ps_server_new(&c->s[i].server, &o, &err)) {
+            fprintf(stderr, "ps_server_new: %s\n", err.msg);
+            abort();
+        }
+        pthread_create(&c->s[i].thread, NULL, server_main, &c->s[i]);
+        snprintf(c->list + strlen(c->list), sizeof c->list - strlen(c->list), "%s127.0.0.1:%d", i ? "," : "",
+                 c->s[i].port);
+        c->n++;
+    }
+}
+
+/* Waits until all servers have ended by themselves; 0, or the first one's failure. */
+static int cluster_join(struct cluster *c, struct pd_err *err) {
+    int rc = 0;
+    for (int i = 0; i < c->n; i++) {
+        pthread_join(c->s[i].thread, NULL);
+        if (c->s[i].rc && !rc) {
+            rc = c->s[i].rc;
+            if (err)
+                *err = c->s[i].err;
+        }
+        ps_server_free(c->s[i].server);
+    }
+    return rc;
+}
+
+/* --- the job --- */
+
+enum { TOY_ROWS = 600, TOY_DIM = 8 };
+static const uint64_t toy_sizes[] = {5, 3000, 40000};
+enum { TOY_DENSE = 3, TOY_VALUES = 5 + 3000 + 40000 };
+
+struct toy {
+    int n_trainers, n_servers, n_dense, n_sparse, n_streams, n_passes, steps; /* steps of stream 0; stream s: + s % 3 */
+    int local, jitter;
+    const char *optimizer;
+    double lr;
+    float l2;
+    const struct pd_log *log;
+};
+
+struct toy_result {
+    float dense[TOY_VALUES];
+    float rows[TOY_ROWS * TOY_DIM];
+    double cost_sum; /* of all steps, as the stats brought it */
+    uint64_t steps, samples;
+};
+
+static uint64_t toy_hash(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
+    return pd_mix64(a * 0x9e3779b97f4a7c15u + pd_mix64(b + pd_mix64(c * 31 + pd_mix64(d))));
+}
+static float toy_grad(uint64_t stream, uint64_t step, uint64_t what, uint64_t i) {
+    return (float)((double)(toy_hash(stream, step, what, i) >> 40) / 8388608.0 - 1.0);
+}
+static int toy_has_row(uint64_t stream, uint64_t step, uint64_t key) { return toy_hash(stream, step, 77, key) % 5 == 0; }
+static uint64_t toy_key(int i) { return (uint64_t)i * 1000003u + 7; }
+static uint64_t toy_samples(uint64_t stream, uint64_t step) { return 4 + toy_hash(stream, step, 5, 5) % 9; }
+static int toy_steps_of(const struct toy *t, int stream) { return t->steps + stream % 3; }
+
+/* Sum of f over the streams that have step k of the pass, in the tree; the trainer owns [lo, hi). */
+static int toy_streams(const struct toy *t, int lo, int hi, int k, struct ps_range *r) {
+    int n = 0;
+    for (int s = lo; s < hi; s++)
+        if (k < toy_steps_of(t, s))
+            r[n++] = (struct ps_range){(uint32_t)s, (uint32_t)s + 1};
+    return n;
+}
+static float toy_sum(const struct ps_range *r, int n, const struct ps_add *plan, uint64_t step, uint64_t what, uint64_t i) {
+    float v[16];
+    for (int j = 0; j < n; j++)
+        v[j] = toy_grad(r[j].lo, step, what, i);
+    for (int j = 0; j + 1 < n; j++)
+        v[plan[j].into] += v[plan[j].from];
+    return v[0];
+}
+/* The same for rows, where only the streams that have the row count. 0: none has it. */
+static int toy_row_sum(const struct toy *t, const struct ps_range *r, int n, uint64_t step, uint64_t key, float *out) {
+    struct ps_range sub[16];
+    struct ps_add plan[16];
+    int m = 0;
+    for (int j = 0; j < n; j++)
+        if (toy_has_row(r[j].lo, step, key))
+            sub[m++] = r[j];
+    if (!m)
+        return 0;
+    ps_tree_plan(sub, (size_t)m, (uint32_t)t->n_streams, plan);
+    for (int d = 0; d < TOY_DIM; d++)
+        out[d] = toy_sum(sub, m, plan, step, 1000 + key, (uint64_t)d);
+    return 1;
+}
+
+struct toy_trainer {
+    const struct toy *t;
+    int id;
+    const char *servers;
+    struct toy_result *result; /* of trainer 0 */
+    struct pd_err err;
+    int rc;
+    int (*before_step)(struct toy_trainer *me, struct ps_client *c, uint64_t step); /* != 0: leave like that */
+    uint64_t incidents;
+    pthread_t thread;
+};
+
+static int toy_declare(struct ps_client *c, const struct toy *t, int *dense, int *table) {
+    for (int i = 0; i < TOY_DENSE; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "w%d", i);
+        struct ps_dense_spec s = {.name = name, .n_dims = 1, .shape = {toy_sizes[i]}, .init_std = 0.1f * (float)i,
+                                  .init_mean = 0.25f, .lr_factor = 1, .l2 = t->l2};
+        if ((dense[i] = ps_declare_dense(c, &s)) < 0)
+            return dense[i];
+    }
+    struct ps_table_spec s = {.name = "emb", .dim = TOY_DIM, .init_std = 0.5f, .lr_factor = 2, .l2 = t->l2};
+    *table = ps_declare_table(c, &s);
+    return *table < 0 ? *table : 0;
+}
+
+/* One step's gradients of the streams [lo, hi). */
+static int toy_step(struct toy_trainer *me, struct ps_client *c, int lo, int hi, int k, const int *dense, int table,
+                    float *grads, uint64_t *keys, float *rows, float *values, float *pulled) {
+    const struct toy *t = me->t;
+    struct ps_range r[16];
+    struct ps_add plan[16];
+    int n = toy_streams(t, lo, hi, k, r), n_rows = 0, rc = 0;
+    uint64_t step = ps_step(c), samples = 0;
+    ps_tree_plan(r, (size_t)n, (uint32_t)t->n_streams, plan);
+    for (int i = 0; i < TOY_ROWS; i++)
+        if (toy_row_sum(t, r, n, step, toy_key(i), rows + n_rows * TOY_DIM))
+            keys[n_rows++] = toy_key(i);
+    float *v = values;
+    for (int i = 0; i < TOY_DENSE; v += toy_sizes[i++])
+        rc |= ps_pull_dense(c, dense[i], v, toy_sizes[i]);
+    rc |= ps_pull_rows(c, table, (size_t)n_rows, keys, pulled, step % 2 ? PS_CREATE : PS_NO_CREATE);
+    rc |= ps_wait(c);
+    if (rc)
+        return ps_client_err(c)->code;
+    float *g = grads;
+    for (int i = 0; i < TOY_DENSE; g += toy_sizes[i++]) {
+        for (uint64_t j = 0; j < toy_sizes[i]; j++)
+            g[j] = toy_sum(r, n, plan, step, (uint64_t)i, j);
+        if ((rc = ps_push_dense(c, dense[i], g, toy_sizes[i])))
+            return rc;
+    }
+    if (t->jitter)
+        usleep((useconds_t)(toy_hash((uint64_t)me->id, step, (uint64_t)t->jitter, 1) % 3000));
+    double cost[2] = {0, 1};
+    for (int j = 0; j < n; j++) {
+        samples += toy_samples(r[j].lo, step);
+        cost[0] += (double)toy_samples(r[j].lo, step) * 0.5;
+    }
+    rc = ps_push_rows(c, table, (size_t)n_rows, keys, rows);
+    return rc ? rc : ps_step_end(c, samples, cost, 2);
+}
+
+static int toy_collect(struct toy_trainer *me, struct ps_client *c) {
+    uint64_t step, samples;
+    double v[PS_STATS_MAX];
+    int rc;
+    while ((rc = ps_step_stats(c, &step, &samples, v)) == 1) {
+        me->result->cost_sum += v[0];
+        me->result->samples += samples;
+        if (v[0] != (double)samples * 0.5)
+            me->incidents++;
+    }
+    return rc;
+}
+
+static int toy_train(struct toy_trainer *me, struct ps_client *c) {
+    const struct toy *t = me->t;
+    int lo = t->n_streams * me->id / t->n_trainers, hi = t->n_streams * (me->id + 1) / t->n_trainers;
+    int dense[TOY_DENSE], table = -1, rc = toy_declare(c, t, dense, &table);
+    float *mem = calloc(2 * TOY_VALUES + 2 * TOY_ROWS * TOY_DIM, sizeof *mem), *grads = mem, *values = mem + TOY_VALUES;
+    float *rows = values + TOY_VALUES, *pulled = rows + TOY_ROWS * TOY_DIM;
+    uint64_t keys[TOY_ROWS];
+    if (!rc)
+        rc = ps_start(c);
+    for (int pass = 0; pass < t->n_passes && !rc; pass++) {
+        for (int k = 0; !rc; k++) {
+            struct ps_range r[16];
+            if (!toy_streams(t, lo, hi, k, r))
+                break;
+            if (me->before_step && (rc = me->before_step(me, c, ps_step(c))))
+                break;
+            rc = toy_step(me, c, lo, hi, k, dense, table, grads, keys, rows, values, pulled);
+            if (!rc)
+                rc = toy_collect(me, c);
+        }
+        if (!rc)
+            rc = ps_pass_end(c);
+    }
+    while (!rc && ps_stats_pending(c))
+        rc = toy_collect(me, c);
+    double one[3] = {1, me->id, 0.5};
+    if (!rc)
+        rc = ps_reduce(c, one, 3);
+    if (!rc && (one[0] != t->n_trainers || one[1] != t->n_trainers * (t->n_trainers - 1) / 2 || one[2] != 0.5 * t->n_trainers))
+        me->incidents++;
+    float *v = me->result->dense;
+    for (int i = 0; i < TOY_DENSE && !rc; v += toy_sizes[i++])
+        rc = ps_pull_dense(c, dense[i], v, toy_sizes[i]);
+    for (int i = 0; i < TOY_ROWS; i++)
+        keys[i] = toy_key(i);
+    if (!rc)
+        rc = ps_pull_rows(c, table, TOY_ROWS, keys, me->result->rows, PS_NO_CREATE);
+    if (!rc)
+        rc = ps_wait(c);
+    me->result->steps = ps_step(c);
+    free(mem);
+    return rc ? rc : ps_bye(c);
+}
+
+static void *toy_main(void *arg) {
+    struct toy_trainer *me = arg;
+    const struct toy *t = me->t;
+    struct ps_client *c = NULL;
+    struct ps_client_opts o = {.local = t->local, .pservers = me->servers, .trainer_id = (uint32_t)me->id,
+                               .n_trainers = (uint32_t)t->n_trainers, .n_streams = (uint32_t)t->n_streams,
+                               .stream_lo = (uint32_t)(t->n_streams * me->id / t->n_trainers),
+                               .stream_hi = (uint32_t)(t->n_streams * (me->id + 1) / t->n_trainers), .seed = 42,
+                               .optimizer = {t->optimizer, t->lr, 1e-6}, .job = "J", .key = cluster_key,
+                               .connect_timeout_ms = 20000, .log = t->log};
+    me->rc = ps_client_new(&c, &o, &me->err);
+    if (me->rc)
+        return NULL;
+    me->rc = toy_train(me, c);
+    if (me->rc)
+        me->err = *ps_client_err(c);
+    ps_client_free(c);
+    return NULL;
+}
+
+/* Runs the whole job. Every trainer's result is the same, or incidents are counted. */
+static int toy_run(const struct toy *t, struct toy_result *result, struct pd_err *err) {
+    struct cluster c;
+    struct toy_trainer me[8];
+    struct toy_result *all = calloc((size_t)t->n_trainers, sizeof *all);
+    int rc = 0;
+    if (!t->local)
+        cluster_start(&c, t->n_servers, t->n_dense, t->n_sparse, t->n_trainers, 0, -1);
+    for (int i = 0; i < t->n_trainers; i++) {
+        me[i] = (struct toy_trainer){.t = t, .id = i, .servers = t->local ? NULL : c.list, .result = &all[i]};
+        pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
+    }
+    for (int i = 0; i < t->n_trainers; i++) {
+        pthread_join(me[i].thread, NULL);
+        if (me[i].rc && !rc) {
+            rc = me[i].rc;
+            *err = me[i].err;
+        }
+        if (!rc && (me[i].incidents || memcmp(all[i].dense, all[0].dense, sizeof all[0].dense) ||
+                    memcmp(all[i].rows, all[0].rows, sizeof all[0].rows)))
+            rc = pd_fail(err, PD_EFAIL, "trainer %d sees something else than trainer 0", i);
+    }
+    if (!t->local && cluster_join(&c, err))
+        rc = rc ? rc : PD_EFAIL;
+    *result = all[0];
+    for (int i = 1; i < t->n_trainers; i++) /* sums come for the steps a trainer was in: somebody was in all */
+        if (all[i].samples > result->samples) {
+            result->samples = all[i].samples;
+            result->cost_sum = all[i].cost_sum;
+        }
+    free(all);
+    return rc;
+}
+
+#endif
