@@ -1,0 +1,153 @@
+/* pserver_main.c - `paddle_worker pserver`: options, sockets, then the server until the job is over. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "net/conn.h"
+#include "ps/server.h"
+#include "worker/worker.h"
+
+enum { PORT_TRIES = 1000 };
+
+struct sockets {
+    int fd[PS_SERVER_THREADS_MAX];
+    int n;
+};
+
+static void close_all(struct sockets *s) {
+    while (s->n)
+        close(s->fd[--s->n]);
+}
+
+/* nics: a numeric address, an interface's name, or empty for all interfaces. */
+static int listen_ip(const char *nics, char *ip, size_t cap, struct pd_err *err) {
+    struct sockaddr_storage sa;
+    uv_interface_address_t *list;
+    int n, found = 0;
+    if (!*nics)
+        return pd_fmt(ip, cap, "0.0.0.0");
+    if (!uv_ip4_addr(nics, 0, (struct sockaddr_in *)&sa) || !uv_ip6_addr(nics, 0, (struct sockaddr_in6 *)&sa))
+        return pd_fmt(ip, cap, "%s", nics);
+    if (uv_interface_addresses(&list, &n))
+        return pd_fail(err, PD_EIO, "cannot list the network interfaces");
+    for (int i = 0; i < n && !found; i++)
+        if (!strcmp(list[i].name, nics) && list[i].address.address4.sin_family == AF_INET)
+            found = !uv_ip4_name(&list[i].address.address4, ip, cap);
+    uv_free_interface_addresses(list, n);
+    return found ? 0 : pd_fail(err, PD_ECONF, "nics: there is no interface or address '%s'", nics);
+}
+
+/* PADDLE_LISTEN_FDS="3,4": whoever started us has bound the ports already, so nobody could take them meanwhile. */
+static int inherit(const char *list, int want, struct sockets *s, struct pd_err *err) {
+    for (const char *p = list; *p; p += *p == ',') {
+        char item[16];
+        int64_t fd;
+        size_t k = strcspn(p, ",");
+        if (pd_fmt(item, sizeof item, "%.*s", (int)(k < 100 ? k : 100), p) || pd_parse_i64(item, 3, 1 << 20, &fd) ||
+            s->n == PS_SERVER_THREADS_MAX || fcntl((int)fd, F_SETFD, FD_CLOEXEC))
+            return pd_fail(err, PD_ECONF, "PADDLE_LISTEN_FDS='%s' does not list open sockets", list);
+        s->fd[s->n++] = (int)fd;
+        p += k;
+    }
+    return s->n == want ? 0 : pd_fail(err, PD_ECONF, "PADDLE_LISTEN_FDS='%s' has %d sockets, ports_num and "
+                                      "ports_num_for_sparse ask for %d", list, s->n, want);
+}
+
+static int bind_ports(const char *ip, int port, int want, struct sockets *s, struct pd_err *err) {
+    for (; s->n < want; s->n++) {
+        int got, fd = net_bind_first_free(ip, port, PORT_TRIES, &got, err);
+        if (fd < 0)
+            return fd;
+        s->fd[s->n] = fd;
+        if (port)
+            port = got + 1;
+    }
+    return 0;
+}
+
+static int describe(int fd, char *ip, size_t cap, int *port, int *loopback) {
+    struct sockaddr_storage sa;
+    socklen_t n = sizeof sa;
+    if (getsockname(fd, (struct sockaddr *)&sa, &n))
+        return -1;
+    if (sa.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *a = (struct sockaddr_in6 *)&sa;
+        *loopback = IN6_IS_ADDR_LOOPBACK(&a->sin6_addr);
+        *port = ntohs(a->sin6_port);
+        return uv_ip6_name(a, ip, cap);
+    }
+    const struct sockaddr_in *a = (struct sockaddr_in *)&sa;
+    *loopback = ntohl(a->sin_addr.s_addr) >> 24 == 127;
+    *port = ntohs(a->sin_port);
+    return sa.ss_family == AF_INET ? uv_ip4_name(a, ip, cap) : -1;
+}
+
+/* Says where it listens, and refuses to be open to a network without a key. */
+static int announce(const struct worker *w, const struct sockets *s, struct pd_err *err) {
+    char text[PS_SERVER_THREADS_MAX * 7 + 1] = "", ip[64] = "?";
+    size_t n = 0;
+    for (int i = 0; i < s->n; i++) {
+        int port = 0, loopback = 0;
+        if (describe(s->fd[i], ip, sizeof ip, &port, &loopback))
+            return pd_fail(err, PD_ECONF, "socket %d is not a bound TCP socket", s->fd[i]);
+        if (!loopback && !w->has_key)
+            return pd_fail(err, PD_ECONF, "without a key anybody could read and change the parameters on %s: make one with\n"
+                           "    head -c 32 /dev/urandom > key; chmod 600 key\n"
+                           "copy it to every node and give --key_file=key to all pservers and trainers "
+                           "(--nics=127.0.0.1 serves this machine alone, without a key)", ip);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%d", i == 0 ? "" : i == (int)w->options.ports_num ? "; " : " ",
+                              port);
+    }
+    printf("pserver listens on %s, ports (dense; sparse): %s; waits for %lld trainers\n", ip, text,
+           (long long)w->options.num_gradient_servers);
+    pd_info(&w->log, "listening on %s, ports (dense; sparse): %s", ip, text);
+    return 0;
+}
+
+static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
+    char ip[64];
+    const struct pd_options *o = &w->options;
+    const char *inherited = getenv("PADDLE_LISTEN_FDS");
+    int want = (int)(o->ports_num + o->ports_num_for_sparse);
+    int rc = inherited && *inherited ? inherit(inherited, want, s, err) : listen_ip(o->nics, ip, sizeof ip, err);
+    if (!rc && !(inherited && *inherited))
+        rc = bind_ports(ip, (int)o->port, want, s, err);
+    if (!rc)
+        rc = announce(w, s, err);
+    if (rc)
+        return rc;
+    struct ps_server_opts so = {.fds = s->fd, .n_dense = (uint32_t)o->ports_num,
+                                .n_sparse = (uint32_t)o->ports_num_for_sparse,
+                                .n_trainers = (uint32_t)o->num_gradient_servers, .job = w->job_id, .key = w->key,
+                                .signals = 1, .log = &w->log};
+    struct ps_server *server = NULL;
+    rc = ps_server_new(&server, &so, err);
+    s->n = 0; /* they are the server's now */
+    if (!rc)
+        rc = ps_server_run(server, err);
+    ps_server_free(server);
+    return rc;
+}
+
+int pserver_main(int argc, char **argv) {
+    struct sockets s = {.n = 0};
+    struct worker w;
+    struct pd_err err = {0};
+    int rc = worker_init(&w, "pserver", PD_PSERVER, argc, argv, &err);
+    if (!rc) {
+        rc = serve(&w, &s, &err);
+        close_all(&s);
+    }
+    int status = rc ? worker_failed(&w, "pserver", &err) : 0;
+    worker_release(&w);
+    return status;
+}
