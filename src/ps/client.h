@@ -154,6 +154,9 @@ int ps_load(struct ps_client *c, const char *folder, enum ps_missing missing);
 /* BLOCKS until the servers have heard it. Leave for good; a server ends when all trainers have. */
 int ps_bye(struct ps_client *c);
 
+/* This trainer cannot go on (bad data, not a number, ...): the servers hear why, and through them the others. Free it then. */
+void ps_abandon(struct ps_client *c, const struct pd_err *why);
+
 struct ps_client_stats {
     uint64_t sent_bytes, received_bytes, messages, wait_ns;
 };

@@ -272,3 +272,5 @@ int ps_bye(struct ps_client *c) {
         c->leaving = 1;
     return rc;
 }
+
+void ps_abandon(struct ps_client *c, const struct pd_err *why) { client_fail(c, why->code, "%s", why->msg); }

@@ -112,7 +112,7 @@ struct ps_client {
     uint8_t key[WIRE_KEY_BYTES];
     uint64_t incarnation;
     struct ps_job job;
-    struct pd_err err;
+    struct pd_err err, relayed; /* relayed: as a server said it, when it came from one */
     int started, leaving;
 
     int has_loop;

@@ -9,6 +9,13 @@
 
 enum { WAIT_LOG_S = 10 };
 
+/* The servers hear why this trainer fails, so that the first cause, and not its consequences, stands in every log. */
+static void tell_servers(const struct ps_client *c, const struct pd_err *why, int relayed) {
+    for (uint32_t i = 0; i < c->n_links; i++)
+        if (c->links[i]->state == LINK_OPEN && c->links[i]->conn)
+            net_send_error(c->links[i]->conn, WIRE_PS_BYE, relayed ? WIRE_BYE_RELAYED : 0, why);
+}
+
 int client_fail(struct ps_client *c, int code, const char *fmt, ...) {
     if (c->err.code)
         return c->err.code;
@@ -17,9 +24,12 @@ int client_fail(struct ps_client *c, int code, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(msg, sizeof msg, fmt, ap);
     va_end(ap);
-    if (!c->leaving)
+    pd_fail(&c->err, code, "%s", msg);
+    if (!c->leaving) {
         pd_error(c->opts.log, "%s", msg);
-    return pd_fail(&c->err, code, "%s", msg);
+        tell_servers(c, c->relayed.code ? &c->relayed : &c->err, c->relayed.code != 0);
+    }
+    return code;
 }
 
 /* --- the table of outstanding requests --- */
@@ -68,8 +78,10 @@ static void take_error(struct ps_client *c, const struct link *l, const uint8_t 
     pd_get_str(&r, msg, sizeof msg);
     if (!pd_rd_done(&r) || !strcmp(pd_code_name(code), "?") || code == 0)
         client_fail(c, PD_EPROTO, "pserver %s:%d: a malformed error", l->ip, l->port);
-    else
+    else if (!c->err.code) {
+        pd_fail(&c->relayed, code, "%s", msg);
         client_fail(c, code, "pserver %s:%d: %s", l->ip, l->port, msg);
+    }
 }
 
 void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg) {

@@ -17,6 +17,8 @@ enum {
     PS_DIM_MAX = 1 << 20,
 };
 #define PS_VALUES_MAX (UINT64_C(1) << 40) /* of one parameter */
+/* Request id of a PS_BYE with WIRE_F_ERROR whose message another server said first; 0: it is the trainer's own. */
+#define WIRE_BYE_RELAYED 1
 #define PS_FRAME_MAX (UINT64_C(1) << 30)  /* bytes of one message */
 
 struct ps_dense {

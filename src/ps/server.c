@@ -157,12 +157,16 @@ int ps_server_new(struct ps_server **out, const struct ps_server_opts *opts, str
 }
 
 int ps_server_run(struct ps_server *s, struct pd_err *err) {
-    s->n_threads = s->opts.n_dense + s->opts.n_sparse;
     uint32_t started = 0;
-    for (; started < s->n_threads; started++)
-        s->threads[started].alive = 1;
     int rc = 0;
-    for (started = 0; started < s->n_threads; started++)
+    uv_mutex_lock(&s->lock);
+    s->n_threads = s->opts.n_dense + s->opts.n_sparse;
+    for (uint32_t i = 0; i < s->n_threads; i++)
+        s->threads[i].alive = 1;
+    if (s->stop) /* before it began: the threads hear of it in their first turn */
+        wake_all(s);
+    uv_mutex_unlock(&s->lock);
+    for (; started < s->n_threads; started++)
         if (uv_thread_create(&s->threads[started].thread, thread_main, &s->threads[started])) {
             rc = pd_fail(err, PD_ENOMEM, "cannot start a thread");
             break;

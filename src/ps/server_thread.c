@@ -179,6 +179,25 @@ static void on_open(struct net_conn *c, void *arg) {
     refuse(p, WIRE_PS_DECLARE, 0, &err);
 }
 
+/* A member that cannot go on says why. What another server told it is passed on as it is: the first cause. */
+static void failed_member(struct peer *p, const struct wire_frame *f) {
+    struct pd_rd r;
+    struct pd_err err = {0};
+    char msg[800];
+    pd_rd_init(&r, f->sec[0], f->len[0]);
+    int code = -(int)pd_get_u32(&r);
+    pd_get_str(&r, msg, sizeof msg);
+    if (!pd_rd_done(&r))
+        snprintf(msg, sizeof msg, "a malformed reason");
+    if (f->req == WIRE_BYE_RELAYED)
+        pd_fail(&err, code < 0 && pd_code_exit_status(code) ? code : PD_EFAIL, "%s", msg);
+    else
+        pd_fail(&err, PD_EFAIL, "trainer %u (%s) has failed: %s", p->trainer, net_peer_addr(p->conn), msg);
+    p->refused = 1;
+    ps_shard_fail(p->t->shard, &err);
+    server_fail(p->t->server, &err);
+}
+
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct peer *p = arg;
     struct pd_err err = {0};
@@ -193,6 +212,11 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         wire_frame_free(f);
         pd_fail(&err, PD_EPROTO, "%s from a connection that has not declared", wire_msg_name(type));
         refuse(p, type, req, &err);
+        return;
+    }
+    if (p->joined && type == WIRE_PS_BYE && f->flags & WIRE_F_ERROR) {
+        failed_member(p, f);
+        wire_frame_free(f);
         return;
     }
     t->current = p;

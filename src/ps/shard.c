@@ -459,7 +459,7 @@ int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why
     struct pd_err e = {0};
     m->state = MEMBER_LEFT; /* nothing is answered to it any more */
     s->n_left++;
-    pd_fail(&e, PD_EFAIL, "trainer %u (%s) is gone in step %llu%s%s", trainer, m->addr, (unsigned long long)s->step,
+    pd_fail(&e, PD_EFAIL, "trainer %u (%s) is gone in step %llu%s%s", trainer, m->addr, (unsigned long long)m->step,
             why && why->msg[0] ? ": " : "", why ? why->msg : "");
     ps_shard_fail(s, &e);
     return pd_fail(err, s->failed.code, "%s", s->failed.msg);

@@ -5,6 +5,7 @@
 #define TESTS_PS_CLUSTER_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,7 @@ static void *server_main(void *arg) {
 static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_sparse, int n_trainers,
                           uint64_t wait_log_ms, int log_fd) {
     memset(c, 0, sizeof *c);
+    signal(SIGPIPE, SIG_IGN); /* as every program here does: a write to a dead peer is an error, not the end */
     pd_log_init(&c->log, log_fd, -1, PD_INFO);
     for (int i = 0; i < n_servers; i++) {
         struct pd_err err = {0};
@@ -125,7 +127,7 @@ static int toy_streams(const struct toy *t, int lo, int hi, int k, struct ps_ran
     return n;
 }
 static float toy_sum(const struct ps_range *r, int n, const struct ps_add *plan, uint64_t step, uint64_t what, uint64_t i) {
-    float v[16];
+    float v[16] = {0};
     for (int j = 0; j < n; j++)
         v[j] = toy_grad(r[j].lo, step, what, i);
     for (int j = 0; j + 1 < n; j++)
@@ -289,7 +291,7 @@ static void *toy_main(void *arg) {
 }
 
 /* Runs the whole job. Every trainer's result is the same, or incidents are counted. */
-static int toy_run(const struct toy *t, struct toy_result *result, struct pd_err *err) {
+static inline int toy_run(const struct toy *t, struct toy_result *result, struct pd_err *err) {
     struct cluster c;
     struct toy_trainer me[8];
     struct toy_result *all = calloc((size_t)t->n_trainers, sizeof *all);

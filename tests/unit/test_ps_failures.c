@@ -1,0 +1,483 @@
+/* What goes wrong in a job ends with a reason that names who and where, on both sides, and never with a hang. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "tests/support/ps_cluster.h"
+#include "wire/msg.h"
+
+static const struct toy base = {.n_trainers = 3, .n_servers = 2, .n_dense = 1, .n_sparse = 1, .n_streams = 3, .n_passes = 1,
+                                .steps = 5, .optimizer = "sgd", .lr = 0.1};
+
+static void assert_contains(const char *text, const char *want) {
+    if (!strstr(text, want))
+        fail_msg("'%s' does not contain '%s'", text, want);
+}
+
+/* --- members that fail --- */
+
+struct outcome {
+    struct toy_trainer me[8];
+    struct pd_err server;
+    int server_rc;
+};
+
+/* Runs the job with one trainer that behaves otherwise; everybody must come back. */
+static void run_with(const struct toy *t, int odd, int (*behave)(struct toy_trainer *, struct ps_client *, uint64_t),
+                     struct outcome *o) {
+    static struct toy_result sink[8];
+    struct cluster c;
+    memset(o, 0, sizeof *o);
+    cluster_start(&c, t->n_servers, t->n_dense, t->n_sparse, t->n_trainers, 0, -1);
+    for (int i = 0; i < t->n_trainers; i++) {
+        o->me[i] = (struct toy_trainer){.t = t, .id = i, .servers = c.list, .result = &sink[i]};
+        if (i == odd)
+            o->me[i].before_step = behave;
+        pthread_create(&o->me[i].thread, NULL, toy_main, &o->me[i]);
+    }
+    for (int i = 0; i < t->n_trainers; i++)
+        pthread_join(o->me[i].thread, NULL);
+    o->server_rc = cluster_join(&c, &o->server);
+}
+
+static int dies_at_2(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
+    (void)me;
+    (void)c;
+    return step == 2 ? PD_ECANCELED : 0;
+}
+
+static void test_trainer_that_dies_is_named_everywhere(void **state) {
+    (void)state;
+    struct outcome o;
+    run_with(&base, 1, dies_at_2, &o);
+    assert_int_equal(o.me[1].rc, PD_ECANCELED);
+    for (int i = 0; i < 3; i += 2) {
+        assert_int_equal(o.me[i].rc, PD_EFAIL);
+        assert_contains(o.me[i].err.msg, "trainer 1 (127.0.0.1:");
+        assert_contains(o.me[i].err.msg, ") is gone in step 2");
+    }
+    assert_int_equal(o.server_rc, PD_EFAIL);
+    assert_contains(o.server.msg, "trainer 1 (127.0.0.1:");
+}
+
+static int lies_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
+    static const uint64_t keys[] = {7};
+    static float grad[TOY_DIM];
+    (void)me;
+    /* The client's own checks are passed by: a table's rows for a step, twice, is no lie; ending two steps at once with
+     * a pull from the future is caught by the server below through raw frames. Here: a second table push. */
+    if (step != 1)
+        return 0;
+    int rc = ps_push_rows(c, 0, 1, keys, grad);
+    return rc ? rc : ps_push_rows(c, 0, 1, keys, grad);
+}
+
+/* A second push of the same (trainer, step, table) is recognised and dropped: the job goes on as if it had not been. */
+static void test_repeated_push_is_dropped(void **state) {
+    (void)state;
+    struct outcome o;
+    run_with(&base, 2, lies_at_1, &o);
+    for (int i = 0; i < 3; i++)
+        if (o.me[i].rc)
+            fail_msg("trainer %d: %s", i, o.me[i].err.msg);
+    assert_int_equal(o.server_rc, 0);
+}
+
+static void test_server_that_stops_is_named(void **state) {
+    (void)state;
+    static struct toy_result sink[2];
+    struct toy t = base;
+    struct cluster c;
+    struct toy_trainer me[2];
+    t.n_trainers = 2;
+    t.n_streams = 2;
+    t.steps = 100000;
+    cluster_start(&c, 2, 1, 1, 2, 0, -1);
+    for (int i = 0; i < 2; i++) {
+        me[i] = (struct toy_trainer){.t = &t, .id = i, .servers = c.list, .result = &sink[i]};
+        pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
+    }
+    usleep(300000); /* somewhere in the job; where does not matter */
+    ps_server_stop(c.s[1].server);
+    for (int i = 0; i < 2; i++)
+        pthread_join(me[i].thread, NULL);
+    struct pd_err err = {0};
+    assert_int_equal(cluster_join(&c, &err), PD_EFAIL); /* the other server misses its trainers */
+    int named = 0;
+    char want[64];
+    snprintf(want, sizeof want, "pserver 127.0.0.1:");
+    for (int i = 0; i < 2; i++) {
+        assert_true(me[i].rc < 0);
+        assert_contains(me[i].err.msg, want);
+        named += strstr(me[i].err.msg, "is gone in step") != NULL;
+    }
+    assert_true(named > 0);
+}
+
+/* --- start --- */
+
+static struct ps_client *new_client(const char *servers, uint32_t id, uint32_t n, const uint8_t *key, uint64_t timeout_ms) {
+    struct ps_client *c = NULL;
+    struct pd_err err = {0};
+    struct ps_client_opts o = {.pservers = servers, .trainer_id = id, .n_trainers = n, .optimizer = {"sgd", 0.1, 0},
+                               .job = "J", .key = key, .connect_timeout_ms = timeout_ms};
+    if (ps_client_new(&c, &o, &err))
+        fail_msg("%s", err.msg);
+    return c;
+}
+
+static int declare_w(struct ps_client *c, uint64_t n, float l2) {
+    struct ps_dense_spec s = {.name = "hidden.w", .n_dims = 2, .shape = {2, n}, .lr_factor = 1, .l2 = l2};
+    return ps_declare_dense(c, &s);
+}
+
+static void test_declarations_must_agree(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        uint64_t n;
+        float l2;
+        const char *want;
+    } row[] = {
+        {"shape", 9, 0, "parameter 'hidden.w': shape is 2x9 here but was declared first as 2x8"},
+        {"l2", 8, 0.5f, "parameter 'hidden.w': l2 is 0.5 here but was declared first as 0"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        struct cluster cl;
+        cluster_start(&cl, 1, 1, 1, 2, 0, -1);
+        struct ps_client *a = new_client(cl.list, 0, 2, cluster_key, 5000), *b = new_client(cl.list, 1, 2, cluster_key, 5000);
+        assert_int_equal(declare_w(a, 8, 0), 0);
+        assert_int_equal(declare_w(b, row[i].n, row[i].l2), 0);
+        assert_int_equal(ps_start(a), 0);
+        assert_int_equal(ps_start(b), PD_ECONF);
+        assert_contains(ps_client_err(b)->msg, row[i].want);
+        ps_client_free(b);
+        ps_client_free(a);
+        assert_int_equal(cluster_join(&cl, NULL), PD_EFAIL); /* a has gone without a word */
+    }
+}
+
+static void test_absent_server_is_named(void **state) {
+    (void)state;
+    struct pd_err err = {0};
+    int port, fd = net_bind_first_free("127.0.0.1", 0, 1, &port, &err); /* bound, not listening: refuses */
+    char list[64];
+    snprintf(list, sizeof list, "127.0.0.1:%d", port);
+    struct ps_client *c = new_client(list, 0, 1, cluster_key, 400);
+    declare_w(c, 8, 0);
+    assert_int_equal(ps_start(c), PD_ETIMEOUT);
+    assert_contains(ps_client_err(c)->msg, list);
+    assert_contains(ps_client_err(c)->msg, "could not be reached in 0.4 s");
+    ps_client_free(c);
+    close(fd);
+}
+
+static void *start_late(void *arg) {
+    usleep(400000);
+    struct one_server *s = arg;
+    s->rc = ps_server_run(s->server, &s->err);
+    return NULL;
+}
+
+/* The socket is bound; the server behind it comes to life while the trainer is already trying. */
+static void test_server_may_come_later(void **state) {
+    (void)state;
+    struct pd_err err = {0};
+    struct one_server s = {0};
+    int fds[2], port;
+    fds[0] = net_bind_first_free("127.0.0.1", 0, 1, &s.port, &err);
+    fds[1] = net_bind_first_free("127.0.0.1", 0, 1, &port, &err);
+    char list[64];
+    snprintf(list, sizeof list, "127.0.0.1:%d", s.port);
+    struct ps_server_opts o = {.fds = fds, .n_dense = 1, .n_sparse = 1, .n_trainers = 1, .job = "J", .key = cluster_key};
+    assert_int_equal(ps_server_new(&s.server, &o, &err), 0);
+    pthread_create(&s.thread, NULL, start_late, &s);
+    struct ps_client *c = new_client(list, 0, 1, cluster_key, 20000);
+    declare_w(c, 8, 0);
+    assert_int_equal(ps_start(c), 0);
+    assert_int_equal(ps_bye(c), 0);
+    ps_client_free(c);
+    pthread_join(s.thread, NULL);
+    assert_int_equal(s.rc, 0);
+    ps_server_free(s.server);
+}
+
+static void test_wrong_key_gets_nothing(void **state) {
+    (void)state;
+    struct cluster cl;
+    cluster_start(&cl, 1, 1, 1, 1, 0, -1);
+    static const uint8_t wrong[32] = "not the key";
+    struct ps_client *c = new_client(cl.list, 0, 1, wrong, 700);
+    declare_w(c, 8, 0);
+    assert_true(ps_start(c) < 0);
+    ps_client_free(c);
+    c = new_client(cl.list, 0, 1, cluster_key, 5000); /* and the server goes on */
+    declare_w(c, 8, 0);
+    assert_int_equal(ps_start(c), 0);
+    assert_int_equal(ps_bye(c), 0);
+    ps_client_free(c);
+    assert_int_equal(cluster_join(&cl, NULL), 0);
+}
+
+static void test_second_of_the_same_id_is_refused(void **state) {
+    (void)state;
+    struct cluster cl;
+    cluster_start(&cl, 1, 1, 1, 1, 0, -1);
+    struct ps_client *a = new_client(cl.list, 0, 1, cluster_key, 5000), *b = new_client(cl.list, 0, 1, cluster_key, 5000);
+    declare_w(a, 8, 0);
+    declare_w(b, 8, 0);
+    assert_int_equal(ps_start(a), 0);
+    assert_int_equal(ps_start(b), PD_EEXIST);
+    assert_contains(ps_client_err(b)->msg, "trainer 0 is here already (127.0.0.1:");
+    ps_client_free(b);
+    assert_int_equal(ps_barrier(a), 0);
+    assert_int_equal(ps_bye(a), 0);
+    ps_client_free(a);
+    assert_int_equal(cluster_join(&cl, NULL), 0);
+}
+
+static void test_trainer_count_must_agree(void **state) {
+    (void)state;
+    struct cluster cl;
+    cluster_start(&cl, 1, 1, 1, 1, 0, -1);
+    struct ps_client *c = new_client(cl.list, 0, 2, cluster_key, 5000);
+    declare_w(c, 8, 0);
+    assert_int_equal(ps_start(c), PD_ECONF);
+    assert_contains(ps_client_err(c)->msg, "the trainer counts 2 trainers, this server was started for 1");
+    ps_client_free(c);
+    ps_server_stop(cl.s[0].server);
+    assert_int_equal(cluster_join(&cl, NULL), 0);
+}
+
+/* --- a long wait --- */
+
+static int sleeps_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
+    (void)me;
+    (void)c;
+    if (step == 1)
+        usleep(2600000);
+    return 0;
+}
+
+static void test_long_wait_names_who_is_missing(void **state) {
+    (void)state;
+    static struct toy_result sink[2];
+    char path[] = "/tmp/test_ps_wait.XXXXXX";
+    int fd = mkstemp(path);
+    struct toy t = base;
+    struct cluster c;
+    struct toy_trainer me[2];
+    t.n_trainers = 2;
+    t.n_streams = 4;
+    cluster_start(&c, 1, 1, 1, 2, 1000, fd);
+    for (int i = 0; i < 2; i++) {
+        me[i] = (struct toy_trainer){.t = &t, .id = i, .servers = c.list, .result = &sink[i],
+                                     .before_step = i == 1 ? sleeps_at_1 : NULL};
+        pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(me[i].thread, NULL);
+    assert_int_equal(cluster_join(&c, NULL), 0);
+    static char text[1 << 16];
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    text[n < 0 ? 0 : n] = 0;
+    close(fd);
+    unlink(path);
+    assert_contains(text, "waiting for trainer 1 (streams 2-3) in step 1, for ");
+}
+
+/* --- peers that do not keep to the protocol --- */
+
+struct raw {
+    int fd;
+    struct wire_decoder *d;
+};
+
+static struct wire_frame *raw_read(struct raw *r) { /* NULL: the peer has closed */
+    struct wire_frame *f;
+    while (!(f = wire_decoder_next(r->d))) {
+        uint8_t *p;
+        size_t n;
+        wire_decoder_space(r->d, &p, &n);
+        ssize_t k = read(r->fd, p, n);
+        if (k <= 0 || wire_decoder_commit(r->d, (size_t)k, NULL))
+            return NULL;
+    }
+    return f;
+}
+
+static void raw_open(struct raw *r, int port, uint32_t trainer, uint16_t role) {
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct wire_hs_opts o = {.self = {.role = role, .id = trainer, .incarnation = 9, .job = "J"}};
+    struct timeval limit = {.tv_sec = 20};
+    memcpy(o.key, cluster_key, sizeof o.key);
+    r->fd = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(r->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    assert_int_equal(connect(r->fd, (struct sockaddr *)&sa, sizeof sa), 0);
+    r->d = wire_decoder_new(1 << 20);
+    struct wire_hs *hs = wire_hs_new(&o, 1);
+    struct pd_err err = {0};
+    for (;;) {
+        struct pd_buf b;
+        pd_buf_init(&b);
+        assert_int_equal(wire_hs_output(hs, &b, &err), 0);
+        assert_int_equal(write(r->fd, b.data, b.len), (ssize_t)b.len);
+        pd_buf_release(&b);
+        if (wire_hs_done(hs))
+            break;
+        struct wire_frame *f = raw_read(r);
+        assert_non_null(f);
+        int rc = wire_hs_input(hs, f, &err);
+        wire_frame_free(f);
+        assert_true(rc >= 0);
+        if (rc == 1)
+            break;
+    }
+    wire_hs_free(hs);
+}
+
+static void raw_close(struct raw *r) {
+    close(r->fd);
+    wire_decoder_free(r->d);
+}
+
+static size_t raw_frame(uint8_t *out, uint16_t type, const void *p, size_t n) {
+    size_t len[1] = {n};
+    memset(out, 0, 64 + n + 64);
+    size_t total = wire_header(out, type, 0, 77, 1, len);
+    memcpy(out + 64, p, n);
+    return total;
+}
+
+/* Any answer is read; the connection must end, and with a reason unless not even a frame came across. */
+static int raw_must_end(struct raw *r, int *errors) {
+    struct wire_frame *f;
+    while ((f = raw_read(r))) {
+        *errors += (f->flags & WIRE_F_ERROR) != 0;
+        wire_frame_free(f);
+    }
+    return 1;
+}
+
+static void test_strangers_do_not_disturb(void **state) {
+    (void)state;
+    static struct toy_result sink[2];
+    struct toy t = base;
+    struct cluster c;
+    struct toy_trainer me[2];
+    t.n_trainers = 2;
+    t.n_streams = 2;
+    t.jitter = 1;
+    t.steps = 60;
+    cluster_start(&c, 1, 1, 1, 2, 0, -1);
+    for (int i = 0; i < 2; i++) {
+        me[i] = (struct toy_trainer){.t = &t, .id = i, .servers = c.list, .result = &sink[i]};
+        pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
+    }
+    uint8_t junk[48] = {0}, frame[256];
+    int errors = 0, n = 0;
+    static const uint16_t types[] = {WIRE_PS_PUSH_DENSE, WIRE_PS_PUSH_ROWS, WIRE_PS_STEP_END, WIRE_PS_PULL_DENSE,
+                                     WIRE_PS_BYE, WIRE_PS_SAVE, WIRE_PS_DECLARE, WIRE_AG_HELLO, 0x7777};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) { /* frames of one who has not declared */
+        struct raw r;
+        raw_open(&r, c.s[0].port, (uint32_t)i % 2, WIRE_ROLE_TRAINER);
+        size_t total = raw_frame(frame, types[i], junk, sizeof junk);
+        assert_int_equal(write(r.fd, frame, total), (ssize_t)total);
+        n += raw_must_end(&r, &errors);
+        raw_close(&r);
+    }
+    assert_int_equal(errors, n);
+    for (size_t bit = 0; bit < 64 * 8; bit += 7) { /* a header with one wrong bit */
+        struct raw r;
+        raw_open(&r, c.s[0].port, 1, WIRE_ROLE_TRAINER);
+        size_t total = raw_frame(frame, WIRE_PS_PUSH_ROWS, junk, sizeof junk);
+        frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        assert_int_equal(write(r.fd, frame, total), (ssize_t)total);
+        shutdown(r.fd, SHUT_WR);
+        raw_must_end(&r, &errors);
+        raw_close(&r);
+    }
+    for (size_t cut = 1; cut < 112; cut += 5) { /* a frame that breaks off */
+        struct raw r;
+        raw_open(&r, c.s[0].port, 0, WIRE_ROLE_TRAINER);
+        size_t total = raw_frame(frame, WIRE_PS_PUSH_ROWS, junk, sizeof junk);
+        assert_int_equal(write(r.fd, frame, cut < total ? cut : total), (ssize_t)(cut < total ? cut : total));
+        shutdown(r.fd, SHUT_WR);
+        raw_must_end(&r, &errors);
+        raw_close(&r);
+    }
+    struct raw r; /* whoever probes the port is let go */
+    raw_open(&r, c.s[0].port, 0, WIRE_ROLE_PROBE);
+    raw_must_end(&r, &errors);
+    raw_close(&r);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(me[i].thread, NULL);
+        if (me[i].rc)
+            fail_msg("trainer %d: %s", i, me[i].err.msg);
+    }
+    assert_int_equal(cluster_join(&c, NULL), 0);
+}
+
+/* A member that lies is answered with the reason, and the job ends with it: without it, it could only hang. */
+static void test_lying_member_ends_the_job_with_a_reason(void **state) {
+    (void)state;
+    struct cluster cl;
+    cluster_start(&cl, 1, 1, 1, 2, 0, -1);
+    struct ps_client *a = new_client(cl.list, 0, 2, cluster_key, 5000), *b = new_client(cl.list, 1, 2, cluster_key, 5000);
+    struct ps_table_spec spec = {.name = "t", .dim = 2, .lr_factor = 1};
+    ps_declare_table(a, &spec);
+    ps_declare_table(b, &spec);
+    assert_int_equal(ps_start(a), 0);
+    assert_int_equal(ps_start(b), 0);
+    uint64_t key = 3;
+    float grad[2] = {1, 2}, out[2];
+    /* The client keeps to the protocol, so the lie is told through its head: it forgets that it has ended a step. */
+    assert_int_equal(ps_push_rows(b, 0, 1, &key, grad), 0);
+    assert_int_equal(ps_step_end(b, 1, NULL, 0), 0);
+    assert_int_equal(ps_pull_rows(b, 0, 1, &key, out, PS_CREATE), 0);
+    double v = 1;
+    assert_int_equal(ps_reduce_start(b, &v, 1), 0);
+    double two[2] = {0};
+    assert_int_equal(ps_reduce_start(a, two, 2), 0); /* one of the two has the wrong count; who comes second is refused */
+    int rc_a = 0, rc_b = 0;
+    uint64_t t0 = pd_mono_ns();
+    while ((!rc_a || !rc_b) && pd_mono_ns() - t0 < 20000000000u) {
+        if (!rc_a)
+            rc_a = ps_reduce_done(a, two, 2);
+        if (!rc_b)
+            rc_b = ps_reduce_done(b, &v, 1);
+        usleep(1000);
+    }
+    assert_true(rc_a < 0 && rc_b < 0);
+    const char *text_a = ps_client_err(a)->msg, *text_b = ps_client_err(b)->msg;
+    const char *liar = strstr(text_a, "is gone") ? text_b : text_a, *other = liar == text_a ? text_b : text_a;
+    assert_contains(liar, "where trainer");
+    assert_contains(other, "is gone in step 0");
+    assert_contains(other, "where trainer");
+    ps_client_free(a);
+    ps_client_free(b);
+    assert_int_equal(cluster_join(&cl, NULL), PD_EFAIL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_trainer_that_dies_is_named_everywhere),
+        cmocka_unit_test(test_repeated_push_is_dropped),
+        cmocka_unit_test(test_server_that_stops_is_named),
+        cmocka_unit_test(test_declarations_must_agree),
+        cmocka_unit_test(test_absent_server_is_named),
+        cmocka_unit_test(test_server_may_come_later),
+        cmocka_unit_test(test_wrong_key_gets_nothing),
+        cmocka_unit_test(test_second_of_the_same_id_is_refused),
+        cmocka_unit_test(test_trainer_count_must_agree),
+        cmocka_unit_test(test_long_wait_names_who_is_missing),
+        cmocka_unit_test(test_strangers_do_not_disturb),
+        cmocka_unit_test(test_lying_member_ends_the_job_with_a_reason),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
