@@ -9,7 +9,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 
-enum { LINK_FRAME_MAX = 8 << 20, UPLOAD_PIECE = 256 << 10 };
+enum { LINK_FRAME_MAX = 8 << 20, UPLOAD_PIECE = 256 << 10, BYE_MS = 1000 };
 
 enum phase { PHASE_CONNECT, PHASE_BOOT, PHASE_UPLOAD, PHASE_HELLO, PHASE_OPEN, PHASE_CLOSED };
 
@@ -41,7 +41,7 @@ struct link {
     void *drain_arg;
     uv_timer_t timer; /* the phase's deadline, then the requests' */
     int timer_closed, transport_closed;
-    int own_close;     /* link_close was called */
+    int own_close;     /* link_close or link_close_soon was called */
     struct pd_err why; /* what broke it, if not the transport */
 };
 
@@ -76,6 +76,8 @@ static void link_break(struct link *l, int code, const char *msg) {
 static void on_timer(uv_timer_t *t);
 
 static void schedule(struct link *l) {
+    if (l->own_close) /* the timer is the goodbye's */
+        return;
     uint64_t now = uv_now(l->env->loop), first = UINT64_MAX;
     for (struct request *r = l->requests; r; r = r->next)
         if (r->deadline_ms < first)
@@ -175,7 +177,8 @@ int link_request(struct link *l, unsigned type, json_t *body, const void *sec1, 
         json_decref(body);
         return PD_ENOMEM;
     }
-    return link_send(l, type, id, body, sec1, n1);
+    link_send(l, type, id, body, sec1, n1); /* a failure breaks the link, which answers the request */
+    return 0;
 }
 
 void link_on_drain(struct link *l, void (*drain)(struct link *l, void *arg), void *arg) {
@@ -226,7 +229,7 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     if (f->type == WIRE_AG_HELLO && (f->flags & WIRE_F_ERROR)) { /* it could not start, and says why */
         struct pd_err err = {0};
         error_of(f, &err);
-        link_break(l, err.code == PD_ENOENT ? PD_ENOENT : pd_code_exit_status(err.code) == 2 ? err.code : PD_EHOST, err.msg);
+        link_break(l, err.code == PD_EEXIST ? PD_ECONF : pd_code_exit_status(err.code) == 1 ? PD_EHOST : err.code, err.msg);
         return;
     }
     if (f->type != WIRE_AG_HELLO || json_integer_value(json_object_get(body, "version")) != WIRE_VERSION) {
@@ -416,6 +419,18 @@ void link_close(struct link *l) {
     l->phase = PHASE_CLOSED;
     uv_timer_stop(&l->timer);
     transport_close(l->t);
+}
+
+static void on_bye_time(uv_timer_t *t) {
+    struct link *l = t->data;
+    link_close(l);
+}
+
+void link_close_soon(struct link *l) {
+    if (l->phase == PHASE_CLOSED)
+        return;
+    l->own_close = 1;
+    uv_timer_start(&l->timer, on_bye_time, BYE_MS, 0);
 }
 
 static int open_local(struct link *l, int node, struct pd_err *err) {

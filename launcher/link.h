@@ -51,7 +51,9 @@ struct link_env {
 /* Start; failures come by on_close, except those of the configuration and memory. */
 int link_open(struct link **out, const struct link_env *env, const struct host *host, int node,
               const struct link_events *ev, void *arg, struct pd_err *err);
-void link_close(struct link *l);          /* drops the connection; on_close follows with code 0 */
+void link_close(struct link *l);      /* drops the connection; on_close follows with code 0 */
+/* The same once the agent has closed it, after AG_BYE, or after a second. */
+void link_close_soon(struct link *l);
 
 const struct agent_facts *link_facts(const struct link *l); /* after on_hello */
 size_t link_queued(const struct link *l);
@@ -65,7 +67,8 @@ int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const v
  * others the return value is ignored. */
 typedef int (*link_answer)(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg);
 
-/* `what` ("setting up the job") names the wait in the timeout's message. Returns 0 or PD_ENOMEM. */
+/* `what` ("setting up the job") names the wait in the timeout's message. `body` is stolen. 0: `answer` will be called; or
+ * PD_ENOMEM: it won't. */
 int link_request(struct link *l, unsigned type, json_t *body, const void *sec1, size_t n1, uint64_t timeout_ms,
                  const char *what, link_answer answer, void *arg);
 /* A request whose answer is still far (a package's END): reserve its id and callback without sending anything. */
