@@ -14,11 +14,6 @@ const char *option_where(const struct pd_options *opts, const char *name) {
     return row < 0 ? "?" : opts->origin[row].where;
 }
 
-static int from_default(const struct pd_options *o, const char *name) {
-    int row = pd_options_find(name, PD_LAUNCHER);
-    return row < 0 || o->origin[row].level == PD_FROM_DEFAULT;
-}
-
 static int check_hosts(struct cluster *c, struct pd_err *err) {
     const struct pd_options *o = c->opts;
     char root[PATH_MAX];
@@ -38,11 +33,10 @@ static int check_hosts(struct cluster *c, struct pd_err *err) {
 
 static int open_pool(struct cluster *c, struct pd_err *err) {
     const struct pd_options *o = c->opts;
-    /* `config` is also a name in [train]: its origin is found by what the value is. */
     struct ssh_opts s = {
         .identity_file = o->identity_file,
-        .known_hosts = from_default(o, "known_hosts") ? "" : o->known_hosts,
-        .config = strcmp(o->ssh_config, "~/.ssh/config") ? o->ssh_config : "",
+        .known_hosts = o->known_hosts,
+        .config = o->ssh_config,
         .accept_new = o->host_key_policy == PD_HOSTKEY_ACCEPT_NEW,
         .connect_timeout_ms = (uint64_t)(o->connect_timeout * 1000),
         .fanout = (int)o->fanout,

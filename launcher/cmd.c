@@ -48,7 +48,9 @@ int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_opti
     if (pd_options_init(o, &err))
         return cmd_fail(&err);
     *n_rest = 0;
-    int rc = pd_options_args(o, line->who, argc - 1, argv + 1, extra, rest, n_rest, &err);
+    int rc = argc > CMD_REST_MAX ? pd_fail(&err, PD_EUSAGE, "more than %d words", CMD_REST_MAX) : 0;
+    if (!rc)
+        rc = pd_options_args(o, line->who, argc - 1, argv + 1, extra, rest, n_rest, &err);
     if (!rc && want_help) {
         pd_options_release(o);
         return help(line, extra);

@@ -86,11 +86,10 @@ int cmd_prepare(int argc, char **argv) {
     struct pd_err err = {0};
     struct data_prepare_counts c;
     uint64_t n_shards = d.shards;
-    int n_rest, rc = argc > CMD_REST_MAX ? pd_fail(&err, PD_EUSAGE, "more than %d words", CMD_REST_MAX)
-                                         : parse(&line, argc, argv, rest, &n_rest);
-    if (rc >= 0)
+    int n_rest, rc = parse(&line, argc, argv, rest, &n_rest);
+    if (rc != CMD_GO_ON)
         return rc;
-    if (!err.code && !number("min_word_freq", freq, UINT64_MAX, &d.min_word_freq, &err) &&
+    if (!number("min_word_freq", freq, UINT64_MAX, &d.min_word_freq, &err) &&
         !number("shards", shards, DATA_MAX_SHARDS, &n_shards, &err) &&
         !number("holdout", holdout, UINT64_MAX, &d.holdout, &err) && !number("seed", seed, UINT64_MAX, &d.seed, &err) &&
         !truth("shuffle", shuffle, &d.shuffle, &err) && share && pd_parse_f64(share, 0, 1, &d.share))
@@ -132,11 +131,10 @@ int cmd_split(int argc, char **argv) {
     struct pd_err err = {0};
     struct data_split_counts c;
     uint64_t n = 0;
-    int n_rest, rc = argc > CMD_REST_MAX ? pd_fail(&err, PD_EUSAGE, "more than %d words", CMD_REST_MAX)
-                                         : parse(&line, argc, argv, rest, &n_rest);
-    if (rc >= 0)
+    int n_rest, rc = parse(&line, argc, argv, rest, &n_rest);
+    if (rc != CMD_GO_ON)
         return rc;
-    if (!err.code && !shards)
+    if (!shards)
         pd_fail(&err, PD_EUSAGE, "how many shards? give --shards=N");
     if (!err.code)
         number("shards", shards, DATA_MAX_SHARDS, &n, &err);

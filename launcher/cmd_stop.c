@@ -103,7 +103,7 @@ static int choose(const struct gather *g, const char *want, char job[64], struct
     if (!n)
         return pd_fail(err, PD_ENOENT, "no job is running");
     for (int i = 0; i < n; i++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), " %s", jobs[i]);
+        snprintf(names + strlen(names), sizeof names - strlen(names), " %.63s", jobs[i]);
     if (n > 1)
         return pd_fail(err, PD_EUSAGE, "%d jobs are running, say which:%s", n, names);
     strcpy(job, jobs[0]);

@@ -42,6 +42,11 @@ static int check_named_config(const struct ssh_pool *pool, struct pd_err *err) {
     return 0;
 }
 
+static int is_usual(const struct ssh_pool *pool, const char *path, const char *below_home) {
+    size_t n = strlen(pool->home);
+    return !strncmp(path, pool->home, n) && !strcmp(path + n, below_home);
+}
+
 int ssh_pool_new(struct ssh_pool **out, uv_loop_t *loop, const struct ssh_opts *o, struct pd_err *err) {
     struct ssh_pool *pool = pd_calloc(1, sizeof *pool);
     int rc = 0;
@@ -60,9 +65,10 @@ int ssh_pool_new(struct ssh_pool **out, uv_loop_t *loop, const struct ssh_opts *
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
         goto out;
     }
-    if (*config && (rc = check_named_config(pool, err)))
-        goto out;
-    if ((rc = load_known(pool, *known != 0, err)))
+    /* The usual places, named or not, need not be there. */
+    int named_config = *config && !is_usual(pool, pool->config_file, "/.ssh/config");
+    int named_known = *known && !is_usual(pool, pool->known_hosts_file, "/.ssh/known_hosts");
+    if ((named_config && (rc = check_named_config(pool, err))) || (rc = load_known(pool, named_known, err)))
         goto out;
     if (*pool->identity_file) {
         const struct ssh_key_file *k = ssh_pool_key(pool, pool->identity_file);

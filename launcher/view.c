@@ -23,7 +23,7 @@ struct view {
     pthread_mutex_t lock;
     pthread_cond_t work, idle;
     struct pd_buf queue; /* under the lock, as are the four below */
-    int quit, busy, broken;
+    int quit, busy, broken, abandoned;
     uint64_t dropped;
     char live[300];
     uint64_t last_progress_ms;
@@ -48,6 +48,14 @@ static int write_out(int fd, const uint8_t *p, size_t n) {
     return 0;
 }
 
+static void destroy(struct view *v) {
+    pd_buf_release(&v->queue);
+    pthread_mutex_destroy(&v->lock);
+    pthread_cond_destroy(&v->work);
+    pthread_cond_destroy(&v->idle);
+    free(v);
+}
+
 static void *writer(void *arg) {
     struct view *v = arg;
     struct pd_buf mine;
@@ -56,7 +64,7 @@ static void *writer(void *arg) {
     for (;;) {
         while (!v->queue.len && !v->quit)
             pthread_cond_wait(&v->work, &v->lock);
-        if (!v->queue.len)
+        if (!v->queue.len || v->broken)
             break;
         struct pd_buf full = v->queue;
         v->queue = mine;
@@ -70,8 +78,11 @@ static void *writer(void *arg) {
         v->broken |= bad != 0; /* the reader is gone: the job goes on, Ctrl-C ends it */
         pthread_cond_broadcast(&v->idle);
     }
+    int abandoned = v->abandoned;
     pthread_mutex_unlock(&v->lock);
     pd_buf_release(&mine);
+    if (abandoned)
+        destroy(v);
     return NULL;
 }
 
@@ -198,18 +209,16 @@ void view_free(struct view *v, uint64_t wait_ms) {
     int rc = 0;
     while ((v->queue.len || v->busy) && !v->broken && rc != ETIMEDOUT)
         rc = pthread_cond_timedwait(&v->idle, &v->lock, &until);
-    int stuck = (v->queue.len || v->busy) && !v->broken;
+    /* Inside a write that nobody reads the thread ends with the process, or cleans up when the write comes back. */
+    int stuck = v->abandoned = (v->queue.len || v->busy) && !v->broken;
+    pthread_t thread = v->thread;
     pthread_mutex_unlock(&v->lock);
-    if (stuck) { /* the thread is inside a write that nobody reads: it ends with the process */
-        pthread_detach(v->thread);
+    if (stuck) {
+        pthread_detach(thread);
         return;
     }
-    pthread_join(v->thread, NULL);
-    pd_buf_release(&v->queue);
-    pthread_mutex_destroy(&v->lock);
-    pthread_cond_destroy(&v->work);
-    pthread_cond_destroy(&v->idle);
-    free(v);
+    pthread_join(thread, NULL);
+    destroy(v);
 }
 
 /* --- bytes into lines ------------------------------------------------------------------------------------ */
