@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,13 @@ static int read_options(struct worker *w, enum pd_opt_who who, int argc, char **
     return rc ? rc : complete_pservers(&w->options, err);
 }
 
+/* Messages of megabytes come and go with every step. By default glibc would give such memory back to the kernel each
+ * time and fault it in again page by page, which costs more than the copying (measured: twice the steps per second). */
+static void keep_freed_memory(void) {
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 256 << 20);
+}
+
 int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int argc, char **argv, struct pd_err *err) {
     char name[32];
     memset(w, 0, sizeof *w);
@@ -98,6 +106,7 @@ int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int arg
     pd_log_init(&w->log, 2, -1, PD_INFO);
     snprintf(name, sizeof name, "paddle_%s", role);
     prctl(PR_SET_NAME, name);
+    keep_freed_memory();
     pd_fault_arm(getenv("PADDLE_FAULT"));
     int rc = pd_options_init(&w->options, err);
     if (rc)
