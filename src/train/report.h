@@ -16,7 +16,7 @@
 
 struct train_report {
     int out_fd, event_fd; /* event_fd -1: nobody listens */
-    const struct pd_log *log;
+    const struct pd_log *log; /* the same lines go here too; NULL: no */
     uint32_t trainer_id;
     uint64_t log_period, n_passes;
     /* of the pass */

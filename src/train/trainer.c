@@ -175,7 +175,8 @@ static void on_checked(void *arg, const struct nn_check *c) {
 int train_run(const struct train_setup *setup, struct pd_err *err) {
     struct trainer t = {.setup = setup, .o = setup->options};
     int rc = check_options(&t, err);
-    t.report = (struct train_report){.out_fd = setup->out_fd, .event_fd = setup->event_fd, .log = setup->log, .trainer_id = t.id,
+    t.report = (struct train_report){.out_fd = setup->out_fd, .event_fd = setup->event_fd, .log = setup->log_lines ? setup->log : NULL,
+                                     .trainer_id = t.id,
                                      .log_period = (uint64_t)t.o->log_period, .n_passes = (uint64_t)t.o->num_passes};
     pd_buf_init(&t.config);
     if (!rc)

@@ -21,6 +21,7 @@ struct train_setup {
     const uint8_t *key;               /* 32 bytes, or NULL */
     const struct pd_log *log;
     int out_fd;                       /* lines for people */
+    int log_lines;                    /* the log gets these lines too; 0 when both would meet on one terminal */
     int event_fd;                     /* JSON lines for the launcher; -1: none */
 };
 

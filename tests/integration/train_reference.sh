@@ -10,7 +10,7 @@ unset OPENBLAS_CORETYPE
 
 cp -R "$TOP/workspace_template/word2vec" "$TMP/ws"
 cd "$TMP/ws" || exit 1
-"$BIN/paddlectl" prepare --format=wordnet --out=. --shards=3 --holdout=20 --share=0.15 --min_word_freq=50 \
+"$BIN/paddlectl" prepare --format=wordnet --out=. --shards=3 --holdout=20 --share=0.08 --min_word_freq=10 \
     /usr/share/wordnet/data.noun /usr/share/wordnet/data.verb /usr/share/wordnet/data.adj /usr/share/wordnet/data.adv ||
     die "prepare"
 OPTIONS="--n_streams=3 --batch_size=384 --save_initial=1 --log_period=1 --num_passes=1 --seed=7"
@@ -21,8 +21,8 @@ by_hand() { # by_hand NAME SERVERS TRAINERS SAVE_DIR: servers and trainers over 
     local name=$1 servers=$2 trainers=$3 dir=$4 list='' i tpids=()
     for ((i = 0; i < servers; i++)); do
         start "$name-s$i" "$WORKER" pserver --nics=127.0.0.1 --port=0 --num_gradient_servers="$trainers"
-        wait_for 30 "pserver $i listens" grep -q 'listening on' "$TMP/$name-s$i.log"
-        list=$list,$(sed -n 's/.*listening on \(127[0-9.]*:[0-9]*\).*/\1/p' "$TMP/$name-s$i.log" | head -1)
+        wait_for 30 "pserver $i listens" grep -q '^pserver listens' "$TMP/$name-s$i.log"
+        list=$list,$(sed -n 's/^pserver listens.*): \([0-9]*\);.*/127.0.0.1:\1/p' "$TMP/$name-s$i.log")
     done
     for ((i = 0; i < trainers; i++)); do
         # shellcheck disable=SC2086
@@ -45,11 +45,13 @@ by_hand one 1 1 out-one
 by_hand three 3 3 out-three
 by_hand again 3 3 out-again
 
-/usr/bin/python3 "$TOP/tests/support/ref_ngram.py" --model=out-local/pass-init --data=train_data_dir --dict=dict.txt \
-    --streams=3 --batch=384 --batches=50 >"$TMP/ref.log" 2>&1 || die "reference: $(tail -3 "$TMP/ref.log")"
+/usr/bin/python3 "$TOP/tests/support/ref_ngram.py" --model=out-local/pass-init --data=train_data_dir --test=test_data_dir \
+    --dict=dict.txt --streams=3 --batch=384 --batches=100000 >"$TMP/ref.log" 2>&1 || die "reference: $(tail -3 "$TMP/ref.log")"
+head -50 "$TMP/ref.log" >"$TMP/ref.costs"
+reached=$(sed -n 's/^test //p' "$TMP/ref.log")
 for run in local one-t0 three-t0; do
     costs "$TMP/$run.log" >"$TMP/$run.costs"
-    paste "$TMP/ref.log" "$TMP/$run.costs" | awk -v run="$run" '
+    paste "$TMP/ref.costs" "$TMP/$run.costs" | awk -v run="$run" '
         { if ($1 != $3) { print run ": batch " $1 " against " $3; bad = 1; exit }
           d = ($4 - $2) / $2; d = d < 0 ? -d : d; if (d > worst) { worst = d; at = $1 } n++ }
         END { printf "%s: %d batches, largest relative difference %.2g (batch %d)\n", run, n, worst, at; exit bad || n != 50 || worst > 1e-4 }' ||
@@ -59,7 +61,9 @@ done
 diff -r out-three out-again >/dev/null || die "two runs of the same job saved different bits"
 for run in local one-t0 three-t0; do
     before=$(perplexity "$TMP/$run.log" before) after=$(perplexity "$TMP/$run.log" after)
-    echo "$run: held-out perplexity $before -> $after"
-    awk -v b="$before" -v a="$after" -v v="$(wc -l <dict.txt)" 'BEGIN { exit !(b > 0.5 * v && b < 2 * v && a < 135 && a > 60) }' ||
-        die "$run: held-out perplexity $before -> $after"
+    echo "$run: held-out perplexity $before -> $after; numpy reaches $reached"
+    # It starts near the vocabulary's size, falls, and ends where numpy's float64 ends.
+    awk -v b="$before" -v a="$after" -v r="$reached" -v v="$(wc -l <dict.txt)" \
+        'BEGIN { d = a / r - 1; exit !(b > 0.5 * v && b < 2 * v && a < 0.5 * b && d < 1e-3 && d > -1e-3) }' ||
+        die "$run: held-out perplexity $before -> $after, numpy $reached"
 done

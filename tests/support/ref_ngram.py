@@ -108,6 +108,7 @@ def main():
     a.add_argument("--streams", type=int, default=1)
     a.add_argument("--batch", type=int, default=384, help="samples of a step, over all streams")
     a.add_argument("--batches", type=int, default=50)
+    a.add_argument("--test", help="folder of held-out files: print their perplexity after the batches as \"test P\"")
     a.add_argument("--act", default="sigmoid", choices=sorted(ACTS))
     a.add_argument("--learning_rate", type=float, default=3e-2)
     a.add_argument("--epsilon", type=float, default=1e-6)
@@ -128,6 +129,12 @@ def main():
             g = g[touched] + (0 if name.endswith(".b") else o.l2) * p[name][touched]
             squares[name][touched] += g * g
             p[name][touched] -= o.learning_rate * g / (np.sqrt(squares[name][touched]) + o.epsilon)
+    if o.test:
+        total = n = 0
+        for ids in batches(o.test, o.streams, o.batch, start, end, width):
+            total += forward_backward(p, ids, o.act)[0] * len(ids)
+            n += len(ids)
+        print(f"test {np.exp(total / n):.6f}")
 
 
 main()
