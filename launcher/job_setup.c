@@ -81,16 +81,16 @@ int job_describe(struct job *j, struct pd_err *err) {
     if (!*o->job_workspace && !*o->job_dispatch_package)
         return pd_fail(err, PD_ECONF, "there is no workspace: give job_dispatch_package (a folder or tar archive here) or "
                                       "job_workspace (a folder on the nodes)");
+    j->sends_workspace = !*o->job_workspace;
+    if (j->sends_workspace && package_workspace(&j->workspace, "workspace", o->job_dispatch_package, err)) {
+        rc = err->code;
+        pd_err_prefix(err, "%s", option_where(o, "job_dispatch_package"));
+    }
     j->needs_worker = !*o->pserver_command || !*o->trainer_command;
-    if (j->needs_worker) {
+    if (!rc && j->needs_worker) {
         rc = node_program_path("paddle_worker", j->worker_path, sizeof j->worker_path, err);
         if (!rc)
             rc = package_worker_hash(&j->worker, j->worker_path, err);
-    }
-    j->sends_workspace = !*o->job_workspace;
-    if (!rc && j->sends_workspace && package_workspace(&j->workspace, "workspace", o->job_dispatch_package, err)) {
-        rc = err->code;
-        pd_err_prefix(err, "%s", option_where(o, "job_dispatch_package"));
     }
     if (!rc)
         rc = make_spec(j, err);

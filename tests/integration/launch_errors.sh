@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Wrong input to paddlectl: one clear message with file:line or host, the exit status of docs/design.md, nothing done.
+. "$(dirname "$0")/../support/lib.sh"
+ctl=$BIN/paddlectl
+mkdir -p "$TMP/ws"
+echo x >"$TMP/ws/file"
+
+conf() { printf '%s\n' "$@" >"$TMP/conf.ini"; }
+wrong() { # wrong STATUS TEXT ARGS...
+    local status=$1 text=$2
+    shift 2
+    expect "$status" "$ctl" "$@"
+    has "$text"
+}
+
+# --- usage
+wrong 2 "usage: paddlectl COMMAND"
+wrong 2 "there is no command 'ps'" ps
+wrong 0 "usage: paddlectl COMMAND" --help
+wrong 0 "paddlectl 0." --version
+for c in run dispatch stop prepare split init conf; do wrong 0 "usage: paddlectl $c" $c --help; done
+cd "$TMP" || die cd
+wrong 2 "there is no conf.ini here" run
+wrong 2 "num_pases" run --num_pases=3
+wrong 2 "one word too many" run extra
+wrong 2 "which files?" split --shards=2
+wrong 2 "how many shards?" split "$TMP/ws/file"
+wrong 2 "no template 'nope'" init nope
+wrong 2 "cannot open" run --conf=nope.ini
+
+# --- conf.ini: the line stands in the message
+conf '[cluster]' 'hosts = local' 'root_dri = /tmp/x'
+wrong 2 "conf.ini:3: " run --conf=conf.ini
+has root_dri
+conf '[cluster]' 'hosts = local' 'port = 70000'
+wrong 2 "conf.ini:3: port is 0..65535, not '70000'" run --conf=conf.ini
+conf '[cluster]' 'hosts = a, b, a'
+wrong 2 "conf.ini:2: host a is given twice" run --conf=conf.ini
+conf '[cluster]' 'hosts = a[3-1]'
+wrong 2 "conf.ini:2: the range in 'a[3-1]' runs backwards" run --conf=conf.ini
+conf '[cluster]' 'hosts = local' 'trainers = 2'
+wrong 2 "conf.ini:3: trainers: 2 nodes wanted" run --conf=conf.ini
+conf '[cluster]' 'root_dir = /tmp/x'
+wrong 2 "there are no hosts" run --conf=conf.ini
+conf '[cluster]' 'hosts = local'
+wrong 2 "there is no workspace" run --conf=conf.ini
+wrong 2 "cannot read the workspace" run --conf=conf.ini --job_dispatch_package=nope
+wrong 2 "neither a folder nor a tar archive" run --conf=conf.ini --job_dispatch_package=ws/file
+conf '[cluster]' 'hosts = a' '[ssh]' 'identity_file = nope' '[job]' 'job_dispatch_package = ws'
+wrong 2 "identity_file: cannot read" run --conf=conf.ini
+conf '[cluster]' 'hosts = local' '[job]' 'job_dispatch_package = nope'
+wrong 2 "conf.ini:4: cannot read the workspace" run --conf=conf.ini
+
+# --- conf shows where values come from
+conf '[cluster]' 'hosts = local*2' '[env]' 'A = b'
+wrong 0 "conf.ini:2" conf --conf=conf.ini --num-passes 7
+[[ $OUT =~ num_passes\ =\ 7\ +\;\ --num-passes ]] || die "$OUT"
+[[ $OUT =~ A\ =\ b ]] || die "$OUT"
+wrong 0 '"from": "conf.ini:2"' conf --conf=conf.ini --json
+
+# --- init
+wrong 0 word2vec init
+wrong 0 "new/conf.ini" init word2vec new
+[ -x new/workspace/prepare ] || die "the template's prepare is not executable"
+wrong 2 "nothing was changed" init word2vec new
+wrong 0 "new/conf.ini:" conf --conf=new/conf.ini
+
+# --- split
+printf 'a\nb\nc\n' >lines
+wrong 0 lines split --shards=2 --out=shards lines
+[ "$(cat shards/train.txt-00000 | tr '\n' ' ')" = "a c " ] || die "split: $(cat shards/*)"
+
+# --- nothing was written beside what we wrote ourselves
+[ ! -e output ] || die "an output folder"
+exit 0

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Hosts that can't be used: each is named with its reason, the status is 3, and nothing stays on the good ones.
+. "$(dirname "$0")/../support/lib.sh"
+[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
+unset SSH_AUTH_SOCK
+ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$TMP/fx
+on_cleanup() { "$fixture" stop "$fx"; }
+"$fixture" start "$fx" 3 || die "no ssh hosts"
+mkdir -p "$TMP/ws"
+echo x >"$TMP/ws/file"
+hosts=$(cat "$fx/hosts") first=${hosts%%,*} rest=${hosts#*, }
+args=(--conf="$fx/conf.ini" --job_dispatch_package="$TMP/ws" --connect_timeout=3)
+
+nothing_left() {
+    wait_for 10 "no process below the nodes' folders" "$fixture" left "$fx"
+    ls -d "$fx"/node*/root/JOB* 2>/dev/null && die "a job's folder is left"
+    return 0
+}
+for sub in dispatch run; do
+    if [ $sub = run ] && [ ! -x "$BIN/paddle_worker" ]; then continue; fi
+    # one that refuses, one good, one without a name
+    expect 3 "$ctl" $sub "${args[@]}" --hosts="${first%:*}:1, $rest, nowhere.invalid"
+    has "cannot connect to port 1: Connection refused"
+    has "nowhere.invalid: cannot resolve the name"
+    nothing_left
+
+    # a host key that changed, an unknown one
+    sed -E '1s/[^ ]+$/AAAAC3NzaC1lZDI1NTE5AAAAIKg6QkTmXDQ4wLjd5Iv+R1rP1xQxgpW5fJ5o6Y9aAAAA/' "$fx/known_hosts" >"$TMP/known_changed"
+    expect 3 "$ctl" $sub "${args[@]}" --known_hosts="$TMP/known_changed"
+    has "known_changed:1: HOST KEY CHANGED"
+    expect 3 "$ctl" $sub "${args[@]}" --known_hosts="$TMP/known_changed" --host_key_policy=accept-new
+    has "known_changed:1: HOST KEY CHANGED"
+    sed 1d "$fx/known_hosts" >"$TMP/known_two"
+    expect 3 "$ctl" $sub "${args[@]}" --known_hosts="$TMP/known_two"
+    has "is not in $TMP/known_two"
+    nothing_left
+
+    # a key that is not let in
+    [ -f "$TMP/other" ] || ssh-keygen -q -t ed25519 -N '' -f "$TMP/other"
+    expect 3 "$ctl" $sub "${args[@]}" --identity_file="$TMP/other"
+    has "authentication failed for user"
+    nothing_left
+
+    # a root_dir that can't be made
+    expect 3 "$ctl" $sub "${args[@]}" --root_dir="$TMP/ws/file/below"
+    has "cannot make the folder"
+    nothing_left
+done
+
+# accept-new notes an unknown key
+: >"$TMP/known_none"
+expect 0 "$ctl" dispatch "${args[@]}" --known_hosts="$TMP/known_none" --host_key_policy=accept-new
+[ "$(wc -l <"$TMP/known_none")" = 3 ] || die "known_hosts: $(cat "$TMP/known_none")"
+expect 0 "$ctl" dispatch "${args[@]}" --known_hosts="$TMP/known_none"
+
+# a login shell that prints and dawdles, if the shell here is one that reads a file for it
+if [ "$(basename "$(getent passwd "$(id -un)" | cut -d: -f7)")" = bash ]; then
+    printf '%s\n' 'echo Welcome; printf "no newline"; echo note >&2; sleep 1' >"$fx/node1/home/.bashrc"
+    expect 0 "$ctl" dispatch "${args[@]}"
+    [[ $OUT == "$fx/node%n/root/workspaces/ws-"* ]] || die "$OUT"
+fi
+nothing_left
