@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/buf.h"
 #include "base/fault.h"
 #include "base/fs.h"
 #include "nn/graph.h"
@@ -97,6 +98,29 @@ static void a_vocabulary_file_is_counted(void **state) {
     struct nn_graph *g = NULL;
     assert_int_equal(load(text, &g, &err), PD_ECONF);
     assert_non_null(strstr(err.msg, ":3: cannot open vocabulary_file"));
+}
+
+/* A workspace that we ship must load; the folder is found from where tests run, the top of the repository. */
+static void the_word2vec_workspace_loads(void **state) {
+    (void)state;
+    static const char words[] = "<unk>\n<s>\n<e>\nthe\nof\n";
+    struct pd_buf text;
+    struct pd_err err = {0};
+    struct nn_graph *g;
+    pd_buf_init(&text);
+    if (pd_read_file("workspace_template/word2vec/train.ini", 100000, &text, &err))
+        fail_msg("%s", err.msg);
+    assert_int_equal(pd_write_file_atomic(dict, words, strlen(words), 0600, NULL), 0);
+    if (load((char *)text.data, &g, &err))
+        fail_msg("%s", err.msg);
+    assert_int_equal(nn_graph_n_params(g), 5);
+    const struct nn_param *emb = nn_graph_param(g, (uint32_t)nn_graph_find_param(g, "emb"));
+    assert_true(emb->kind == NN_TABLE && emb->rows == 5 && emb->cols == 32);
+    const struct nn_param *w = nn_graph_param(g, (uint32_t)nn_graph_find_param(g, "predict.w"));
+    assert_true(w->kind == NN_DENSE && w->rows == 256 && w->cols == 5);
+    nn_graph_free(g);
+    pd_buf_release(&text);
+    unlink(dict);
 }
 
 static const struct {
@@ -209,6 +233,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_file_becomes_a_graph),
         cmocka_unit_test(a_vocabulary_file_is_counted),
+        cmocka_unit_test(the_word2vec_workspace_loads),
         cmocka_unit_test(a_bad_file_is_refused_with_its_line),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };
