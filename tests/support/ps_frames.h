@@ -1,0 +1,221 @@
+/* ps_frames.h - parameter-server messages built by hand, and a shard whose answers are recorded: for tests and the
+ * fuzzer that talk to a shard without sockets.
+ */
+#ifndef TESTS_PS_FRAMES_H
+#define TESTS_PS_FRAMES_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "ps/shard.h"
+#include "wire/msg.h"
+
+enum { FR_DIM = 4, FR_VALUES = 40, FR_EPOCH = 7 };
+
+/* A frame as the decoder makes it: one block of memory, sections aligned. */
+static struct wire_frame *frame(uint16_t type, uint64_t req, const void *s0, size_t n0, const void *s1, size_t n1,
+                                const void *s2, size_t n2) {
+    const void *p[3] = {s0, s1, s2};
+    size_t n[3] = {n0, n1, n2}, at = 0;
+    uint8_t *mem = aligned_alloc(64, 128 + (n0 + n1 + n2 + 3 * 64 + 63) / 64 * 64);
+    struct wire_frame *f = (struct wire_frame *)(void *)mem;
+    *f = (struct wire_frame){.type = type, .req = req, .n_sec = 3, .data = mem + 128};
+    for (int i = 0; i < 3; i++) {
+        f->sec[i] = f->data + at;
+        f->len[i] = n[i];
+        if (n[i])
+            memcpy(f->data + at, p[i], n[i]);
+        at += n[i] + wire_pad(n[i]);
+    }
+    return f;
+}
+
+static struct wire_frame *frame_of(uint16_t type, uint64_t req, const struct pd_buf *b) {
+    return frame(type, req, b->data, b->len, NULL, 0, NULL, 0);
+}
+
+/* Two dense parameters (one of FR_VALUES values, one of 3) and one table, all in one thread. */
+static inline void put_declare(struct pd_buf *b, uint32_t n_trainers, uint32_t id, const char *optimizer) {
+    struct ps_job job;
+    struct pd_err err = {0};
+    struct ps_declare d = {PS_KIND_BOTH, 0, id, id + 1};
+    struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {FR_VALUES}, .init_std = 1, .lr_factor = 1, .l2 = 0.01f};
+    struct ps_dense_spec v = {.name = "v", .n_dims = 1, .shape = {3}, .lr_factor = 1};
+    struct ps_table_spec t = {.name = "t", .dim = FR_DIM, .n_rows = 20, .init_std = 1, .lr_factor = 1};
+    ps_job_init(&job);
+    job.n_trainers = job.n_streams = n_trainers;
+    job.n_servers = job.n_dense_threads = job.n_sparse_threads = 1;
+    job.seed = 9;
+    strcpy(job.optimizer, optimizer);
+    job.learning_rate = 0.1;
+    job.eps = 1e-6;
+    ps_job_add_dense(&job, &w, &err);
+    ps_job_add_dense(&job, &v, &err);
+    ps_job_add_table(&job, &t, &err);
+    ps_job_put(b, &d, &job);
+    ps_job_release(&job);
+}
+
+static inline void put_identity(struct pd_buf *b, uint64_t step, uint32_t id) {
+    pd_put_u64(b, FR_EPOCH);
+    pd_put_u64(b, step);
+    pd_put_u32(b, id);
+    pd_put_u32(b, id + 1);
+}
+
+static inline struct wire_frame *f_declare(uint32_t n_trainers, uint32_t id) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    put_declare(&b, n_trainers, id, "adagrad");
+    struct wire_frame *f = frame_of(WIRE_PS_DECLARE, 1, &b);
+    pd_buf_release(&b);
+    return f;
+}
+
+static inline struct wire_frame *f_push_dense(uint64_t step, uint32_t id, uint32_t param, const float *g, size_t n) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    put_identity(&b, step, id);
+    pd_put_u32(&b, 1);
+    pd_put_u32(&b, 0);
+    pd_put_u32(&b, param);
+    pd_put_u32(&b, 0);
+    pd_put_u64(&b, n);
+    struct wire_frame *f = frame(WIRE_PS_PUSH_DENSE, 2, b.data, b.len, NULL, 0, g, n * sizeof *g);
+    pd_buf_release(&b);
+    return f;
+}
+
+static inline struct wire_frame *f_push_rows(uint64_t step, uint32_t id, uint32_t table, uint32_t list, const uint64_t *keys,
+                                             size_t n, const float *g) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    put_identity(&b, step, id);
+    pd_put_u32(&b, table);
+    pd_put_u32(&b, list);
+    pd_put_u64(&b, n);
+    struct wire_frame *f = frame(WIRE_PS_PUSH_ROWS, 3, b.data, b.len, keys, list ? 0 : n * sizeof *keys, g,
+                                 n * FR_DIM * sizeof *g);
+    pd_buf_release(&b);
+    return f;
+}
+
+static inline struct wire_frame *f_step_end(uint64_t step, uint32_t id, uint64_t samples, const double *stats, uint32_t n) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    put_identity(&b, step, id);
+    pd_put_u64(&b, samples);
+    pd_put_u32(&b, n);
+    pd_put_u32(&b, 0);
+    for (uint32_t i = 0; i < n; i++)
+        pd_put_f64(&b, stats[i]);
+    struct wire_frame *f = frame_of(WIRE_PS_STEP_END, 4, &b);
+    pd_buf_release(&b);
+    return f;
+}
+
+static inline struct wire_frame *f_pull_dense(uint64_t after, uint32_t n, const uint32_t *ids) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    pd_put_u64(&b, after);
+    pd_put_u32(&b, n);
+    pd_put_u32(&b, 0);
+    for (uint32_t i = 0; i < n; i++)
+        pd_put_u32(&b, ids[i]);
+    struct wire_frame *f = frame_of(WIRE_PS_PULL_DENSE, 5, &b);
+    pd_buf_release(&b);
+    return f;
+}
+
+static inline struct wire_frame *f_pull_rows(uint64_t after, uint32_t table, uint32_t create, uint32_t list,
+                                             const uint64_t *keys, size_t n) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    pd_put_u64(&b, after);
+    pd_put_u32(&b, table);
+    pd_put_u32(&b, create);
+    pd_put_u32(&b, list);
+    pd_put_u32(&b, 0);
+    pd_put_u64(&b, n);
+    struct wire_frame *f = frame(WIRE_PS_PULL_ROWS, 6, b.data, b.len, keys, n * sizeof *keys, NULL, 0);
+    pd_buf_release(&b);
+    return f;
+}
+
+static inline struct wire_frame *f_pass_end(uint64_t step, uint64_t pass) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    pd_put_u64(&b, FR_EPOCH);
+    pd_put_u64(&b, step);
+    pd_put_u64(&b, pass);
+    struct wire_frame *f = frame_of(WIRE_PS_PASS_END, 7, &b);
+    pd_buf_release(&b);
+    return f;
+}
+
+static inline struct wire_frame *f_reduce(uint32_t n, const double *v) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    pd_put_u32(&b, n);
+    pd_put_u32(&b, 0);
+    for (uint32_t i = 0; i < n; i++)
+        pd_put_f64(&b, v[i]);
+    struct wire_frame *f = frame_of(WIRE_PS_REDUCE, 8, &b);
+    pd_buf_release(&b);
+    return f;
+}
+
+static inline struct wire_frame *f_bye(void) { return frame(WIRE_PS_BYE, 9, NULL, 0, NULL, 0, NULL, 0); }
+
+/* --- what comes back --- */
+
+struct recorder {
+    struct recorded {
+        uint32_t trainer;
+        uint16_t type;
+        uint8_t head[64];
+        size_t n_head, n_values;
+        float values[256];
+    } a[64];
+    int n_answers, n_fails;
+    struct pd_err last_fail;
+};
+
+static inline void rec_answer(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec,
+                              uint32_t n_sec, void (*release)(void *), void *release_arg) {
+    struct recorder *r = arg;
+    (void)req;
+    struct recorded *a = &r->a[r->n_answers % 64];
+    r->n_answers++;
+    *a = (struct recorded){.trainer = trainer, .type = type};
+    if (n_sec && sec[0].iov_len) {
+        a->n_head = sec[0].iov_len < sizeof a->head ? sec[0].iov_len : sizeof a->head;
+        memcpy(a->head, sec[0].iov_base, a->n_head);
+    }
+    if (n_sec > 2 && sec[2].iov_len) {
+        a->n_values = sec[2].iov_len / sizeof(float) < 256 ? sec[2].iov_len / sizeof(float) : 256;
+        memcpy(a->values, sec[2].iov_base, a->n_values * sizeof(float));
+    }
+    if (release)
+        release(release_arg);
+}
+
+static inline void rec_fail(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why) {
+    struct recorder *r = arg;
+    (void)trainer;
+    (void)type;
+    (void)req;
+    r->n_fails++;
+    r->last_fail = *why;
+}
+
+static inline struct ps_shard *rec_shard(struct recorder *r, uint32_t n_trainers) {
+    static const struct ps_shard_ops ops = {.answer = rec_answer, .fail = rec_fail};
+    struct ps_shard_opts o = {.kind = PS_KIND_BOTH, .n_trainers = n_trainers, .epoch = FR_EPOCH};
+    struct ps_shard *s = NULL;
+    memset(r, 0, sizeof *r);
+    return ps_shard_new(&s, &o, &ops, r) ? NULL : s;
+}
+
+#endif

@@ -1,0 +1,447 @@
+/* One server thread's logic without sockets: the barrier, arrival orders, what is dropped and what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "base/fault.h"
+#include "base/rng.h"
+#include "tests/support/ps_frames.h"
+
+static struct pd_err last;
+
+static int give(struct ps_shard *s, uint32_t trainer, struct wire_frame *f) {
+    pd_err_clear(&last);
+    return ps_shard_frame(s, trainer, "10.0.0.9:1", f, &last);
+}
+
+static void ok(struct ps_shard *s, uint32_t trainer, struct wire_frame *f) {
+    if (give(s, trainer, f))
+        fail_msg("trainer %u: %s", trainer, last.msg);
+}
+
+static const uint64_t keys_a[] = {1, 5, 9}, keys_b[] = {5, 6};
+static float grad_w[4][FR_VALUES], grad_rows[4][3 * FR_DIM];
+
+static int setup(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        pd_rng_normal(pd_rng_key(1, 1, i, 0), 0, grad_w[i], FR_VALUES);
+        pd_rng_normal(pd_rng_key(1, 1, i, 1), 0, grad_rows[i], 3 * FR_DIM);
+    }
+    return 0;
+}
+
+static struct ps_shard *joined(struct recorder *r, uint32_t n) {
+    struct ps_shard *s = rec_shard(r, n);
+    for (uint32_t i = 0; i < n; i++)
+        ok(s, i, f_declare(n, i));
+    assert_int_equal(r->n_answers, (int)n);
+    return s;
+}
+
+static const struct recorded *last_answer(const struct recorder *r) { return &r->a[(r->n_answers - 1) % 64]; }
+
+/* --- arrival order --- */
+
+/* What trainer t sends in step 0, message by message; NULL: no more. */
+static struct wire_frame *message(uint32_t t, int k) {
+    switch (k) {
+    case 0: return f_push_dense(0, t, 0, grad_w[t], FR_VALUES);
+    case 1: return f_push_rows(0, t, 0, 0, t % 2 ? keys_b : keys_a, t % 2 ? 2 : 3, grad_rows[t]);
+    case 2: return f_step_end(0, t, 3 + t, NULL, 0);
+    default: return NULL;
+    }
+}
+
+static void values_after(const uint32_t *order, int by_message, float *out) {
+    struct recorder r;
+    struct ps_shard *s = joined(&r, 4);
+    if (by_message)
+        for (int k = 0; k < 3; k++)
+            for (int i = 0; i < 4; i++)
+                ok(s, order[i], message(order[i], k));
+    else
+        for (int i = 0; i < 4; i++)
+            for (int k = 0; k < 3; k++)
+                ok(s, order[i], message(order[i], k));
+    static const uint64_t all[] = {1, 5, 6, 9};
+    uint32_t w = 0;
+    ok(s, 0, f_pull_dense(1, 1, &w));
+    memcpy(out, last_answer(&r)->values, FR_VALUES * sizeof *out);
+    ok(s, 0, f_pull_rows(1, 0, 0, 0, all, 4));
+    memcpy(out + FR_VALUES, last_answer(&r)->values, 4 * FR_DIM * sizeof *out);
+    ps_shard_free(s);
+}
+
+static void test_arrival_order_does_not_matter(void **state) {
+    (void)state;
+    float want[FR_VALUES + 4 * FR_DIM], got[FR_VALUES + 4 * FR_DIM];
+    uint32_t p[4] = {0, 1, 2, 3};
+    values_after(p, 0, want);
+    for (int i = 0; i < 24; i++) { /* all permutations of four */
+        uint32_t q[4], left[4] = {0, 1, 2, 3};
+        for (int k = 0, n = i; k < 4; k++) {
+            int at = n % (4 - k);
+            n /= 4 - k;
+            q[k] = left[at];
+            memmove(left + at, left + at + 1, (size_t)(3 - at) * sizeof *left);
+        }
+        for (int by_message = 0; by_message < 2; by_message++) {
+            values_after(q, by_message, got);
+            if (memcmp(want, got, sizeof want))
+                fail_msg("order %u %u %u %u gives other bits", q[0], q[1], q[2], q[3]);
+        }
+    }
+}
+
+/* --- the barrier --- */
+
+static void test_pull_waits_for_the_step(void **state) {
+    (void)state;
+    struct recorder r;
+    struct ps_shard *s = joined(&r, 2);
+    uint32_t w = 0;
+    char text[200];
+    assert_int_equal(ps_shard_waiting(s, text, sizeof text), 0);
+    ok(s, 0, f_push_dense(0, 0, 0, grad_w[0], FR_VALUES));
+    ok(s, 0, f_step_end(0, 0, 1, NULL, 0));
+    ok(s, 0, f_pull_dense(1, 1, &w));
+    assert_int_equal(r.n_answers, 2);
+    assert_int_equal(ps_shard_waiting(s, text, sizeof text), 1);
+    assert_string_equal(text, "waiting for trainer 1 (streams 1-1) in step 0");
+    ok(s, 1, f_step_end(0, 1, 0, NULL, 0));
+    assert_int_equal(r.n_answers, 3);
+    assert_int_equal(last_answer(&r)->trainer, 0);
+    assert_int_equal(ps_shard_waiting(s, text, sizeof text), 0);
+    ps_shard_free(s);
+}
+
+static void test_nothing_happens_before_all_have_come(void **state) {
+    (void)state;
+    struct recorder r;
+    struct ps_shard *s = rec_shard(&r, 2);
+    char text[200];
+    uint32_t w = 0;
+    ok(s, 1, f_declare(2, 1));
+    ok(s, 1, f_step_end(0, 1, 1, NULL, 0));
+    ok(s, 1, f_pull_dense(1, 1, &w));
+    assert_int_equal(r.n_answers, 1);
+    assert_int_equal(ps_shard_waiting(s, text, sizeof text), 1);
+    assert_string_equal(text, "waiting for trainer 0 (not here yet) in step 0");
+    ok(s, 0, f_declare(2, 0));
+    ok(s, 0, f_step_end(0, 0, 1, NULL, 0));
+    assert_int_equal(r.n_answers, 3);
+    ps_shard_free(s);
+}
+
+static void test_pass_ends_for_all_together(void **state) {
+    (void)state;
+    struct recorder r;
+    struct ps_shard *s = joined(&r, 2);
+    uint64_t v;
+    ok(s, 0, f_pass_end(0, 0)); /* no data at all */
+    for (uint64_t k = 0; k < 3; k++)
+        ok(s, 1, f_step_end(k, 1, 1, NULL, 0)); /* goes on alone */
+    assert_int_equal(r.n_answers, 2);
+    ok(s, 1, f_pass_end(3, 0));
+    assert_int_equal(r.n_answers, 4);
+    memcpy(&v, last_answer(&r)->head, 8);
+    assert_int_equal(v, 3);
+    ok(s, 0, f_step_end(3, 0, 1, NULL, 0)); /* both are in again, at the same step */
+    struct ps_shard_stats st;
+    ps_shard_stats(s, &st);
+    assert_int_equal(st.steps, 3);
+    ok(s, 1, f_step_end(3, 1, 1, NULL, 0));
+    ps_shard_stats(s, &st);
+    assert_int_equal(st.steps, 4);
+    ps_shard_free(s);
+}
+
+static void test_stats_and_reduction_are_summed(void **state) {
+    (void)state;
+    struct recorder r;
+    struct ps_shard *s = joined(&r, 3);
+    double v[2] = {1, 10}, got[4];
+    for (uint32_t i = 0; i < 3; i++)
+        ok(s, i, f_step_end(0, i, 5, v, i == 1 ? 0 : 2)); /* trainer 1 has none and asks for none */
+    assert_int_equal(r.n_answers, 5);
+    memcpy(got, last_answer(&r)->head, sizeof got);
+    assert_true(got[2] == 2 && got[3] == 20);
+    uint64_t samples;
+    memcpy(&samples, last_answer(&r)->head + 8, 8);
+    assert_int_equal(samples, 15);
+    for (uint32_t i = 0; i < 3; i++)
+        ok(s, i, f_reduce(2, v));
+    assert_int_equal(r.n_answers, 8);
+    memcpy(got, last_answer(&r)->head, 16);
+    assert_true(got[0] == 3 && got[1] == 30);
+    ps_shard_free(s);
+}
+
+static void test_leaving_and_dying(void **state) {
+    (void)state;
+    struct recorder r;
+    struct ps_shard *s = joined(&r, 3);
+    ok(s, 0, f_bye());
+    ok(s, 1, f_step_end(0, 1, 1, NULL, 0)); /* who has left is not waited for */
+    ok(s, 2, f_step_end(0, 2, 1, NULL, 0));
+    struct ps_shard_stats st;
+    ps_shard_stats(s, &st);
+    assert_int_equal(st.steps, 1);
+    struct pd_err err = {0};
+    assert_int_equal(ps_shard_gone(s, 0, NULL, &err), 0);
+    uint32_t w = 0;
+    ok(s, 1, f_step_end(1, 1, 1, NULL, 0));
+    ok(s, 1, f_pull_dense(2, 1, &w));
+    assert_int_equal(ps_shard_gone(s, 2, NULL, &err), PD_EFAIL);
+    assert_string_equal(err.msg, "trainer 2 (10.0.0.9:1) is gone in step 1");
+    assert_int_equal(r.n_fails, 1);
+    assert_string_equal(r.last_fail.msg, err.msg);
+    assert_int_equal(give(s, 1, f_bye()), PD_EFAIL); /* later ones hear the same */
+    assert_string_equal(last.msg, err.msg);
+    ps_shard_free(s);
+}
+
+/* --- dropped --- */
+
+static void test_repeated_and_stale_pushes_are_dropped(void **state) {
+    (void)state;
+    struct recorder r;
+    struct ps_shard *s = joined(&r, 1);
+    struct ps_shard_stats st;
+    uint32_t w = 0;
+    ok(s, 0, f_push_dense(0, 0, 0, grad_w[0], FR_VALUES));
+    ok(s, 0, f_push_dense(0, 0, 0, grad_w[1], FR_VALUES));
+    ok(s, 0, f_push_rows(0, 0, 0, 0, keys_a, 3, grad_rows[0]));
+    ok(s, 0, f_push_rows(0, 0, 0, 0, keys_b, 2, grad_rows[1]));
+    ok(s, 0, f_step_end(0, 0, 1, NULL, 0));
+    ok(s, 0, f_step_end(0, 0, 1, NULL, 0));
+    ok(s, 0, f_push_dense(0, 0, 0, grad_w[1], FR_VALUES));
+    ok(s, 0, f_push_rows(0, 0, 0, 0, keys_b, 2, grad_rows[1]));
+    ps_shard_stats(s, &st);
+    assert_int_equal(st.duplicates, 2);
+    assert_int_equal(st.stale, 3);
+    assert_int_equal(st.steps, 1);
+    ok(s, 0, f_pull_dense(1, 1, &w));
+    float once[FR_VALUES];
+    memcpy(once, last_answer(&r)->values, sizeof once);
+    ps_shard_free(s);
+    s = joined(&r, 1);
+    ok(s, 0, f_push_dense(0, 0, 0, grad_w[0], FR_VALUES));
+    ok(s, 0, f_push_rows(0, 0, 0, 0, keys_a, 3, grad_rows[0]));
+    ok(s, 0, f_step_end(0, 0, 1, NULL, 0));
+    ok(s, 0, f_pull_dense(1, 1, &w));
+    assert_memory_equal(once, last_answer(&r)->values, sizeof once);
+    ps_shard_free(s);
+}
+
+static void test_key_list_is_sent_once(void **state) {
+    (void)state;
+    struct recorder r, q;
+    struct ps_shard *s = joined(&r, 1), *p = joined(&q, 1);
+    ok(s, 0, f_pull_rows(0, 0, 1, 17, keys_a, 3));
+    ok(s, 0, f_push_rows(0, 0, 0, 17, NULL, 3, grad_rows[0]));
+    ok(p, 0, f_push_rows(0, 0, 0, 0, keys_a, 3, grad_rows[0]));
+    ok(s, 0, f_step_end(0, 0, 1, NULL, 0));
+    ok(p, 0, f_step_end(0, 0, 1, NULL, 0));
+    ok(s, 0, f_pull_rows(1, 0, 0, 0, keys_a, 3));
+    ok(p, 0, f_pull_rows(1, 0, 0, 0, keys_a, 3));
+    assert_memory_equal(last_answer(&r)->values, last_answer(&q)->values, 3 * FR_DIM * sizeof(float));
+    assert_true(give(s, 0, f_push_rows(1, 0, 0, 17, NULL, 3, grad_rows[0])) < 0); /* for one push only */
+    ps_shard_free(s);
+    ps_shard_free(p);
+}
+
+/* --- refused --- */
+
+static struct wire_frame *with_flags(struct wire_frame *f, uint16_t flags) {
+    f->flags = flags;
+    return f;
+}
+
+static struct wire_frame *bad_frame(int which) {
+    static const uint64_t unsorted[] = {9, 5}, twice[] = {5, 5};
+    static const uint32_t ids[] = {0, 1, 2, 9};
+    static double v[2];
+    switch (which) {
+    case 0: return f_declare(2, 0);
+    case 1: return f_push_dense(1, 0, 0, grad_w[0], FR_VALUES);
+    case 2: return f_push_dense(0, 1, 0, grad_w[0], FR_VALUES);
+    case 3: return f_push_dense(0, 0, 0, grad_w[0], FR_VALUES - 1);
+    case 4: return f_push_dense(0, 0, 7, grad_w[0], 3);
+    case 5: return f_push_rows(0, 0, 1, 0, keys_a, 3, grad_rows[0]);
+    case 6: return f_push_rows(0, 0, 0, 0, unsorted, 2, grad_rows[0]);
+    case 7: return f_push_rows(0, 0, 0, 0, twice, 2, grad_rows[0]);
+    case 8: return f_push_rows(0, 0, 0, 5, NULL, 3, grad_rows[0]);
+    case 9: return f_pull_dense(1, 1, ids);
+    case 10: return f_pull_dense(0, 1, ids + 3);
+    case 11: return f_pull_rows(0, 3, 0, 0, keys_a, 3);
+    case 12: return f_pull_rows(0, 0, 2, 0, keys_a, 3);
+    case 13: return f_pull_rows(0, 0, 1, 0, unsorted, 2);
+    case 14: return f_pass_end(1, 0);
+    case 15: return f_pass_end(0, 1);
+    case 16: return f_step_end(5, 0, 1, NULL, 0);
+    case 17: return f_step_end(0, 0, UINT64_MAX, NULL, 0);
+    case 18: return frame(WIRE_PS_SAVE, 1, v, 16, NULL, 0, NULL, 0);
+    case 19: return frame(WIRE_PS_LOAD, 1, v, 15, NULL, 0, NULL, 0);
+    case 20: return frame(WIRE_PS_COMMIT, 1, v, 16, NULL, 0, NULL, 0);
+    case 21: return frame(WIRE_AG_HELLO, 1, v, 16, NULL, 0, NULL, 0);
+    case 22: return with_flags(f_reduce(1, v), WIRE_F_ERROR);
+    default: return NULL;
+    }
+}
+
+static void test_what_does_not_fit_is_refused(void **state) {
+    (void)state;
+    static const char *const want[] = {
+        "is here already", "is at step 0", "streams 1 to 2; here epoch 7, streams 0 to 1", "39 values for parameter 'w'",
+        "no parameter 7", "no table 1", "not sorted and unique", "not sorted and unique", "key list 5", "after step 1",
+        "no parameter 9", "no table 3", "PS_PULL_ROWS of", "not sorted and unique", "does not fit", "does not fit",
+        "is at step 0", "samples", "PS_SAVE of", "PS_LOAD of", "PS_COMMIT of", "unexpected message 0x101", "flags",
+    };
+    for (int i = 0; i < (int)(sizeof want / sizeof want[0]); i++) {
+        struct recorder r;
+        struct ps_shard *s = joined(&r, 2);
+        int rc = give(s, 0, bad_frame(i));
+        if (rc >= 0 || !strstr(last.msg, want[i]))
+            fail_msg("case %d: %d '%s' does not contain '%s'", i, rc, last.msg, want[i]);
+        ok(s, 0, f_step_end(0, 0, 1, NULL, 0)); /* it has changed nothing */
+        ok(s, 1, f_step_end(0, 1, 1, NULL, 0));
+        struct ps_shard_stats st;
+        ps_shard_stats(s, &st);
+        assert_int_equal(st.steps, 1);
+        ps_shard_free(s);
+    }
+}
+
+static void test_nobody_runs_ahead_without_end(void **state) {
+    (void)state;
+    struct recorder r;
+    struct ps_shard *s = joined(&r, 2);
+    uint64_t step = 0;
+    while (step < 100 && !give(s, 0, f_step_end(step, 0, 1, NULL, 0)))
+        step++;
+    assert_in_range(step, 4, 16);
+    assert_non_null(strstr(last.msg, "while step 0 is not complete"));
+    ps_shard_free(s);
+}
+
+/* Every message, cut at every byte and with every bit of its fields flipped: refused or harmless, never undefined. */
+static void test_cut_and_flipped_messages(void **state) {
+    (void)state;
+    double v[2] = {1, 2};
+    uint32_t ids[2] = {0, 1};
+    for (int kind = 0; kind < 8; kind++)
+        for (int mode = 0; mode < 2; mode++)
+            for (size_t at = 0;; at++) {
+                struct recorder r;
+                struct ps_shard *s = joined(&r, 1);
+                struct wire_frame *f = kind == 0   ? f_push_dense(0, 0, 0, grad_w[0], FR_VALUES)
+                                       : kind == 1 ? f_push_rows(0, 0, 0, 0, keys_a, 3, grad_rows[0])
+                                       : kind == 2 ? f_step_end(0, 0, 1, v, 2)
+                                       : kind == 3 ? f_pull_dense(0, 2, ids)
+                                       : kind == 4 ? f_pull_rows(0, 0, 1, 4, keys_a, 3)
+                                       : kind == 5 ? f_pass_end(0, 0)
+                                       : kind == 6 ? f_reduce(2, v)
+                                                   : f_push_rows(0, 0, 0, 0, keys_b, 2, grad_rows[0]);
+                int end = mode ? at >= f->len[0] * 8 : at >= f->len[0];
+                if (!end && mode)
+                    f->data[at / 8] ^= (uint8_t)(1 << at % 8);
+                else if (!end)
+                    f->len[0] = at;
+                int rc = give(s, 0, f);
+                if (!end && !mode && rc >= 0)
+                    fail_msg("message kind %d is accepted with %zu bytes", kind, at);
+                if (end)
+                    assert_int_equal(rc, 0);
+                (void)give(s, 0, f_step_end(0, 0, 1, NULL, 0));
+                ps_shard_free(s);
+                if (end)
+                    break;
+            }
+}
+
+/* --- no memory --- */
+
+struct script {
+    struct {
+        uint32_t trainer;
+        struct wire_frame *f;
+    } line[64];
+    int n;
+};
+
+static void say(struct script *q, uint32_t trainer, struct wire_frame *f) {
+    q->line[q->n].trainer = trainer;
+    q->line[q->n++].f = f;
+}
+
+static void write_script(struct script *q) {
+    double v[2] = {1, 2};
+    uint32_t ids[2] = {1, 0};
+    q->n = 0;
+    for (uint32_t t = 0; t < 2; t++)
+        say(q, t, f_declare(2, t));
+    for (uint64_t step = 0; step < 2; step++)
+        for (uint32_t t = 0; t < 2; t++) {
+            say(q, t, f_pull_rows(step, 0, 1, 3, keys_a, 3));
+            say(q, t, f_pull_dense(step, 2, ids));
+            say(q, t, f_push_dense(step, t, 0, grad_w[t], FR_VALUES));
+            say(q, t, f_push_rows(step, t, 0, step ? 0 : 3, keys_a, 3, grad_rows[t]));
+            say(q, t, f_step_end(step, t, 1, v, 2));
+        }
+    for (uint32_t t = 0; t < 2; t++)
+        say(q, t, f_reduce(2, v));
+    for (uint32_t t = 0; t < 2; t++)
+        say(q, t, f_pass_end(2, 0));
+}
+
+static void test_every_allocation_may_fail(void **state) {
+    (void)state;
+    enum { MORE_THAN_THERE_ARE = 150 };
+    int rc = -1, failed = 0;
+    for (int n = 1; n <= MORE_THAN_THERE_ARE; n++) {
+        struct recorder r;
+        struct script q;
+        char spec[32];
+        write_script(&q);
+        snprintf(spec, sizeof spec, "alloc:%d", n);
+        pd_fault_arm(spec);
+        struct ps_shard *s = rec_shard(&r, 2);
+        int k = 0;
+        rc = s ? 0 : PD_ENOMEM;
+        for (; k < q.n && !rc; k++)
+            rc = give(s, q.line[k].trainer, q.line[k].f);
+        if (!rc && r.n_fails) /* a pull that waited met the shortage */
+            rc = r.last_fail.code;
+        pd_fault_arm(NULL);
+        failed += rc != 0;
+        if (rc != 0 && rc != PD_ENOMEM)
+            fail_msg("allocation %d, message %d: %d %s", n, k, rc, last.msg);
+        for (; k < q.n; k++)
+            wire_frame_free(q.line[k].f);
+        ps_shard_free(s);
+    }
+    assert_int_equal(rc, 0);
+    assert_true(failed > 40);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_arrival_order_does_not_matter),
+        cmocka_unit_test(test_pull_waits_for_the_step),
+        cmocka_unit_test(test_nothing_happens_before_all_have_come),
+        cmocka_unit_test(test_pass_ends_for_all_together),
+        cmocka_unit_test(test_stats_and_reduction_are_summed),
+        cmocka_unit_test(test_leaving_and_dying),
+        cmocka_unit_test(test_repeated_and_stale_pushes_are_dropped),
+        cmocka_unit_test(test_key_list_is_sent_once),
+        cmocka_unit_test(test_what_does_not_fit_is_refused),
+        cmocka_unit_test(test_nobody_runs_ahead_without_end),
+        cmocka_unit_test(test_cut_and_flipped_messages),
+        cmocka_unit_test(test_every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
