@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# The client of a job against agents that do wrong things at every step (tests/support/fake_agent.py, nodes of this machine).
+. "$(dirname "$0")/../support/lib.sh"
+ctl=$BIN/paddlectl
+export PADDLECTL_LIBEXEC=$TMP/libexec FAKE_AGENT=$TMP/scenario
+mkdir -p "$TMP/libexec" "$TMP/ws"
+echo x >"$TMP/ws/file"
+cp "$TOP/tests/support/fake_agent.py" "$TMP/libexec/paddle_agent"
+cp "$TOP/tests/support/agent_client.py" "$TMP/libexec/"
+echo worker >"$TMP/libexec/paddle_worker"
+cd "$TMP" || die cd
+cat >conf.ini <<END
+[cluster]
+hosts = local*3
+root_dir = $TMP/root%n
+[job]
+job_dispatch_package = ws
+END
+
+scenario() { rm -f "$TMP"/scenario.*.log; printf '%s' "$1" >"$FAKE_AGENT"; }
+run() { local want=$1; shift; expect "$want" "$ctl" run --conf=conf.ini "$@"; }
+said() { grep -q "$2" "$TMP/scenario.$1.log" || die "node $1 did not get $2: $(cat "$TMP/scenario.$1.log")"; }
+said_not() { ! grep -q "$2" "$TMP/scenario.$1.log" || die "node $1 got $2"; }
+
+# --- all goes well: log lines of all nodes, whole although they come in pieces; outputs of all nodes in one folder
+scenario '{"*": {"log": {"train.log": "über\nzwei\r\nlast", "server.log": "served\n"}, "piece": 3, "have": false},
+  "0": {"output": {"m/a": "0", "both": "x"}}, "1": {"output": {"m/b": "1", "both": "x"}}, "2": {"output": null}}'
+run 0
+for n in 0 1 2; do
+    has "local.$n/trainer | über
+"
+    has "local.$n/trainer | zwei
+"
+    has "local.$n/trainer | last
+"
+    has "local.$n/pserver | served
+"
+    [ "$(tr '\n' ' ' <scenario.$n.log | sed 's/ {[^}]*}//g')" != "" ] || die "no requests"
+    said $n 'BYE {}'
+done
+[ "$(cat output/latest/m/a output/latest/m/b output/latest/both)" = "01x" ] || die "outputs: $(find output)"
+[[ $(readlink output/latest) =~ ^JOB[0-9]{14}-[0-9a-f]{4}$ ]] || die "latest: $(readlink output/latest)"
+[ "$(find output -name '.*' | wc -l)" = 0 ] || die "something is left in output: $(find output)"
+
+# --- one node fails before the start, at any step: it is named, the job does not run, the others are told to forget it
+for step in PKG_QUERY PKG_END JOB_SETUP; do
+    scenario '{"*": {"have": false}, "1": {"error": {"'$step'": [13, "no space left on /home"]}}}'
+    run 3
+    has "local.1: "
+    has "no space left on /home"
+    has "not started"
+    for n in 0 1 2; do said $n '"abandon":true'; said_not $n JOB_PEERS; said_not $n JOB_RUN; done
+    scenario '{"*": {"have": false}, "1": {"die": "'$step'"}}'
+    run 3
+    has "local.1: "
+    has "the remote command ended with exit status 9"
+    for n in 0 2; do said $n '"abandon":true'; said_not $n JOB_RUN; done
+done
+scenario '{"2": {"hello_error": [15, "node 2 and node 1 share root_dir /x: use %n in root_dir"]}}'
+run 2
+has "local.2: node 2 and node 1 share root_dir"
+scenario '{"1": {"error": {"JOB_SETUP": [11, "there is no folder /nope"]}}, "2": {"error": {"JOB_SETUP": [11, "there is no folder /nope"]}}}'
+run 2 --job_workspace=/nope
+has "2 of 3 hosts cannot be used"
+has "  local.2: there is no folder /nope"
+said_not 0 PKG_BEGIN
+
+# --- the job fails: the first failure, with host, role, last lines
+scenario '{"*": {"result": {"status": "failed", "later_failures": 4, "first_failure": {"node": 1, "host": "b", "role": "trainer",
+  "rank": 1, "exit_code": 3, "signal": 0, "reason": "", "last_lines": "Traceback\nboom"}}}}'
+run 1
+has "failed: local.1 (node 1), trainer 1: exit status 3"
+has "    | Traceback
+    | boom"
+has "4 more failed after it"
+has "its logs: local.1:$TMP/root1/JOB"
+said 0 'BYE {}'
+scenario '{"*": {"result": {"status": "failed", "first_failure": {"node": 0, "role": "pserver", "rank": 0, "exit_code": -1,
+  "signal": 9, "reason": "", "last_lines": ""}}}}'
+run 1
+has "pserver 0: ended by signal 9 (Killed)"
+
+# --- a node is lost while the job runs: it is named, the others end their processes
+scenario '{"*": {"forever": true}, "1": {"die_after_run": true}}'
+t=$SECONDS
+run 1
+[ $((SECONDS - t)) -lt 10 ] || die "a lost node took $((SECONDS - t)) s"
+has "local.1 (node 1): the remote command ended"
+for n in 0 2; do said $n STOP; said $n 'BYE {}'; done
+
+# --- Ctrl-C: every node is asked with a second of grace; one that does not answer is named; a second Ctrl-C: no grace
+stop_with() { # stop_with SIGNAL [AGAIN]
+    : >run.log
+    start run "$ctl" run --conf=conf.ini
+    wait_for 10 "the job runs" grep -q trainers run.log
+    local began
+    began=$(date +%s%N)
+    kill -"$1" "$PID"
+    [ $# -lt 2 ] || { wait_for 5 "first stop" grep -q 'grace_ms":1000' scenario.0.log; kill -"$2" "$PID"; }
+    wait "$PID"
+    status=$?
+    took=$((($(date +%s%N) - began) / 1000000))
+    OUT=$(cat run.log)
+    [ $status = 130 ] || die "status $status after $1: $OUT"
+    [ $took -lt 2000 ] || die "$took ms to stop: $OUT"
+}
+for s in INT TERM HUP; do
+    scenario '{"*": {"forever": true}}'
+    stop_with $s
+    for n in 0 1 2; do said $n 'STOP.*"grace_ms":1000'; said $n 'BYE {}'; done
+    has "was stopped"
+done
+scenario '{"*": {"forever": true}, "1": {"mute": ["STOP"]}}'
+stop_with INT
+has "local.1: no answer while ending its processes"
+scenario '{"*": {"forever": true, "mute": ["STOP"]}}'
+stop_with INT INT
+for n in 0 1 2; do said $n 'STOP.*"grace_ms":0,'; done
+
+# --- killed: the agents see the end of their streams
+scenario '{"*": {"forever": true}}'
+: >run.log
+start run "$ctl" run --conf=conf.ini
+wait_for 10 "the job runs" grep -q trainers run.log
+kill -KILL "$PID"
+for n in 0 1 2; do wait_for 5 "EOF on node $n" grep -q EOF scenario.$n.log; done
+exit 0

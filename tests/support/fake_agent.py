@@ -1,0 +1,122 @@
+#!/usr/bin/python3
+"""An agent for tests of paddlectl that does what it is told, right or wrong: docs/protocol.md over stdin and stdout.
+
+It stands in paddle_agent's place (PADDLECTL_LIBEXEC). $FAKE_AGENT is a JSON file {"0": {...}, "1": {...}, "*": {...}},
+what each node does; a missing key means the right thing:
+    "error": {"SETUP": [10, "text"]}   answer this request with a failure
+    "die": "SETUP"                     end without a word when this request comes
+    "mute": ["STOP"]                   never answer these
+    "hello_error": [15, "text"]        say that instead of hello
+    "log": {"train.log": "text"}       what the job writes; "piece": bytes a frame
+    "forever": true                    the job runs until it is stopped
+    "die_after_run": true              the connection breaks while the job runs
+    "result": {...}                    AG_RESULT, instead of done
+    "output": {"path": "text"}         what AG_FETCH sends; null: there is no such folder
+    "have": true                       the worker is there
+Every request's name goes to $FAKE_AGENT.<node>.log.
+"""
+import hashlib
+import json
+import os
+import struct
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from agent_client import NAMES, encode, read_frame, tar  # noqa: E402
+
+BY_NUMBER = {v: k for k, v in NAMES.items()}
+args = dict(a[2:].split("=", 1) if "=" in a else (a[2:], "") for a in sys.argv[2:])
+node = int(args.get("node", -1))
+with open(os.environ["FAKE_AGENT"]) as f:
+    scenario = json.load(f)
+how = {**scenario.get("*", {}), **scenario.get(str(node), {})}
+record = open("%s.%d.log" % (os.environ["FAKE_AGENT"], node), "a", buffering=1)
+
+
+def send(name, body, *more, req=0, flags=0):
+    data = bytearray(encode(NAMES[name], req, body if isinstance(body, bytes) else json.dumps(body).encode(), *more))
+    struct.pack_into("<H", data, 6, flags)
+    sys.stdout.buffer.write(bytes(data))
+    sys.stdout.buffer.flush()
+
+
+def send_error(name, req, code, text):
+    send(name, struct.pack("<II", code, len(text.encode())) + text.encode(), req=req, flags=1)
+
+
+def run_job():
+    send("STATE", {"node": node, "state": "trainers", "text": ""})
+    for i, name in enumerate(("server.log", "train.log", "events")):
+        data, piece = how.get("log", {}).get(name, "").encode(), how.get("piece", 1 << 16)
+        for at in range(0, len(data), piece):
+            send("LOG", struct.pack("<IIQQ", node, i, at, 0), data[at:at + piece])
+    if how.get("die_after_run"):
+        os._exit(9)
+    if not how.get("forever"):
+        end_job("done")
+
+
+def end_job(status):
+    for name in ("server.log", "train.log", "events"):
+        send("LOG_END", {"stream": name, "size": len(how.get("log", {}).get(name, "").encode())})
+    send("RESULT", {"node": node, "status": status, "first_failure": None, "later_failures": 0, **how.get("result", {})})
+
+
+def send_output(req):
+    files = how.get("output", {})
+    send("PKG_BEGIN", {"kind": "output", "name": "", "hash": "", "missing": files is None}, req=req)
+    data = tar({k: v.encode() for k, v in (files or {}).items()})
+    for at in range(0, len(data), 1 << 16):
+        send("PKG_DATA", b"", data[at:at + (1 << 16)], req=req)
+    send("PKG_END", {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), "skipped": 0, "first_skipped": ""}, req=req)
+
+
+def answer(name, req):
+    if name == "PKG_QUERY":
+        send(name, {"have": how.get("have", True), "path": "/x"}, req=req)
+    elif name == "PKG_END":
+        send(name, {"path": "/x", "files": 1, "bytes": 1}, req=req)
+    elif name == "JOB_SETUP":
+        send(name, {"addrs": ["127.0.0.1"], "port": 5000 + node, "nic_addr": ""}, req=req)
+    elif name in ("JOB_PEERS", "JOB_RUN"):
+        send(name, {}, req=req)
+    elif name == "STOP":
+        send(name, {}, req=req)
+        end_job("stopped")
+    elif name == "FETCH":
+        send_output(req)
+
+
+def main():
+    if "hello_error" in how:
+        send_error("HELLO", 0, *how["hello_error"])
+        return
+    with open(os.path.realpath(sys.argv[0]), "rb") as me:
+        build = hashlib.sha256(me.read()).hexdigest()
+    send("HELLO", {"version": 1, "build": build, "job": args.get("job", ""), "node": node, "root": args["root"], "state": "",
+                   "addrs": ["127.0.0.1"], "disk_free": 1 << 40})
+    while True:
+        f = read_frame(sys.stdin.buffer)
+        if f is None:
+            record.write("EOF\n")
+            return
+        name = BY_NUMBER[f.type]
+        if name in ("PING", "PKG_DATA"):
+            continue
+        record.write(name + (" " + f.sections[0].decode() if name in ("BYE", "STOP") else "") + "\n")
+        if name == "BYE":
+            return
+        if how.get("die") == name:
+            os._exit(9)
+        if name in how.get("mute", []):
+            continue
+        if name in how.get("error", {}):
+            send_error(name, f.req, *how["error"][name])
+            continue
+        answer(name, f.req)
+        # Every node of this fake runs its part when it hears of its peers: there is no head.
+        if name == "JOB_PEERS":
+            run_job()
+
+
+main()
