@@ -78,6 +78,8 @@ int model_manifest_write(const struct model_manifest *m, struct pd_buf *out, str
 int model_manifest_parse(struct model_manifest *m, const char *text, size_t n, struct pd_err *err);
 uint64_t model_param_values(const struct model_param *p); /* dense: product of the shape */
 
+void model_hash(const void *p, size_t n, uint8_t out[16]); /* the parts' checksum */
+
 /* --- writing --- */
 
 struct model_entry {

@@ -35,6 +35,12 @@ struct model {
     struct part *parts;
 };
 
+void model_hash(const void *p, size_t n, uint8_t out[16]) {
+    XXH128_canonical_t c;
+    XXH128_canonicalFromHash(&c, XXH3_128bits(p, n));
+    memcpy(out, c.digest, 16);
+}
+
 int model_open(struct model **out, const char *folder, struct pd_err *err) {
     char path[PATH_MAX];
     struct pd_buf b;
@@ -160,9 +166,9 @@ static int map_part(const struct model *m, size_t i, struct part *p, struct pd_e
     if (rc)
         return rc;
     p->map = map;
-    XXH128_canonical_t c;
-    XXH128_canonicalFromHash(&c, XXH3_128bits(map, info->bytes));
-    if (memcmp(c.digest, info->hash, sizeof info->hash))
+    uint8_t hash[16];
+    model_hash(map, info->bytes, hash);
+    if (memcmp(hash, info->hash, sizeof hash))
         return pd_fail(err, PD_EDATA, "%s is damaged: its checksum differs from the manifest's", path);
     return read_entries(m, info, p, path, err);
 }

@@ -5,7 +5,9 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "base/fs.h"
 #include "base/rng.h"
+#include "model/model.h"
 #include "ps/table.h"
 #include "tests/support/ps_cluster.h"
 
@@ -150,10 +152,155 @@ static void test_any_cut_gives_the_same_bits(void **state) {
     free(want);
 }
 
+/* --- save and load --- */
+
+enum { SAVED_ROWS = 50 };
+
+static struct ps_client *open_client(const struct cluster *cl, const char *optimizer) {
+    struct ps_client *c = NULL;
+    struct pd_err err = {0};
+    struct ps_client_opts o = {.local = !cl, .pservers = cl ? cl->list : NULL, .n_trainers = 1, .seed = 42,
+                               .optimizer = {optimizer, 0.1, 1e-6}, .job = "J", .key = cluster_key};
+    if (ps_client_new(&c, &o, &err))
+        fail_msg("%s", err.msg);
+    return c;
+}
+
+static void declare_saved(struct ps_client *c, int extra) {
+    struct ps_dense_spec w = {.name = "w", .n_dims = 2, .shape = {40, 100}, .init_std = 1, .lr_factor = 1};
+    struct ps_dense_spec v = {.name = "v", .n_dims = 1, .shape = {7}, .init_mean = 3, .lr_factor = 1};
+    struct ps_table_spec t = {.name = "emb", .dim = 4, .n_rows = SAVED_ROWS, .init_std = 1, .lr_factor = 1};
+    struct ps_table_spec u = {.name = "more", .dim = 2, .init_mean = 1, .lr_factor = 1};
+    assert_int_equal(ps_declare_dense(c, &w), 0);
+    if (extra)
+        assert_int_equal(ps_declare_dense(c, &v), 1);
+    assert_int_equal(ps_declare_table(c, &t), 0);
+    if (extra)
+        assert_int_equal(ps_declare_table(c, &u), 1);
+    if (ps_start(c))
+        fail_msg("%s", ps_client_err(c)->msg);
+}
+
+static void read_saved(struct ps_client *c, float *w, float *rows) {
+    uint64_t keys[SAVED_ROWS];
+    for (uint64_t i = 0; i < SAVED_ROWS; i++)
+        keys[i] = i;
+    assert_int_equal(ps_pull_dense(c, 0, w, 4000), 0);
+    assert_int_equal(ps_pull_rows(c, 0, SAVED_ROWS, keys, rows, PS_NO_CREATE), 0);
+    assert_int_equal(ps_wait(c), 0);
+}
+
+/* Trains a little on n servers and saves; w and rows are what was saved. */
+static void train_and_save(const char *dir, const char *name, int n_servers, int threads, float *w, float *rows) {
+    struct cluster cl;
+    if (n_servers)
+        cluster_start(&cl, n_servers, threads, threads, 1, 0, -1);
+    struct ps_client *c = open_client(n_servers ? &cl : NULL, "adagrad");
+    struct ps_save_opts o = {.dir = dir, .name = name, .pass = 1, .config = "[data]\n", .create_rows = 1};
+    declare_saved(c, 0);
+    for (uint64_t step = 0; step < 3; step++) {
+        static float g[4000];
+        uint64_t keys[2] = {step, 30 + step};
+        for (int i = 0; i < 4000; i++)
+            g[i] = (float)(i % 11) - (float)step;
+        assert_int_equal(ps_push_dense(c, 0, g, 4000), 0);
+        assert_int_equal(ps_push_rows(c, 0, 2, keys, g), 0);
+        assert_int_equal(ps_step_end(c, 10, NULL, 0), 0);
+        assert_int_equal(ps_wait(c), 0);
+    }
+    assert_int_equal(ps_pass_end(c), 0);
+    read_saved(c, w, rows);
+    if (ps_save(c, &o))
+        fail_msg("%s", ps_client_err(c)->msg);
+    assert_int_equal(ps_bye(c), 0);
+    ps_client_free(c);
+    if (n_servers)
+        assert_int_equal(cluster_join(&cl, NULL), 0);
+}
+
+static void load_and_compare(const char *folder, int n_servers, int threads, const float *w, const float *rows) {
+    static float w2[4000], rows2[SAVED_ROWS * 4];
+    struct cluster cl;
+    if (n_servers)
+        cluster_start(&cl, n_servers, threads, threads, 1, 0, -1);
+    struct ps_client *c = open_client(n_servers ? &cl : NULL, "sgd");
+    declare_saved(c, 0);
+    if (ps_load(c, folder, PS_MISSING_FAIL))
+        fail_msg("%s", ps_client_err(c)->msg);
+    assert_int_equal(ps_barrier(c), 0);
+    read_saved(c, w2, rows2);
+    assert_memory_equal(w, w2, sizeof w2);
+    assert_memory_equal(rows, rows2, sizeof rows2);
+    assert_int_equal(ps_bye(c), 0);
+    ps_client_free(c);
+    if (n_servers)
+        assert_int_equal(cluster_join(&cl, NULL), 0);
+}
+
+static void test_saved_by_some_loaded_by_others(void **state) {
+    (void)state;
+    static float w[4000], rows[SAVED_ROWS * 4], w2[4000], rows2[SAVED_ROWS * 4];
+    static const struct {
+        int servers, threads;
+    } row[] = {{0, 0}, {1, 1}, {3, 1}, {2, 2}};
+    char dir[] = "/tmp/test_ps_save.XXXXXX", folder[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(folder, sizeof folder, "%s/pass-00000", dir);
+    for (int i = 0; i < 4; i++) {
+        train_and_save(dir, "pass-00000", row[i].servers, row[i].threads, i ? w2 : w, i ? rows2 : rows);
+        if (i) { /* the same job, cut otherwise */
+            assert_memory_equal(w, w2, sizeof w);
+            assert_memory_equal(rows, rows2, sizeof rows);
+        }
+        struct model *m = NULL;
+        struct pd_err err = {0};
+        assert_int_equal(model_open(&m, folder, &err), 0);
+        assert_int_equal(model_verify(m, &err), 0);
+        assert_int_equal(model_info(m)->n_parts, row[i].servers ? 2 * row[i].servers * row[i].threads : 1);
+        assert_int_equal(model_info(m)->step, 3);
+        assert_int_equal(model_find(m, "emb")->rows, SAVED_ROWS);
+        model_close(m);
+        for (int k = 0; k < 4; k++)
+            load_and_compare(folder, row[k].servers, row[k].threads, w, rows);
+    }
+    assert_int_equal(pd_rm_tree(dir, NULL), 0);
+}
+
+static void test_missing_parameters(void **state) {
+    (void)state;
+    static float w[4000], rows[SAVED_ROWS * 4];
+    char dir[] = "/tmp/test_ps_miss.XXXXXX", folder[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(folder, sizeof folder, "%s/m", dir);
+    train_and_save(dir, "m", 0, 0, w, rows);
+    for (int how = PS_MISSING_FAIL; how <= PS_MISSING_ZERO; how++) {
+        struct ps_client *c = open_client(NULL, "sgd");
+        float v[7], x[2];
+        uint64_t key = 3;
+        declare_saved(c, 1);
+        int rc = ps_load(c, folder, (enum ps_missing)how);
+        if (how == PS_MISSING_FAIL) {
+            assert_int_equal(rc, PD_ENOENT);
+            assert_non_null(strstr(ps_client_err(c)->msg, "no parameter 'v'"));
+        } else {
+            assert_int_equal(rc, 0);
+            assert_int_equal(ps_pull_dense(c, 1, v, 7), 0);
+            assert_int_equal(ps_pull_rows(c, 1, 1, &key, x, PS_CREATE), 0);
+            assert_int_equal(ps_wait(c), 0);
+            assert_true(v[6] == (how == PS_MISSING_RAND ? 3 : 0));
+            assert_true(x[1] == (how == PS_MISSING_RAND ? 1 : 0));
+        }
+        ps_client_free(c);
+    }
+    assert_int_equal(pd_rm_tree(dir, NULL), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference),
         cmocka_unit_test(test_any_cut_gives_the_same_bits),
+        cmocka_unit_test(test_saved_by_some_loaded_by_others),
+        cmocka_unit_test(test_missing_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
