@@ -1,0 +1,73 @@
+/* ending.c - ending every process of the job on this node: TERM to all that descend from the agent, KILL after
+ * the grace period, and again until none is left. As a sub-reaper the agent has no child only when it has no
+ * descendant, whatever sessions and groups they made for themselves. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/node_int.h"
+#include "agent/procs.h"
+#include "base/clock.h"
+#include "base/fault.h"
+
+enum { TURN_MS = 20, PIPE_MS = 1000 };
+
+static int any_child(void) {
+    siginfo_t si;
+    return !(waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) && errno == ECHILD);
+}
+
+/* Without processes the pipes are at their end; should somebody else hold one, it is not waited for long. */
+static int all_reported(const struct node *n) {
+    int late = pd_mono_ns() > n->kill_at_ns + PIPE_MS * UINT64_C(1000000);
+    for (int i = 0; i < N_ROLES; i++) {
+        const struct node_role *r = &n->role[i];
+        if (r->started && (!r->exit_body || !(late || proc_drained(r->proc))))
+            return 0;
+    }
+    return 1;
+}
+
+static void on_turn(uv_timer_t *t) {
+    struct node *n = t->data;
+    if (any_child() && pd_mono_ns() >= n->kill_at_ns)
+        procs_signal_below(getpid(), SIGKILL);
+    ending_check(n);
+}
+
+void ending_check(struct node *n) {
+    if (!n->waiters || any_child() || !all_reported(n))
+        return;
+    uv_timer_stop(&n->end_timer);
+    for (int i = 0; i < N_LOG_STREAMS; i++)
+        n->logs->f[i].complete = 1;
+    n->io.log_grew(n->arg);
+    while (n->waiters) {
+        struct ending_waiter *w = n->waiters;
+        n->waiters = w->next;
+        if (w->done)
+            w->done(w->arg);
+        free(w);
+    }
+}
+
+void node_end(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg) {
+    struct ending_waiter *w = pd_malloc(sizeof *w);
+    uint64_t kill_at = pd_mono_ns() + (uint64_t)grace_ms * 1000000u;
+    if (w) { /* without memory the processes still end; only nobody is told */
+        *w = (struct ending_waiter){done, arg, n->waiters};
+        n->waiters = w;
+    }
+    if (!n->ending || kill_at < n->kill_at_ns)
+        n->kill_at_ns = kill_at;
+    if (!n->ending) {
+        n->ending = 1;
+        for (int i = 0; i < N_ROLES; i++)
+            ready_stop(&n->role[i]);
+        procs_signal_below(getpid(), SIGTERM);
+        procs_signal_below(getpid(), SIGCONT); /* a stopped process does not see TERM */
+    }
+    uv_timer_start(&n->end_timer, on_turn, any_child() ? TURN_MS : 0, TURN_MS);
+}

@@ -1,0 +1,320 @@
+/* node.c - see node.h: messages, binding, starting, exits. Ready checks are in ready.c, the end in ending.c. */
+#include "agent/node.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/env.h"
+#include "agent/msg.h"
+#include "agent/node_int.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "wire/msg.h"
+
+enum { BIND_TRIES = 2000, LAST_LINES = 20, LAST_BYTES = 8192 };
+
+extern char **environ;
+
+static enum log_stream stream_of(enum role r) { return r == ROLE_PSERVER ? LOG_SERVER : LOG_TRAIN; }
+
+int node_new(struct node **out, uv_loop_t *loop, const struct place *p, const struct spec *s, struct logs *logs,
+             const struct pd_log *log, const struct node_io *io, void *arg, struct pd_err *err) {
+    struct node *n = pd_calloc(1, sizeof *n);
+    if (!n)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    *n = (struct node){.loop = loop, .place = p, .spec = s, .logs = logs, .log = log, .io = *io, .arg = arg};
+    for (int r = 0; r < N_ROLES; r++)
+        n->role[r] = (struct node_role){.node = n, .role = (enum role)r};
+    uv_timer_init(loop, &n->end_timer);
+    n->end_timer.data = n;
+    n->n_handles = 1;
+    for (int r = 0; r < N_ROLES; r++)
+        ready_init(&n->role[r]);
+    *out = n;
+    return 0;
+}
+
+static void close_sockets(struct node_role *r) {
+    for (unsigned i = 0; i < r->n_fds; i++)
+        close(r->fds[i]);
+    r->n_fds = 0;
+}
+
+void node_handle_closed(void *arg) {
+    struct node *n = arg;
+    if (--n->n_handles == 0 && n->freeing)
+        free(n);
+}
+
+static void on_handle_closed(uv_handle_t *h) { node_handle_closed(h->data); }
+
+void node_free(struct node *n) {
+    if (!n)
+        return;
+    n->freeing = 1;
+    for (int i = 0; i < N_ROLES; i++) {
+        struct node_role *r = &n->role[i];
+        close_sockets(r);
+        json_decref(r->exit_body);
+        ready_close(r);
+        if (r->proc) {
+            n->n_handles++;
+            proc_close(r->proc, node_handle_closed, n);
+        }
+    }
+    uv_close((uv_handle_t *)&n->end_timer, on_handle_closed);
+}
+
+/* --- the job's folder --- */
+
+/* The workspace's own output folder becomes the job's; then workspace/output leads there. */
+static int link_output(const struct place *p, struct pd_err *err) {
+    char ws[PATH_MAX], out[PATH_MAX];
+    struct stat st;
+    int rc = place_path(p->dir, "workspace/output", ws, err);
+    if (!rc)
+        rc = place_path(p->dir, "output", out, err);
+    if (rc)
+        return rc;
+    if (!lstat(ws, &st)) {
+        if (!S_ISDIR(st.st_mode))
+            return pd_fail(err, PD_ECONF, "the workspace's 'output' must be a folder, or not be there");
+        if (rename(ws, out)) /* replaces the empty folder that is there */
+            return pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", ws, out);
+    }
+    return symlink("../output", ws) ? pd_fail_errno(err, PD_EIO, errno, "cannot make link %s", ws) : 0;
+}
+
+int node_lay_out(const struct place *p, const struct spec *s, const uint8_t key[32], struct pd_err *err) {
+    char path[PATH_MAX];
+    struct stat st;
+    int rc = place_path(p->dir, "workspace", path, err);
+    if (rc)
+        return rc;
+    if (*s->workspace) {
+        if (stat(s->workspace, &st) || !S_ISDIR(st.st_mode))
+            return pd_fail(err, PD_ENOENT, "job_workspace %s is not a folder on this node", s->workspace);
+        if (symlink(s->workspace, path))
+            return pd_fail_errno(err, errno == EEXIST ? PD_EEXIST : PD_EIO, errno, "cannot make link %s", path);
+    } else if (lstat(path, &st) || !S_ISDIR(st.st_mode)) {
+        return pd_fail(err, PD_ENOENT, "no workspace was sent for this job");
+    } else {
+        rc = link_output(p, err);
+    }
+    if (!rc && *s->worker) {
+        char worker[PATH_MAX];
+        if (pd_fmt(worker, sizeof worker, "%s/.paddlectl/bin/worker-%s", p->root, s->worker) || access(worker, X_OK))
+            rc = pd_fail(err, PD_ENOENT, "%s is not there: send the worker first", worker);
+    }
+    if (!rc)
+        rc = place_path(p->dir, ".agent/key", path, err);
+    return rc ? rc : pd_write_file_atomic(path, key, 32, 0600, err);
+}
+
+/* --- HD_BIND --- */
+
+static int is_own_address(const char *ip) {
+    struct sockaddr_in sa = {.sin_family = AF_INET};
+    if (inet_pton(AF_INET, ip, &sa.sin_addr) != 1)
+        return 0;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int ok = fd >= 0 && !bind(fd, (struct sockaddr *)&sa, sizeof sa);
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+static int bind_ports(struct node *n, struct node_role *r, unsigned want, int *from, struct pd_err *err) {
+    while (r->n_fds < want) {
+        int port;
+        int fd = net_bind_first_free(n->bind_ip, *from, BIND_TRIES, &port, err);
+        if (fd < 0) {
+            close_sockets(r);
+            return fd;
+        }
+        r->ports[r->n_fds] = port;
+        r->fds[r->n_fds++] = fd;
+        *from = *from ? port + 1 : 0;
+    }
+    return 0;
+}
+
+static int do_bind(struct node *n, const json_t *body, struct pd_err *err) {
+    int from = n->spec->port, rc = 0;
+    const char *addr = msg_str(body, "addr");
+    snprintf(n->addr, sizeof n->addr, "%.45s", *addr ? addr : "127.0.0.1");
+    snprintf(n->bind_ip, sizeof n->bind_ip, "%s", is_own_address(addr) ? addr : "0.0.0.0");
+    if (msg_bool(body, "pserver"))
+        rc = bind_ports(n, &n->role[ROLE_PSERVER], (unsigned)(n->spec->n_dense + n->spec->n_sparse), &from, err);
+    if (!rc && msg_bool(body, "trainer"))
+        rc = bind_ports(n, &n->role[ROLE_TRAINER], 1, &from, err);
+    n->bound = !rc;
+    return rc;
+}
+
+static void on_bind(struct node *n, uint64_t req, const json_t *body) {
+    struct pd_err err = {0};
+    if (!n->bound && do_bind(n, body, &err)) {
+        n->io.refuse(n->arg, WIRE_HD_BIND, req, &err);
+        return;
+    }
+    json_t *ports = json_array();
+    const struct node_role *ps = &n->role[ROLE_PSERVER];
+    unsigned want = msg_bool(body, "pserver") ? (unsigned)(n->spec->n_dense + n->spec->n_sparse) : 0;
+    for (unsigned i = 0; i < want; i++)
+        json_array_append_new(ports, json_integer(ps->ports[i]));
+    n->io.send(n->arg, WIRE_HD_BIND, req,
+               json_pack("{s:o, s:i}", "pserver_ports", ports, "trainer_port", n->role[ROLE_TRAINER].ports[0]));
+}
+
+/* --- HD_START --- */
+
+static void log_trouble(struct node *n, struct pd_err *err) {
+    if (n->log_failed)
+        return;
+    n->log_failed = 1; /* one report; the process goes on to be drained */
+    pd_error(n->log, "%s", err->msg);
+    n->io.send(n->arg, WIRE_HD_FAIL, 0, json_pack("{s:s}", "reason", err->msg));
+}
+
+static void append(struct node *n, enum log_stream s, const void *p, size_t len) {
+    struct pd_err err = {0};
+    if (logs_append(n->logs, s, pd_wall_us(), p, len, &err))
+        log_trouble(n, &err);
+    n->io.log_grew(n->arg);
+}
+
+static void on_output(struct proc *p, const void *bytes, size_t len, void *arg) {
+    struct node_role *r = arg;
+    (void)p;
+    append(r->node, stream_of(r->role), bytes, len);
+}
+
+static void on_event(struct proc *p, const void *bytes, size_t len, void *arg) {
+    struct node_role *r = arg;
+    (void)p;
+    append(r->node, LOG_EVENTS, bytes, len);
+}
+
+static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
+    struct node_role *r = arg;
+    struct node *n = r->node;
+    char text[LAST_BYTES], log[PATH_MAX];
+    (void)p;
+    ready_stop(r);
+    logs_tail(n->logs, stream_of(r->role), r->log_from, LAST_LINES, text, sizeof text);
+    if (pd_fmt(log, sizeof log, "%s/log/%s", n->place->dir, log_names[stream_of(r->role)]))
+        *log = 0;
+    pd_info(n->log, "%s %d ended: exit code %d, signal %d", role_names[r->role], r->rank, exit_code, sig);
+    r->exit_body = json_pack("{s:s, s:i, s:i, s:i, s:o, s:o}", "role", role_names[r->role], "rank", r->rank, "exit_code",
+                             exit_code, "signal", sig, "last_lines", msg_text(text, strlen(text)), "log",
+                             msg_text(log, strlen(log)));
+    n->io.send(n->arg, WIRE_HD_EXITED, 0, json_incref(r->exit_body));
+}
+
+static int start_process(struct node *n, struct node_role *r, const json_t *body, struct pd_err *err) {
+    static const struct proc_events ev = {on_output, on_event, on_exit_of};
+    const char *own = n->spec->command[r->role];
+    char worker[PATH_MAX], cwd[PATH_MAX], title[32];
+    snprintf(title, sizeof title, "paddle_%s", role_names[r->role]);
+    if (pd_fmt(worker, sizeof worker, "%s/.paddlectl/bin/worker-%s", n->place->root, n->spec->worker) ||
+        place_path(n->place->dir, "workspace", cwd, err))
+        return pd_fail(err, PD_EIO, "path too long: %s", n->place->root);
+    if (*own || r->role == ROLE_TRAINER)
+        close_sockets(r); /* held until now; a program of the user's binds its port itself */
+    const struct env_role er = {.role = r->role, .rank = r->rank, .port = r->ports[0], .n_listen_fds = r->n_fds,
+                                .job_env = json_object_get(body, "env")};
+    char **envp = env_build(n->place, n->spec, &er, environ);
+    char *const shell[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)own, NULL};
+    char *const ours[] = {title, (char *)(uintptr_t)role_names[r->role], NULL};
+    const struct proc_command cmd = {.path = *own ? "/bin/sh" : worker, .argv = *own ? shell : ours, .envp = envp,
+                                     .cwd = cwd, .fds = r->fds, .n_fds = r->n_fds};
+    r->log_from = n->logs->f[stream_of(r->role)].size;
+    int rc = envp ? proc_start(&r->proc, n->loop, &cmd, &ev, r, err) : pd_fail(err, PD_ENOMEM, "out of memory");
+    if (envp)
+        r->n_fds = 0; /* proc_start closed them */
+    env_free(envp);
+    return rc;
+}
+
+static void on_start(struct node *n, uint64_t req, const json_t *body) {
+    struct pd_err err = {0};
+    int which = role_of(msg_str(body, "role"));
+    struct node_role *r = which < 0 ? NULL : &n->role[which];
+    if (!r || !n->bound)
+        pd_fail(&err, PD_EPROTO, "HD_START: no such role, or its ports are not bound");
+    else if (n->ending)
+        pd_fail(&err, PD_ECANCELED, "the job is ending");
+    else if (!r->started) {
+        r->rank = (int)msg_int(body, "rank", 0, SPEC_MAX_NODES, 0);
+        if (!start_process(n, r, body, &err)) {
+            r->started = 1;
+            pd_info(n->log, "%s %d runs as process %d, port %d", role_names[which], r->rank, (int)proc_pid(r->proc),
+                    r->ports[0]);
+            if (which == ROLE_PSERVER)
+                ready_start(r);
+        }
+    }
+    if (err.code)
+        n->io.refuse(n->arg, WIRE_HD_START, req, &err);
+    else
+        n->io.send(n->arg, WIRE_HD_START, req, json_object());
+}
+
+/* --- HD_END, and the rest --- */
+
+struct end_request {
+    struct node *n;
+    uint64_t req;
+};
+
+static void on_ended(void *arg) {
+    struct end_request *e = arg;
+    e->n->io.send(e->n->arg, WIRE_HD_END, e->req, json_pack("{s:i}", "node", e->n->spec->node));
+    free(e);
+}
+
+void node_message(struct node *n, uint16_t type, uint64_t req, const json_t *body) {
+    if (type == WIRE_HD_BIND) {
+        on_bind(n, req, body);
+    } else if (type == WIRE_HD_START) {
+        on_start(n, req, body);
+    } else if (type == WIRE_HD_END) {
+        struct end_request *e = pd_malloc(sizeof *e);
+        if (e)
+            *e = (struct end_request){n, req};
+        node_end(n, (unsigned)msg_int(body, "grace_ms", 0, 3600000, 5000), e ? on_ended : NULL, e);
+    }
+}
+
+void node_reap(struct node *n) {
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        int ours = 0;
+        for (int i = 0; i < N_ROLES && !ours; i++)
+            ours = n->role[i].proc && proc_reaped(n->role[i].proc, pid, status);
+    }
+    ending_check(n);
+}
+
+void node_describe(const struct node *n, json_t *join) {
+    json_t *ready = json_array(), *exited = json_array();
+    for (int i = 0; i < N_ROLES; i++) {
+        if (n->role[i].ready)
+            json_array_append_new(ready, json_string(role_names[i]));
+        if (n->role[i].exit_body)
+            json_array_append(exited, n->role[i].exit_body);
+    }
+    json_object_set_new(join, "ready", ready);
+    json_object_set_new(join, "exited", exited);
+}

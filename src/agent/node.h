@@ -1,0 +1,50 @@
+/* node.h - what happens to the job on this node: ports, processes, their logs, their end. It is told by the
+ * messages of the head (over TCP, or handed over directly on the head's own node) and answers with messages.
+ *
+ *     HD_BIND ─▶ sockets bound      HD_START ─▶ process runs ─▶ HD_READY (a pserver's port accepts)
+ *     HD_END  ─▶ TERM, KILL ─▶ answer once no process is left      any exit ─▶ HD_EXITED
+ *
+ * Every message may come twice (a broken connection to the head): what was done is not done again.
+ */
+#ifndef PD_AGENT_NODE_H
+#define PD_AGENT_NODE_H
+
+#include <jansson.h>
+#include <uv.h>
+
+#include "agent/logs.h"
+#include "agent/place.h"
+#include "agent/spec.h"
+#include "base/log.h"
+
+struct node;
+
+struct node_io {
+    /* A message for the head. `req` is 0, or that of the request this answers. Takes `body` over. */
+    void (*send)(void *arg, uint16_t type, uint64_t req, json_t *body);
+    void (*refuse)(void *arg, uint16_t type, uint64_t req, const struct pd_err *e);
+    void (*log_grew)(void *arg);   /* a stream has new bytes, or became complete */
+};
+
+/* Everything the pointers lead to outlives the node. The calling process is a sub-reaper. */
+int node_new(struct node **out, uv_loop_t *loop, const struct place *p, const struct spec *s, struct logs *logs,
+             const struct pd_log *log, const struct node_io *io, void *arg, struct pd_err *err);
+void node_free(struct node *n); /* NULL is fine; no process may be left; the loop has to run once more */
+
+/* Lay out the job's folder for the processes: workspace, link to output, key file. */
+int node_lay_out(const struct place *p, const struct spec *s, const uint8_t key[32], struct pd_err *err);
+
+/* HD_BIND, HD_START, HD_END. */
+void node_message(struct node *n, uint16_t type, uint64_t req, const json_t *body);
+
+/* SIGCHLD came: reap what ended, ours and adopted. */
+void node_reap(struct node *n);
+
+/* End every process of the job on this node; `done` is called once none is left (at once if none is; never
+ * from inside node_end). While that is going on, a further call only joins, with the shorter grace. */
+void node_end(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg);
+
+/* What HD_JOIN repeats after a broken connection: `ready` and `exited`. */
+void node_describe(const struct node *n, json_t *join);
+
+#endif

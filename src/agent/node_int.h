@@ -1,0 +1,62 @@
+/* node_int.h - what node.c, ready.c and ending.c share. */
+#ifndef PD_AGENT_NODE_INT_H
+#define PD_AGENT_NODE_INT_H
+
+#include "agent/node.h"
+#include "agent/proc.h"
+#include "net/conn.h"
+
+struct ending_waiter {
+    void (*done)(void *);
+    void *arg;
+    struct ending_waiter *next;
+};
+
+struct node_role {
+    struct node *node;
+    enum role role;
+    int rank, started, ready;
+    struct proc *proc;     /* kept after its end: its pipes may still bring output */
+    json_t *exit_body;     /* HD_EXITED once it has ended */
+    uint64_t log_from;     /* where its output begins in the stream */
+    int ports[2 * SPEC_MAX_PORTS];
+    int fds[2 * SPEC_MAX_PORTS]; /* bound, held until the process starts */
+    unsigned n_fds;
+    /* ready.c */
+    uv_timer_t ready_timer;
+    uv_tcp_t *probe;       /* the attempt under way */
+    uint64_t ready_started_ns, ready_wait_ms;
+    unsigned ready_tries;
+};
+
+struct node {
+    uv_loop_t *loop;
+    const struct place *place;
+    const struct spec *spec;
+    struct logs *logs;
+    const struct pd_log *log;
+    struct node_io io;
+    void *arg;
+    struct node_role role[N_ROLES];
+    char addr[48], bind_ip[48];
+    int bound, log_failed;
+    /* ending.c */
+    uv_timer_t end_timer;
+    int ending;            /* no process is started any more */
+    uint64_t kill_at_ns;
+    struct ending_waiter *waiters;
+    int n_handles, freeing;
+};
+
+void node_handle_closed(void *node);
+
+/* Poll PADDLE_PORT until it accepts, then HD_READY; too late is HD_FAIL. */
+void ready_init(struct node_role *r);
+void ready_start(struct node_role *r);
+void ready_stop(struct node_role *r);
+void ready_close(struct node_role *r);
+
+/* A child was reaped: is the end complete? */
+void ending_check(struct node *n);
+
+#endif

@@ -1,0 +1,120 @@
+/* spec.c - see spec.h. */
+#include "agent/spec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/msg.h"
+#include "base/fault.h"
+#include "base/str.h"
+
+const char *const role_names[N_ROLES] = {"pserver", "trainer"};
+
+int role_of(const char *name) {
+    for (int r = 0; r < N_ROLES; r++)
+        if (!strcmp(name, role_names[r]))
+            return r;
+    return -1;
+}
+
+static int read_nodes(struct spec *s, const json_t *o, const char *key, enum role r, struct pd_err *err) {
+    const json_t *v, *a = json_object_get(o, key);
+    size_t n = json_array_size(a), i;
+    if (!json_is_array(a) || n > (size_t)s->n_nodes)
+        return pd_fail(err, PD_EPROTO, "spec.%s is not an array of at most %d nodes", key, s->n_nodes);
+    if (!(s->nodes[r] = pd_calloc(n + 1, sizeof *s->nodes[r])))
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    json_array_foreach(a, i, v) {
+        json_int_t node = json_is_integer(v) ? json_integer_value(v) : -1;
+        if (node < 0 || node >= s->n_nodes)
+            return pd_fail(err, PD_EPROTO, "spec.%s names a node that is not one of 0..%d", key, s->n_nodes - 1);
+        for (size_t k = 0; k < i; k++)
+            if (s->nodes[r][k] == (int)node)
+                return pd_fail(err, PD_EPROTO, "spec.%s names node %d twice", key, (int)node);
+        s->nodes[r][i] = (int)node;
+    }
+    s->n_role[r] = (int)n;
+    return 0;
+}
+
+/* An object of strings; names of variables and options are what a shell can name. */
+static int read_strings(json_t **out, const json_t *o, const char *key, struct pd_err *err) {
+    const char *name;
+    json_t *v, *t = json_object_get(o, key);
+    *out = t;
+    if (!t)
+        return 0;
+    if (!json_is_object(t))
+        return pd_fail(err, PD_EPROTO, "spec.%s is not an object", key);
+    json_object_foreach(t, name, v) {
+        if (!*name || name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")])
+            return pd_fail(err, PD_EPROTO, "spec.%s: '%.60s' is not a name", key, name);
+        if (!json_is_string(v))
+            return pd_fail(err, PD_EPROTO, "spec.%s.%.60s is not a string", key, name);
+    }
+    return 0;
+}
+
+int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err) {
+    *s = (struct spec){0};
+    const json_t *o = json_object_get(body, "spec");
+    if (!json_is_object(o))
+        return pd_fail(err, PD_EPROTO, "AG_JOB_SETUP has no spec");
+    if (strcmp(msg_str(body, "job"), job))
+        return pd_fail(err, PD_EPROTO, "this agent's job is %s, not %.64s", job, msg_str(body, "job"));
+    s->whole = json_incref(body);
+    s->n_nodes = (int)msg_int(body, "n_nodes", 0, SPEC_MAX_NODES + 1, 0);
+    s->node = (int)msg_int(body, "node", -1, SPEC_MAX_NODES, -1);
+    s->attached = msg_bool(o, "attached");
+    s->attach_lease_ms = (uint64_t)msg_int(o, "attach_lease_ms", 100, 86400000, 5000);
+    s->detach_lease_ms = (uint64_t)msg_int(o, "detach_lease_ms", 100, 86400000, 60000);
+    s->connect_ms = (uint64_t)msg_int(o, "connect_ms", 100, 86400000, 60000);
+    s->ready_ms = (uint64_t)msg_int(o, "ready_ms", 100, 86400000, 60000);
+    s->end_ms = (uint64_t)msg_int(o, "end_ms", 0, 86400000, 5000);
+    s->grace_ms = (unsigned)msg_int(o, "grace_ms", 0, 3600000, 5000);
+    s->port = (int)msg_int(o, "port", 0, 65535, 7164);
+    s->n_dense = (int)msg_int(o, "ports_num", 1, SPEC_MAX_PORTS, 1);
+    s->n_sparse = (int)msg_int(o, "ports_num_for_sparse", 0, SPEC_MAX_PORTS, 1);
+    s->workspace = msg_str(body, "workspace");
+    s->command[ROLE_PSERVER] = msg_str(o, "pserver_command");
+    s->command[ROLE_TRAINER] = msg_str(o, "trainer_command");
+    const char *hash = msg_str(body, "worker");
+    int rc = 0;
+    if (s->n_nodes < 1 || s->n_nodes > SPEC_MAX_NODES || s->node < 0 || s->node >= s->n_nodes)
+        rc = pd_fail(err, PD_EPROTO, "node %d of %d nodes is no node", s->node, s->n_nodes);
+    else if (pd_fmt(s->nic, sizeof s->nic, "%s", msg_str(o, "nic")))
+        rc = pd_fail(err, PD_ECONF, "nic is too long");
+    else if (*s->workspace && *s->workspace != '/')
+        rc = pd_fail(err, PD_ECONF, "job_workspace must be absolute, not '%.200s'", s->workspace);
+    else if (*hash && (strlen(hash) != 64 || hash[strspn(hash, "0123456789abcdef")]))
+        rc = pd_fail(err, PD_EPROTO, "'%.70s' is not a worker's hash", hash);
+    else
+        strcpy(s->worker, hash);
+    if (!rc)
+        rc = read_nodes(s, o, "pserver_nodes", ROLE_PSERVER, err);
+    if (!rc)
+        rc = read_nodes(s, o, "trainer_nodes", ROLE_TRAINER, err);
+    if (!rc && !s->n_role[ROLE_TRAINER])
+        rc = pd_fail(err, PD_ECONF, "the job has no trainer");
+    if (!rc)
+        rc = read_strings(&s->env, o, "env", err);
+    if (!rc)
+        rc = read_strings(&s->train, o, "train", err);
+    if (rc)
+        spec_release(s);
+    return rc;
+}
+
+void spec_release(struct spec *s) {
+    for (int r = 0; r < N_ROLES; r++)
+        free(s->nodes[r]);
+    json_decref(s->whole);
+    *s = (struct spec){0};
+}
+
+int spec_rank(const struct spec *s, enum role r, int node) {
+    for (int i = 0; i < s->n_role[r]; i++)
+        if (s->nodes[r][i] == node)
+            return i;
+    return -1;
+}

@@ -1,0 +1,38 @@
+/* spec.h - a node's part of a job, out of AG_JOB_SETUP. */
+#ifndef PD_AGENT_SPEC_H
+#define PD_AGENT_SPEC_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum { SPEC_MAX_NODES = 65536, SPEC_MAX_PORTS = 64 };
+
+enum role { ROLE_PSERVER, ROLE_TRAINER, N_ROLES };
+extern const char *const role_names[N_ROLES]; /* "pserver", "trainer" */
+int role_of(const char *name);                /* -1: neither */
+
+struct spec {
+    int node, n_nodes;
+    int attached;
+    uint64_t attach_lease_ms, detach_lease_ms;
+    uint64_t connect_ms, ready_ms, end_ms; /* for all agents to join, a pserver to listen, pservers to end */
+    unsigned grace_ms;
+    int port, n_dense, n_sparse; /* where to start looking; ports of a pserver */
+    char nic[64], worker[65];    /* worker: hash, "" if unused */
+    const char *workspace;       /* the strings and objects below point into `whole` */
+    const char *command[N_ROLES];
+    int n_role[N_ROLES];
+    int *nodes[N_ROLES]; /* node of rank i */
+    json_t *env, *train; /* objects of strings */
+    json_t *whole;
+};
+
+/* Checks everything: PD_EPROTO or PD_ECONF with the key's name. `job` is this agent's. Keeps `body`. */
+int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err);
+void spec_release(struct spec *s);
+
+int spec_rank(const struct spec *s, enum role r, int node); /* -1: the node has no such role */
+
+#endif

@@ -1,0 +1,451 @@
+/* test_agent_node.c - processes of a node, told by messages as the head would: ports, environment, readiness,
+ * exits, last lines, and that nothing survives the end, whatever it did to get away. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/msg.h"
+#include "agent/node.h"
+#include "agent/procs.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "wire/msg.h"
+
+struct said {
+    uint16_t type;
+    uint64_t req;
+    json_t *body;
+    struct pd_err err;
+};
+
+struct env {
+    uv_loop_t loop;
+    uv_signal_t chld;
+    uv_timer_t limit;
+    struct place place;
+    struct spec spec;
+    struct logs logs;
+    struct pd_log log;
+    struct node *node;
+    struct said said[32];
+    int n_said, ended, late, ticks;
+};
+
+static void on_send(void *arg, uint16_t type, uint64_t req, json_t *body) {
+    struct env *e = arg;
+    assert_true(e->n_said < 32);
+    assert_non_null(body);
+    e->said[e->n_said++] = (struct said){.type = type, .req = req, .body = body};
+}
+
+static void on_refuse(void *arg, uint16_t type, uint64_t req, const struct pd_err *err) {
+    struct env *e = arg;
+    e->said[e->n_said++] = (struct said){.type = type, .req = req, .err = *err};
+}
+
+static void on_grew(void *arg) { (void)arg; }
+static void on_child(uv_signal_t *h, int sig) {
+    (void)sig;
+    node_reap(((struct env *)h->data)->node);
+}
+/* Ticks, so that UV_RUN_ONCE comes back also after what a timer did. */
+static void on_limit(uv_timer_t *t) {
+    struct env *e = t->data;
+    e->late = ++e->ticks > 4000;
+}
+static void limit_20s(struct env *e) {
+    e->ticks = 0;
+    uv_timer_start(&e->limit, on_limit, 5, 5);
+}
+static void on_ended(void *arg) { ((struct env *)arg)->ended = 1; }
+
+static struct env *begin(const char *pserver_command, const char *trainer_command) {
+    struct env *e = calloc(1, sizeof *e);
+    char root[] = "/tmp/agent-node-XXXXXX";
+    static const struct node_io io = {on_send, on_refuse, on_grew};
+    struct pd_err err = {0};
+    assert_non_null(mkdtemp(root));
+    assert_int_equal(place_init(&e->place, root, "J1", &err), 0);
+    assert_int_equal(place_make_job(&e->place, 2, &err), 0);
+    json_t *setup = json_pack("{s:s, s:i, s:i, s:{s:b, s:s, s:s, s:[i], s:[i,i], s:i, s:i, s:i, s:{s:s,s:s}, s:{s:s}, s:i}}",
+                              "job", "J1", "node", 2, "n_nodes", 3, "spec", "attached", 1, "pserver_command",
+                              pserver_command, "trainer_command", trainer_command, "pserver_nodes", 2, "trainer_nodes", 1, 2,
+                              "port", 21000, "ports_num", 2, "ports_num_for_sparse", 1, "env", "MY_NAME", "my value",
+                              "OPENBLAS_CORETYPE", "Haswell", "train", "num-passes", "7", "ready_ms", 2000);
+    assert_non_null(setup);
+    assert_int_equal(spec_parse(&e->spec, setup, "J1", &err), 0);
+    json_decref(setup);
+    char ws[PATH_MAX];
+    assert_int_equal(pd_fmt(ws, sizeof ws, "%s/workspace", e->place.dir), 0);
+    assert_int_equal(mkdir(ws, 0755), 0);
+    uint8_t key[32] = {1, 2, 3};
+    if (node_lay_out(&e->place, &e->spec, key, &err))
+        fail_msg("%s", err.msg);
+    assert_int_equal(logs_open(&e->logs, e->place.dir, 0, &err), 0);
+    pd_log_init(&e->log, -1, -1, PD_INFO);
+    uv_loop_init(&e->loop);
+    uv_signal_init(&e->loop, &e->chld);
+    uv_timer_init(&e->loop, &e->limit);
+    e->chld.data = e->limit.data = e;
+    uv_signal_start(&e->chld, on_child, SIGCHLD);
+    assert_int_equal(node_new(&e->node, &e->loop, &e->place, &e->spec, &e->logs, &e->log, &io, e, &err), 0);
+    return e;
+}
+
+/* Run the loop until `type` was said (the n-th time), or fail after 20 s. */
+static struct said *hear(struct env *e, uint16_t type, int nth) {
+    limit_20s(e);
+    for (;;) {
+        int seen = 0;
+        for (int i = 0; i < e->n_said; i++)
+            if (e->said[i].type == type && ++seen == nth)
+                return &e->said[i];
+        if (e->late)
+            fail_msg("%s did not come", wire_msg_name(type));
+        uv_run(&e->loop, UV_RUN_ONCE);
+    }
+}
+
+static void tell(struct env *e, uint16_t type, uint64_t req, json_t *body) {
+    node_message(e->node, type, req, body);
+    json_decref(body);
+}
+
+static void finish(struct env *e) {
+    node_end(e->node, 100, on_ended, e);
+    limit_20s(e);
+    while (!e->ended && !e->late)
+        uv_run(&e->loop, UV_RUN_ONCE);
+    assert_true(e->ended);
+    siginfo_t si;
+    assert_true(waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD);
+    assert_true(e->logs.f[LOG_TRAIN].complete);
+    node_free(e->node);
+    uv_close((uv_handle_t *)&e->chld, NULL);
+    uv_close((uv_handle_t *)&e->limit, NULL);
+    uv_run(&e->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&e->loop), 0);
+    for (int i = 0; i < e->n_said; i++)
+        json_decref(e->said[i].body);
+    logs_close(&e->logs);
+    spec_release(&e->spec);
+    pd_rm_tree(e->place.root, NULL);
+    free(e);
+}
+
+static void bind_roles(struct env *e, int pserver, int trainer) {
+    tell(e, WIRE_HD_BIND, 1, json_pack("{s:b, s:b, s:s}", "pserver", pserver, "trainer", trainer, "addr", "127.0.0.1"));
+    struct said *s = hear(e, WIRE_HD_BIND, 1);
+    if (s->err.code)
+        fail_msg("%s", s->err.msg);
+    assert_int_equal(json_array_size(json_object_get(s->body, "pserver_ports")), pserver ? 3 : 0);
+}
+
+static void start(struct env *e, const char *role, uint64_t req) {
+    tell(e, WIRE_HD_START, req,
+         json_pack("{s:s, s:i, s:{s:s, s:s}}", "role", role, "rank", 0, "env", "PADDLE_PSERVERS_IP_PORT_LIST",
+                   "127.0.0.1:21000", "POD_IP", "127.0.0.1"));
+}
+
+#define line(out, ...) assert_int_equal(pd_fmt(out, PATH_MAX, __VA_ARGS__), 0)
+
+static void read_log(struct env *e, const char *name, struct pd_buf *b) {
+    char p[PATH_MAX];
+    assert_int_equal(pd_fmt(p, sizeof p, "%s/log/%s", e->place.dir, name), 0);
+    pd_buf_init(b);
+    assert_int_equal(pd_read_file(p, 1 << 20, b, NULL), 0);
+}
+
+/* --- */
+
+static void environment_folder_and_events(void **state) {
+    (void)state;
+    setenv("PADDLE_STRAY", "1", 1);
+    setenv("OPENBLAS_STRAY", "1", 1);
+    setenv("SSH_CONNECTION", "1 2 3 4", 1);
+    struct env *e = begin("", "env; pwd -P; echo to-stderr >&2; echo '{\"ev\":\"x\"}' >&$PADDLE_EVENT_FD; "
+                              "printf '{\"ev\":\"no newline\"}' >&$PADDLE_EVENT_FD; ls -l /proc/self/fd | wc -l; "
+                              "stat -c %a $PADDLE_KEY_FILE; touch output/model");
+    unsetenv("PADDLE_STRAY");
+    bind_roles(e, 0, 1);
+    setenv("PADDLE_STRAY", "1", 1);
+    start(e, "trainer", 2);
+    struct said *s = hear(e, WIRE_HD_EXITED, 1);
+    unsetenv("PADDLE_STRAY");
+    unsetenv("OPENBLAS_STRAY");
+    unsetenv("SSH_CONNECTION");
+    assert_int_equal(msg_int(s->body, "exit_code", -1, 255, 99), 0);
+    assert_string_equal(msg_str(s->body, "role"), "trainer");
+    struct pd_buf b;
+    read_log(e, "train.log", &b);
+    char lines[12][PATH_MAX];
+    char *dir = e->place.dir;
+    int n = 0;
+    line(lines[n++], "\nPADDLE_JOB_ID=J1\n");
+    line(lines[n++], "\nPADDLE_NODE_ID=2\n");
+    line(lines[n++], "\nTRAINING_ROLE=TRAINER\n");
+    line(lines[n++], "\nPADDLE_TRAINERS_NUM=2\n");
+    line(lines[n++], "\nPADDLE_KEY_FILE=%s/.agent/key\n", dir);
+    line(lines[n++], "\nPADDLE_INIT_NUM_PASSES=7\n");
+    line(lines[n++], "\nPADDLE_INIT_NUM_GRADIENT_SERVERS=2\n");
+    line(lines[n++], "\nMY_NAME=my value\n");
+    line(lines[n++], "\nOPENBLAS_CORETYPE=Haswell\n"); /* from [env], not inherited */
+    line(lines[n++], "\nPADDLE_OUTPUT_DIR=%s/output\n", dir);
+    line(lines[n++], "\nto-stderr\n");
+    line(lines[n++], "\n%s/workspace\n", dir);
+    for (int i = 0; i < n; i++)
+        if (!strstr((char *)b.data, lines[i]))
+            fail_msg("missing %s in %s", lines[i], (char *)b.data);
+    assert_null(strstr((char *)b.data, "STRAY"));
+    assert_null(strstr((char *)b.data, "SSH_CONNECTION"));
+    assert_null(strstr((char *)b.data, "PADDLE_LISTEN_FDS"));
+    /* "total", 0, 1, 2, 3 and the folder that ls itself opened: nothing of the agent's leaks in */
+    assert_non_null(strstr((char *)b.data, "\n6\n600\n"));
+    pd_buf_release(&b);
+    read_log(e, "events", &b);
+    assert_string_equal((char *)b.data, "{\"ev\":\"x\"}\n{\"ev\":\"no newline\"}");
+    pd_buf_release(&b);
+    char p[PATH_MAX];
+    assert_int_equal(pd_fmt(p, sizeof p, "%s/output/model", dir), 0);
+    assert_int_equal(access(p, F_OK), 0);
+    finish(e);
+}
+
+static void exits_are_told_with_last_lines(void **state) {
+    static const struct {
+        const char *name, *command;
+        int code, sig;
+        const char *last;
+    } rows[] = {
+        {"status", "echo one; echo two; exit 3", 3, 0, "one\ntwo\n"},
+        {"signal", "echo bye; kill -SEGV $$", -1, SIGSEGV, "bye\n"},
+        {"twenty lines", "seq 1 100; exit 1", 1, 0, "81\n82\n83\n84\n85\n86\n87\n88\n89\n90\n91\n92\n93\n94\n95\n96\n97\n98\n99\n100\n"},
+        {"not utf-8", "printf 'a\\377b\\n'; exit 1", 1, 0, "a\xef\xbf\xbd" "b\n"},
+        {"not found", "/no/such/program", 127, 0, NULL},
+        {"pipe held by a child", "sleep 1000 & echo left; exit 4", 4, 0, "left\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct env *e = begin("", rows[i].command);
+        bind_roles(e, 0, 1);
+        start(e, "trainer", 2);
+        struct said *s = hear(e, WIRE_HD_EXITED, 1);
+        int code = (int)msg_int(s->body, "exit_code", -1, 255, 99), sig = (int)msg_int(s->body, "signal", 0, 64, 99);
+        if (code != rows[i].code || sig != rows[i].sig || (rows[i].last && strcmp(msg_str(s->body, "last_lines"), rows[i].last)))
+            fail_msg("%s: code %d signal %d last '%s'", rows[i].name, code, sig, msg_str(s->body, "last_lines"));
+        finish(e);
+    }
+}
+
+static const char listener[] =
+    "exec python3 -c 'import socket,os,time\n"
+    "time.sleep(0.2)\n"
+    "s=socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
+    "s.bind((\"127.0.0.1\", int(os.environ[\"PADDLE_PORT\"]))); s.listen()\n"
+    "while True: s.accept()'";
+
+static void ready_when_the_port_accepts(void **state) {
+    (void)state;
+    struct env *e = begin(listener, "true");
+    bind_roles(e, 1, 0);
+    uint64_t t = pd_mono_ns();
+    start(e, "pserver", 2);
+    start(e, "pserver", 3); /* repeated after a broken connection: nothing happens twice */
+    assert_int_equal(hear(e, WIRE_HD_START, 2)->err.code, 0);
+    hear(e, WIRE_HD_READY, 1);
+    assert_true(pd_mono_ns() - t > 200 * 1000000u);
+    json_t *join = json_object();
+    node_describe(e->node, join);
+    assert_int_equal(json_array_size(json_object_get(join, "ready")), 1);
+    json_decref(join);
+    finish(e);
+}
+
+static void not_ready_in_time(void **state) {
+    (void)state;
+    struct env *e = begin("sleep 1000", "true");
+    bind_roles(e, 1, 0);
+    start(e, "pserver", 2);
+    struct said *s = hear(e, WIRE_HD_FAIL, 1);
+    assert_non_null(strstr(msg_str(s->body, "reason"), "pserver 0 did not listen on port 21"));
+    finish(e);
+}
+
+static void own_pserver_gets_bound_sockets(void **state) {
+    (void)state;
+    struct env *e = begin("", "true");
+    char path[PATH_MAX], script[] = "#!/bin/sh\necho \"$0 $1 $PADDLE_LISTEN_FDS $PADDLE_PORT $PADDLE_INIT_PORT $TRAINING_ROLE\"\n"
+                               "ls -l /proc/self/fd | grep -c socket\n";
+    memset(e->spec.worker, 'a', 64);
+    assert_int_equal(pd_fmt(path, sizeof path, "%s/.paddlectl/bin", e->place.root), 0);
+    assert_int_equal(pd_mkdirs(path, 0755, NULL), 0);
+    assert_int_equal(pd_fmt(path, sizeof path, "%s/.paddlectl/bin/worker-%s", e->place.root, e->spec.worker), 0);
+    assert_int_equal(pd_write_file_atomic(path, script, strlen(script), 0755, NULL), 0);
+    bind_roles(e, 1, 0);
+    long long port = json_integer_value(json_array_get(json_object_get(hear(e, WIRE_HD_BIND, 1)->body, "pserver_ports"), 0));
+    start(e, "pserver", 2);
+    struct said *s = hear(e, WIRE_HD_EXITED, 1);
+    char want[PATH_MAX];
+    snprintf(want, sizeof want, "pserver 4,5,6 %lld %lld PSERVER\n3\n", port, port);
+    if (!strstr(msg_str(s->body, "last_lines"), want))
+        fail_msg("%s", msg_str(s->body, "last_lines"));
+    finish(e);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    struct env *e = begin("", "true");
+    start(e, "trainer", 1); /* nothing bound */
+    assert_int_equal(hear(e, WIRE_HD_START, 1)->err.code, PD_EPROTO);
+    bind_roles(e, 1, 1);
+    start(e, "pserver", 2); /* no worker there */
+    struct said *s = hear(e, WIRE_HD_START, 2);
+    assert_non_null(strstr(s->err.msg, "cannot run "));
+    assert_non_null(strstr(s->err.msg, "No such file"));
+    finish(e);
+}
+
+static int alive(pid_t pid) {
+    char p[PATH_MAX], text[300];
+    snprintf(p, sizeof p, "/proc/%d/stat", (int)pid);
+    int fd = open(p, O_RDONLY);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    char *s = strrchr(text, ')');
+    return s && s[2] != 'Z';
+}
+
+/* Own session, own group, forked twice, deaf to TERM, stopped: all of them end. Their pids come through the log. */
+static void nothing_survives_the_end(void **state) {
+    (void)state;
+    struct env *e = begin("", "trap '' TERM; "
+                              "(setsid sh -c 'trap \"\" TERM HUP; echo pid $$; exec sleep 1000' &) ; "
+                              "(setsid setsid sh -c '(sh -c \"trap : TERM; echo pid \\$\\$; while :; do sleep 1000; done\" &)' &) ; "
+                              "sh -c 'echo pid $$; kill -STOP $$' & "
+                              "sh -c 'echo pid $$; while :; do sh -c \"echo pid \\$\\$; sleep 0.05\" & sleep 0.01; done' & "
+                              "echo pid $$; while :; do sleep 1000; done");
+    bind_roles(e, 0, 1);
+    start(e, "trainer", 2);
+    limit_20s(e);
+    int lines = 0;
+    while (lines < 12 && !e->late) {
+        uv_run(&e->loop, UV_RUN_ONCE);
+        struct pd_buf b;
+        read_log(e, "train.log", &b);
+        lines = 0;
+        for (char *s = (char *)b.data; (s = strstr(s, "pid ")); s++)
+            lines++;
+        pd_buf_release(&b);
+    }
+    assert_true(lines >= 12);
+    node_end(e->node, 300, on_ended, e);
+    uint64_t t = pd_mono_ns();
+    while (!e->ended && !e->late)
+        uv_run(&e->loop, UV_RUN_ONCE);
+    assert_true(e->ended);
+    assert_true(pd_mono_ns() - t >= 290 * 1000000ull); /* TERM first, KILL only after the grace */
+    struct pd_buf b;
+    read_log(e, "train.log", &b);
+    for (char *s = (char *)b.data; (s = strstr(s, "pid ")); s++)
+        if (alive((pid_t)strtol(s + 4, NULL, 10)))
+            fail_msg("process %.10s survived", s + 4);
+    pd_buf_release(&b);
+    e->ended = 0;
+    finish(e);
+}
+
+static void gentle_end_is_quick(void **state) {
+    (void)state;
+    struct env *e = begin("", "trap 'echo got TERM; exit 0' TERM; echo up; while :; do sleep 0.05; done");
+    bind_roles(e, 0, 1);
+    start(e, "trainer", 2);
+    struct pd_buf b;
+    int up = 0;
+    limit_20s(e);
+    while (!up && !e->late) {
+        uv_run(&e->loop, UV_RUN_ONCE);
+        read_log(e, "train.log", &b);
+        up = b.len > 0;
+        pd_buf_release(&b);
+    }
+    uint64_t t = pd_mono_ns();
+    tell(e, WIRE_HD_END, 9, json_pack("{s:i}", "grace_ms", 60000));
+    assert_int_equal(hear(e, WIRE_HD_END, 1)->req, 9);
+    assert_true(pd_mono_ns() - t < 10000000000ull);
+    assert_int_equal(msg_int(hear(e, WIRE_HD_EXITED, 1)->body, "exit_code", -1, 255, 99), 0);
+    finish(e);
+}
+
+/* The guardian's way: without a loop, after the agent died. */
+static void end_all_without_a_loop(void **state) {
+    (void)state;
+    int fd[2], go[2];
+    assert_int_equal(pipe(fd), 0);
+    assert_int_equal(pipe(go), 0);
+    pid_t top = fork();
+    if (!top) {
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, SIGCHLD);
+        sigprocmask(SIG_BLOCK, &set, NULL);
+        procs_become_subreaper();
+        if (!fork()) {
+            if (!fork()) {
+                setsid();
+                signal(SIGTERM, SIG_IGN);
+                pid_t self = getpid();
+                (void)!write(fd[1], &self, sizeof self);
+                pause();
+            }
+            _exit(0);
+        }
+        char c;
+        (void)!read(go[0], &c, 1); /* the deep one is deaf to TERM by now */
+        procs_end_all(100);
+        _exit(waitpid(-1, NULL, 0) < 0 && errno == ECHILD ? 0 : 1);
+    }
+    pid_t deep;
+    close(fd[1]);
+    assert_int_equal(read(fd[0], &deep, sizeof deep), sizeof deep);
+    assert_int_equal(write(go[1], "", 1), 1);
+    int st;
+    waitpid(top, &st, 0);
+    assert_int_equal(st, 0);
+    assert_false(alive(deep));
+    close(fd[0]);
+    close(go[0]);
+    close(go[1]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(environment_folder_and_events),
+        cmocka_unit_test(exits_are_told_with_last_lines),
+        cmocka_unit_test(ready_when_the_port_accepts),
+        cmocka_unit_test(not_ready_in_time),
+        cmocka_unit_test(own_pserver_gets_bound_sockets),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(nothing_survives_the_end),
+        cmocka_unit_test(gentle_end_is_quick),
+        cmocka_unit_test(end_all_without_a_loop),
+    };
+    procs_become_subreaper();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
