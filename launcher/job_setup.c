@@ -259,9 +259,12 @@ static int on_peers(struct link *l, const struct wire_frame *f, json_t *body, co
 
 void send_peers(struct node *n) {
     struct job *j = n->job;
-    json_t *nodes = json_array();
-    for (int i = 0; i < j->n_nodes; i++)
-        json_array_append_new(nodes, json_pack("{s:s, s:O, s:i}", "name", j->nodes[i].host->label, "addrs", j->nodes[i].addrs,
-                                               "port", j->nodes[i].port));
-    request(n, WIRE_AG_JOB_PEERS, json_pack("{s:o}", "nodes", nodes), NULL, 0, ASK_MS, "introducing the nodes", on_peers);
+    if (!j->peers) { /* once for all: with thousands of nodes the list is long */
+        json_t *nodes = json_array();
+        for (int i = 0; i < j->n_nodes; i++)
+            json_array_append_new(nodes, json_pack("{s:s, s:O, s:i}", "name", j->nodes[i].host->label, "addrs",
+                                                   j->nodes[i].addrs, "port", j->nodes[i].port));
+        j->peers = json_pack("{s:o}", "nodes", nodes);
+    }
+    request(n, WIRE_AG_JOB_PEERS, json_incref(j->peers), NULL, 0, ASK_MS, "introducing the nodes", on_peers);
 }
