@@ -9,7 +9,7 @@ what each node does; a missing key means the right thing:
     "hello_error": [15, "text"]        say that instead of hello
     "log": {"train.log": "text"}       what the job writes; "piece": bytes a frame
     "forever": true                    the job runs until it is stopped
-    "die_after_run": true              the connection breaks while the job runs
+    "die_after_run": true              the connection breaks while the job runs (at the next AG_PING)
     "result": {...}                    AG_RESULT, instead of done
     "output": {"path": "text"}         what AG_FETCH sends; null: there is no such folder
     "have": true                       the worker is there
@@ -50,8 +50,6 @@ def run_job():
         data, piece = how.get("log", {}).get(name, "").encode(), how.get("piece", 1 << 16)
         for at in range(0, len(data), piece):
             send("LOG", struct.pack("<IIQQ", node, i, at, 0), data[at:at + piece])
-    if how.get("die_after_run"):
-        os._exit(9)
     if not how.get("forever"):
         end_job("done")
 
@@ -95,12 +93,15 @@ def main():
         build = hashlib.sha256(me.read()).hexdigest()
     send("HELLO", {"version": 1, "build": build, "job": args.get("job", ""), "node": node, "root": args["root"], "state": "",
                    "addrs": ["127.0.0.1"], "disk_free": 1 << 40})
+    ran = False
     while True:
         f = read_frame(sys.stdin.buffer)
         if f is None:
             record.write("EOF\n")
             return
         name = BY_NUMBER[f.type]
+        if name == "PING" and ran and how.get("die_after_run"):
+            os._exit(9)
         if name in ("PING", "PKG_DATA"):
             continue
         record.write(name + (" " + f.sections[0].decode() if name in ("BYE", "STOP") else "") + "\n")
@@ -117,6 +118,7 @@ def main():
         # Every node of this fake runs its part when it hears of its peers: there is no head.
         if name == "JOB_PEERS":
             run_job()
+            ran = True
 
 
 main()
