@@ -1,4 +1,6 @@
 /* trainer_main.c - `paddle_worker trainer`: options, then the training job. */
+#include <stdlib.h>
+
 #include "train/trainer.h"
 #include "worker/worker.h"
 
@@ -8,7 +10,7 @@ int trainer_main(int argc, char **argv) {
     int rc = worker_init(&w, "trainer", PD_TRAINER, argc, argv, &err);
     if (!rc) {
         struct train_setup setup = {.options = &w.options, .job_id = w.job_id, .key = w.has_key ? w.key : NULL,
-                                    .log = &w.log, .out_fd = 1, .log_lines = w.log_fd != 2, .event_fd = w.event_fd};
+                                    .output_dir = getenv("PADDLE_OUTPUT_DIR"), .log = &w.log, .out_fd = 1, .log_lines = w.log_fd != 2, .event_fd = w.event_fd};
         rc = train_run(&setup, &err);
     }
     int status = rc ? worker_failed(&w, "trainer", &err) : 0;

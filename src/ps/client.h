@@ -53,6 +53,7 @@ struct ps_client_opts {
     const char *job;                /* job id, "" by hand */
     const uint8_t *key;             /* 32 bytes; NULL: all zero */
     uint64_t connect_timeout_ms;    /* how long servers that are not up yet are tried; 0: 60 s */
+    const char *output_dir;         /* local: where the folder "output" really is; NULL: as it says */
     const struct pd_log *log;       /* may be NULL */
 };
 

@@ -21,6 +21,7 @@ struct ps_server_opts {
     const uint8_t *key;         /* 32 bytes */
     int signals;                /* 1: SIGTERM and SIGINT stop it */
     uint64_t wait_log_ms;       /* a wait that lasts so long is logged with who is missing; 0: 10 s */
+    const char *output_dir;     /* see struct ps_shard_opts; must outlive the server, may be NULL */
     const struct pd_log *log;   /* may be NULL; must outlive the server */
 };
 

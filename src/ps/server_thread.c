@@ -298,7 +298,8 @@ int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, stru
     static const struct ps_shard_ops ops = {.answer = shard_answers, .fail = shard_fails};
     struct server_thread *t = &s->threads[index];
     struct ps_shard_opts so = {.kind = index < s->opts.n_dense ? PS_KIND_DENSE : PS_KIND_SPARSE,
-                               .n_trainers = s->opts.n_trainers, .epoch = s->epoch, .log = s->opts.log};
+                               .n_trainers = s->opts.n_trainers, .epoch = s->epoch,
+                               .output_dir = s->opts.output_dir, .log = s->opts.log};
     t->server = s;
     t->index = index;
     t->by_trainer = pd_calloc(s->opts.n_trainers, sizeof(struct peer *));

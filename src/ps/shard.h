@@ -36,6 +36,7 @@ struct ps_shard_opts {
     uint32_t kind;       /* enum ps_kind */
     uint32_t n_trainers; /* that will come */
     uint64_t epoch;      /* of the barrier: this start of the server */
+    const char *output_dir; /* where the folder "output" of a save or load really is, on this node; NULL: as it says */
     const struct pd_log *log;
 };
 

@@ -81,6 +81,21 @@ static int write_part(struct ps_shard *s, const char *folder, const char *file, 
 static const char *const kind_names[] = {"", "dense", "sparse", "local"};
 _Static_assert((int)MODEL_NAME_MAX == (int)PS_NAME_MAX, "names are copied whole");
 
+/* A folder as a trainer names it, on this node: "output" is the job's output folder, wherever the agent has put it; a
+ * workspace that is used in place has no link to it. */
+static int here(const struct ps_shard *s, struct pd_rd *r, char out[PATH_MAX], struct pd_err *err) {
+    char name[PATH_MAX];
+    const char *base = s->opts.output_dir;
+    pd_get_str(r, name, sizeof name);
+    if (base && *base && !strncmp(name, "output", 6) && (!name[6] || name[6] == '/')) {
+        if (pd_fmt(out, PATH_MAX, "%s%s", base, name + 6))
+            return pd_fail(err, PD_EIO, "path too long: %s%s", base, name + 6);
+    } else {
+        strcpy(out, name);
+    }
+    return 0;
+}
+
 /* sec 0: u64 after, u64 tag, str dir, str name, u32 create_rows.
  * Answer: str file, u64 bytes, u64 rows, 16 bytes of hash, u32 n, n times u64 rows of a table here. */
 int shard_save(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *out, struct pd_err *err) {
@@ -89,7 +104,7 @@ int shard_save(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *ou
     pd_rd_init(&r, f->sec[0], f->len[0]);
     (void)pd_get_u64(&r);
     uint64_t tag = pd_get_u64(&r);
-    pd_get_str(&r, dir, sizeof dir);
+    int rc = here(s, &r, dir, err);
     pd_get_str(&r, name, sizeof name);
     uint32_t create = pd_get_u32(&r);
     if (!pd_rd_done(&r) || create > 1)
@@ -97,7 +112,8 @@ int shard_save(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *ou
     uint32_t threads = s->opts.kind == PS_KIND_SPARSE ? s->job.n_sparse_threads : s->job.n_dense_threads;
     (void)pd_fmt(file, sizeof file, "%s-%05u-of-%05u.bin", kind_names[s->opts.kind], s->thread, threads);
     struct model_part part;
-    int rc = model_stage(dir, name, tag, path, err);
+    if (!rc)
+        rc = model_stage(dir, name, tag, path, err);
     for (uint32_t i = 0; create && s->tables && i < s->job.n_sparse && !rc; i++)
         rc = create_all(s, i, err);
     if (!rc)
@@ -118,16 +134,15 @@ int shard_save(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *ou
 int shard_commit(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *out, struct pd_err *err) {
     char dir[PATH_MAX], name[256];
     struct pd_rd r;
-    (void)s;
     (void)out;
     pd_rd_init(&r, f->sec[0], f->len[0]);
     (void)pd_get_u64(&r);
     uint64_t tag = pd_get_u64(&r);
-    pd_get_str(&r, dir, sizeof dir);
+    int rc = here(s, &r, dir, err);
     pd_get_str(&r, name, sizeof name);
     if (!pd_rd_done(&r))
         return pd_fail(err, PD_EPROTO, "PS_COMMIT of %zu bytes", f->len[0]);
-    return model_commit(dir, name, tag, f->sec[1], f->len[1], err);
+    return rc ? rc : model_commit(dir, name, tag, f->sec[1], f->len[1], err);
 }
 
 /* --- load --- */
@@ -218,14 +233,15 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *ou
     struct pd_rd r;
     pd_rd_init(&r, f->sec[0], f->len[0]);
     (void)pd_get_u64(&r);
-    pd_get_str(&r, folder, sizeof folder);
+    int rc = here(s, &r, folder, err);
     uint32_t missing = pd_get_u32(&r);
     if (!pd_rd_done(&r) || missing > PS_MISSING_ZERO)
         return pd_fail(err, PD_EPROTO, "PS_LOAD of %zu bytes", f->len[0]);
     if (steps_under_way(s))
         return pd_fail(err, PD_EPROTO, "PS_LOAD while a step is under way");
     struct model *m = NULL;
-    int rc = model_open(&m, folder, err);
+    if (!rc)
+        rc = model_open(&m, folder, err);
     for (uint32_t i = 0; s->segs && i < s->job.n_dense && !rc; i++)
         rc = load_dense(s, m, i, missing, err);
     if (!rc && s->segs)

@@ -19,6 +19,7 @@ struct train_setup {
     const struct pd_options *options; /* checked; paths are relative to the current folder, the workspace */
     const char *job_id;               /* "" by hand */
     const uint8_t *key;               /* 32 bytes, or NULL */
+    const char *output_dir;           /* PADDLE_OUTPUT_DIR, or NULL */
     const struct pd_log *log;
     int out_fd;                       /* lines for people */
     int log_lines;                    /* the log gets these lines too; 0 when both would meet on one terminal */
