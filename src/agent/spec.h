@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 
-enum { SPEC_MAX_NODES = 65536, SPEC_MAX_PORTS = 64 };
+enum { SPEC_MAX_NODES = 65536, SPEC_MAX_PORTS = 250 };
 
 enum role { ROLE_PSERVER, ROLE_TRAINER, N_ROLES };
 extern const char *const role_names[N_ROLES]; /* "pserver", "trainer" */

@@ -1,0 +1,463 @@
+/* head.c - see head.h. States are a table; head_enter alone writes the state. */
+#include "agent/head.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/head_int.h"
+#include "agent/msg.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "wire/msg.h"
+
+enum { PROBE_MS = 60000, BIND_MS = 30000, START_SLACK_MS = 15000, CLOSE_SLACK_MS = 10000, LOST_TURN_MS = 100 };
+
+static void head_enter(struct head *h, enum head_state state);
+static void check(struct head *h);
+
+/* --- per state: whom to ask what --- */
+
+static int is_loopback(const char *addr) { return !strncmp(addr, "127.", 4); }
+
+static int one_machine(const struct head *h) {
+    for (int i = 1; i < h->spec->n_nodes; i++)
+        if (strcmp(h->node[i].net_id, h->node[0].net_id))
+            return 0;
+    return 1;
+}
+
+/* Candidates for reaching a node: 127.x first where every node shares one network stack, else never. */
+static json_t *candidates(const struct head *h, int node) {
+    const json_t *all = json_object_get(json_array_get(h->peers, (size_t)node), "addrs"), *v;
+    json_t *out = json_array();
+    int same = one_machine(h);
+    size_t i;
+    for (int loopback = 1; loopback >= 0; loopback--)
+        json_array_foreach(all, i, v) {
+            const char *s = json_string_value(v);
+            if (s && is_loopback(s) == loopback && (same || !loopback))
+                json_array_append_new(out, json_string(s));
+        }
+    return out;
+}
+
+/* Each node is probed by the next one, so every address was seen from another node. */
+static int probed_by(const struct head *h, int prober) { return (prober + h->spec->n_nodes - 1) % h->spec->n_nodes; }
+
+static json_t *ask_probe(struct head *h, int node, uint16_t *type) {
+    int target = probed_by(h, node);
+    *type = WIRE_HD_PROBE;
+    return json_pack("{s:[{s:i, s:o, s:O}]}", "nodes", "node", target, "addrs", candidates(h, target), "port",
+                     json_object_get(json_array_get(h->peers, (size_t)target), "port"));
+}
+
+static json_t *ask_bind(struct head *h, int node, uint16_t *type) {
+    int ps = spec_rank(h->spec, ROLE_PSERVER, node) >= 0, tr = spec_rank(h->spec, ROLE_TRAINER, node) >= 0;
+    *type = WIRE_HD_BIND;
+    return ps || tr ? json_pack("{s:b, s:b, s:s}", "pserver", ps, "trainer", tr, "addr", h->node[node].addr) : NULL;
+}
+
+static void put_endpoint(struct pd_buf *b, const struct head *h, int node, enum role r) {
+    pd_put_fmt(b, "%s:%d", h->node[node].addr, h->node[node].ports[r]);
+}
+
+static json_t *ask_start(struct head *h, int node, enum role r) {
+    int rank = spec_rank(h->spec, r, node);
+    if (rank < 0)
+        return NULL;
+    struct pd_buf list, own;
+    pd_buf_init(&list);
+    pd_buf_init(&own);
+    for (int i = 0; i < h->spec->n_role[ROLE_PSERVER]; i++) {
+        pd_put_fmt(&list, "%s", i ? "," : "");
+        put_endpoint(&list, h, h->spec->nodes[ROLE_PSERVER][i], ROLE_PSERVER);
+    }
+    put_endpoint(&own, h, node, r);
+    pd_put_u8(&list, 0);
+    pd_put_u8(&own, 0);
+    json_t *body = list.failed || own.failed ? NULL : json_pack("{s:s, s:i, s:{s:s, s:s, s:s}}", "role", role_names[r], "rank",
+                                                                rank, "env", "PADDLE_PSERVERS_IP_PORT_LIST", (char *)list.data,
+                                                                "POD_IP", h->node[node].addr, "PADDLE_CURRENT_ENDPOINT",
+                                                                (char *)own.data);
+    pd_buf_release(&list);
+    pd_buf_release(&own);
+    return body;
+}
+
+static json_t *ask_pserver(struct head *h, int node, uint16_t *type) {
+    *type = WIRE_HD_START;
+    return ask_start(h, node, ROLE_PSERVER);
+}
+
+static json_t *ask_trainer(struct head *h, int node, uint16_t *type) {
+    *type = WIRE_HD_START;
+    return ask_start(h, node, ROLE_TRAINER);
+}
+
+static json_t *ask_end(struct head *h, int node, uint16_t *type) {
+    (void)node;
+    *type = WIRE_HD_END;
+    return json_pack("{s:i, s:s}", "grace_ms", (int)h->grace_ms, "status", h->stopped ? "stopped" : h->failure ? "failed" : "done");
+}
+
+/* --- per state: what has to hold before the next one --- */
+
+static int node_joined(const struct head *h, int i) { return h->node[i].joined; }
+static int node_answered(const struct head *h, int i) { return h->node[i].answered; }
+
+static int pserver_listens(const struct head *h, int i) {
+    return spec_rank(h->spec, ROLE_PSERVER, i) < 0 || (h->node[i].answered && h->node[i].ready);
+}
+
+static int trainer_done(const struct head *h, int i) {
+    return spec_rank(h->spec, ROLE_TRAINER, i) < 0 || h->node[i].exited[ROLE_TRAINER];
+}
+
+/* A user's own pserver does not know when to end: it gets TERM at once. */
+static int pserver_done(const struct head *h, int i) {
+    return spec_rank(h->spec, ROLE_PSERVER, i) < 0 || h->node[i].exited[ROLE_PSERVER] || *h->spec->command[ROLE_PSERVER];
+}
+
+/* One that is gone ends its processes by itself. */
+static int closed(const struct head *h, int i) { return h->node[i].answered || !h->node[i].joined; }
+
+static const struct {
+    const char *name, *waiting_for; /* AG_STATE, and what the text says of nodes that are not done */
+    json_t *(*ask)(struct head *h, int node, uint16_t *type); /* NULL body: nothing to ask of this node */
+    int (*done)(const struct head *h, int node);
+    enum head_state next;
+    int fatal; /* the deadline is a failure; otherwise the next state begins */
+} states[N_HEAD_STATES] = {
+    [HEAD_IDLE] = {"setup", NULL, NULL, NULL, HEAD_IDLE, 0},
+    [HEAD_CONNECTING] = {"connecting", "waiting for", NULL, node_joined, HEAD_PROBING, 1},
+    [HEAD_PROBING] = {"probing", "probing addresses with", ask_probe, node_answered, HEAD_BINDING, 1},
+    [HEAD_BINDING] = {"binding", "binding ports on", ask_bind, node_answered, HEAD_PSERVERS, 1},
+    [HEAD_PSERVERS] = {"pservers", "starting pservers on", ask_pserver, pserver_listens, HEAD_TRAINERS, 1},
+    [HEAD_TRAINERS] = {"trainers", NULL, ask_trainer, trainer_done, HEAD_ENDING, 0},
+    [HEAD_ENDING] = {"ending", "waiting for the pservers to end on", NULL, pserver_done, HEAD_CLOSING, 0},
+    [HEAD_CLOSING] = {"ending", "ending processes on", ask_end, closed, HEAD_OVER, 0},
+    [HEAD_OVER] = {NULL, NULL, NULL, NULL, HEAD_OVER, 0},
+};
+
+/* 0: none. Trainers take as long as they take; idle waits for the client, whose lease ends it. */
+static uint64_t deadline_ms(const struct head *h) {
+    switch (h->state) {
+    case HEAD_CONNECTING:
+        return h->spec->connect_ms;
+    case HEAD_PROBING:
+        return PROBE_MS;
+    case HEAD_BINDING:
+        return BIND_MS;
+    case HEAD_PSERVERS: /* each node has its own limit, and says more about it */
+        return h->spec->ready_ms + START_SLACK_MS;
+    case HEAD_ENDING:
+        return h->spec->end_ms + 1;
+    case HEAD_CLOSING:
+        return h->grace_ms + CLOSE_SLACK_MS;
+    default:
+        return 0;
+    }
+}
+
+/* "node 2 (10.0.0.3), node 5 (gpu-05) and 7 more" */
+static int name_missing(const struct head *h, char *out, size_t cap) {
+    int n = 0;
+    size_t at = 0;
+    out[0] = 0;
+    for (int i = 0; i < h->spec->n_nodes; i++) {
+        if (states[h->state].done(h, i))
+            continue;
+        if (++n <= 4 && at < cap)
+            at += (size_t)snprintf(out + at, cap - at, "%snode %d (%.60s)", n > 1 ? ", " : "", i, head_host(h, i));
+    }
+    if (n > 4 && at < cap)
+        snprintf(out + at, cap - at, " and %d more", n - 4);
+    return n;
+}
+
+static void publish(struct head *h) {
+    char who[300], text[400] = "";
+    if (!states[h->state].name || h->state == HEAD_IDLE)
+        return;
+    if (states[h->state].waiting_for && name_missing(h, who, sizeof who))
+        snprintf(text, sizeof text, "%s %s", states[h->state].waiting_for, who);
+    else if (h->state == HEAD_TRAINERS)
+        snprintf(text, sizeof text, "%d pservers, %d trainers", h->spec->n_role[ROLE_PSERVER], h->spec->n_role[ROLE_TRAINER]);
+    h->io.state(h->arg, states[h->state].name, text);
+}
+
+/* --- the machine --- */
+
+static void on_deadline(uv_timer_t *t) {
+    struct head *h = t->data;
+    char who[300], reason[420];
+    int missing = name_missing(h, who, sizeof who);
+    if (!states[h->state].fatal) {
+        if (missing)
+            pd_warn(h->log, "%s: not done in time: %s", states[h->state].name, who);
+        head_enter(h, states[h->state].next);
+        return;
+    }
+    snprintf(reason, sizeof reason, "%s: no answer within %llu s: %s", states[h->state].name,
+             (unsigned long long)(deadline_ms(h) + 999) / 1000, who);
+    int first = -1;
+    for (int i = 0; i < h->spec->n_nodes && first < 0; i++)
+        if (!states[h->state].done(h, i))
+            first = i;
+    head_note_failure(h, first, head_reason_failure(h, first, reason), 0);
+}
+
+static void ask(struct head *h, int i) {
+    struct head_node *n = &h->node[i];
+    uint16_t type = 0;
+    if (!states[h->state].ask || n->asked || n->answered || !n->joined)
+        return;
+    json_t *body = states[h->state].ask(h, i, &type);
+    n->asked = 1;
+    if (!body) {
+        n->answered = 1;
+        return;
+    }
+    n->req = ++h->next_req;
+    h->io.send(h->arg, i, type, n->req, body);
+}
+
+static void finish(struct head *h) {
+    const char *status = h->stopped ? "stopped" : h->failure ? "failed" : "done";
+    uv_timer_stop(&h->window);
+    uv_timer_stop(&h->lost);
+    h->io.over(h->arg, status, h->failure, h->later);
+}
+
+static void head_enter(struct head *h, enum head_state state) {
+    h->state = state;
+    uv_timer_stop(&h->deadline);
+    for (int i = 0; i < h->spec->n_nodes; i++)
+        h->node[i].asked = h->node[i].answered = 0;
+    if (state == HEAD_OVER) {
+        finish(h);
+        return;
+    }
+    if (deadline_ms(h))
+        uv_timer_start(&h->deadline, on_deadline, deadline_ms(h), 0);
+    for (int i = 0; i < h->spec->n_nodes; i++)
+        ask(h, i);
+    publish(h);
+    check(h);
+}
+
+/* Go on when every node is done. Not while a failure waits for its window: what it ends must not seem an end. */
+static void check(struct head *h) {
+    if (!states[h->state].done || (h->failure && h->state != HEAD_CLOSING))
+        return;
+    for (int i = 0; i < h->spec->n_nodes; i++)
+        if (!states[h->state].done(h, i))
+            return;
+    head_enter(h, states[h->state].next);
+}
+
+void head_close(struct head *h) {
+    if (h->state != HEAD_CLOSING && h->state != HEAD_OVER)
+        head_enter(h, HEAD_CLOSING);
+}
+
+/* --- what comes in --- */
+
+static void take_exit(struct head *h, int node, const json_t *body) {
+    struct head_node *n = &h->node[node];
+    int r = role_of(msg_str(body, "role"));
+    int64_t code = msg_int(body, "exit_code", -1, 255, -1), at = msg_int(body, "time", 0, INT64_MAX, 0);
+    if (r < 0 || n->exited[r])
+        return;
+    n->exited[r] = 1;
+    if (h->state == HEAD_CLOSING || h->state == HEAD_OVER)
+        return;
+    if (msg_bool(body, "stopping")) /* a client told that node to stop */
+        head_stop(h, h->grace_ms, "");
+    else if (code != 0)
+        head_note_failure(h, node, head_process_failure(h, node, body, ""), at);
+    else if (h->state == HEAD_PSERVERS)
+        head_note_failure(h, node, head_process_failure(h, node, body, "it ended before all pservers listened"), at);
+    else
+        check(h);
+}
+
+static void take_probe(struct head *h, int prober, const json_t *body) {
+    int target = probed_by(h, prober);
+    const json_t *ok = json_array_get(json_object_get(body, "ok"), 0);
+    const char *addr = msg_str(ok, "addr");
+    struct in_addr a;
+    if (inet_pton(AF_INET, addr, &a) == 1) {
+        snprintf(h->node[target].addr, sizeof h->node[target].addr, "%.40s", addr);
+        return;
+    }
+    json_t *c = candidates(h, target);
+    char *list = json_dumps(c, JSON_COMPACT), reason[500];
+    snprintf(reason, sizeof reason, "node %d (%.60s) reaches none of its addresses %.250s: choose one with nic, or open the ports",
+             prober, head_host(h, prober), list ? list : "");
+    free(list);
+    json_decref(c);
+    head_note_failure(h, target, head_reason_failure(h, target, reason), 0);
+}
+
+static void take_bind(struct head *h, int node, const json_t *body) {
+    const json_t *first = json_array_get(json_object_get(body, "pserver_ports"), 0);
+    h->node[node].ports[ROLE_PSERVER] = (int)json_integer_value(first);
+    h->node[node].ports[ROLE_TRAINER] = (int)msg_int(body, "trainer_port", 0, 65535, 0);
+}
+
+void head_message(struct head *h, int node, uint16_t type, uint64_t req, const json_t *body, const struct pd_err *refused) {
+    struct head_node *n = &h->node[node];
+    if (h->state == HEAD_OVER)
+        return;
+    if (type == WIRE_HD_EXITED) {
+        take_exit(h, node, body);
+        return;
+    }
+    if (type == WIRE_HD_READY) {
+        n->ready = 1;
+        check(h);
+        return;
+    }
+    if (type == WIRE_HD_FAIL) {
+        head_fail(h, node, msg_str(body, "reason"));
+        return;
+    }
+    if (!n->asked || n->answered || req != n->req)
+        return; /* the answer to a request of a state that is over */
+    n->answered = 1;
+    if (refused)
+        head_note_failure(h, node, head_reason_failure(h, node, refused->msg), 0);
+    else if (type == WIRE_HD_PROBE)
+        take_probe(h, node, body);
+    else if (type == WIRE_HD_BIND)
+        take_bind(h, node, body);
+    check(h);
+}
+
+void head_joined(struct head *h, int node, const json_t *join) {
+    struct head_node *n = &h->node[node];
+    int64_t incarnation = msg_int(join, "incarnation", INT64_MIN, INT64_MAX, 0);
+    const json_t *v;
+    size_t i;
+    if (n->ever_joined && incarnation != n->incarnation) {
+        head_fail(h, node, "its agent was started again in the middle of the job");
+        return;
+    }
+    n->joined = n->ever_joined = 1;
+    n->incarnation = incarnation;
+    snprintf(n->net_id, sizeof n->net_id, "%s", msg_str(join, "net_id"));
+    json_array_foreach(json_object_get(join, "ready"), i, v)
+        n->ready = 1;
+    json_array_foreach(json_object_get(join, "exited"), i, v)
+        take_exit(h, node, v);
+    if (*msg_str(join, "failed"))
+        head_fail(h, node, msg_str(join, "failed"));
+    ask(h, node);
+    if (h->state == HEAD_CONNECTING)
+        publish(h);
+    check(h);
+}
+
+static uint64_t rejoin_ms(const struct head *h) {
+    const struct spec *s = h->spec;
+    return s->attached && s->attach_lease_ms < s->detach_lease_ms ? s->attach_lease_ms : s->detach_lease_ms;
+}
+
+static void on_lost_turn(uv_timer_t *t) {
+    struct head *h = t->data;
+    int any = 0;
+    for (int i = 0; i < h->spec->n_nodes; i++) {
+        struct head_node *n = &h->node[i];
+        if (n->joined || !n->lost_ns)
+            continue;
+        any = 1;
+        if (pd_mono_ns() - n->lost_ns < rejoin_ms(h) * 1000000u)
+            continue;
+        n->lost_ns = 0;
+        head_note_failure(h, i, head_reason_failure(h, i, "its agent is gone: the connection to it broke and did not come back"), 0);
+    }
+    if (!any)
+        uv_timer_stop(t);
+}
+
+void head_lost(struct head *h, int node) {
+    struct head_node *n = &h->node[node];
+    if (!n->joined)
+        return;
+    n->joined = 0;
+    n->asked = n->answered;
+    if (h->state == HEAD_OVER)
+        return;
+    n->lost_ns = pd_mono_ns();
+    if (h->state != HEAD_IDLE && h->state != HEAD_CLOSING)
+        uv_timer_start(&h->lost, on_lost_turn, LOST_TURN_MS, LOST_TURN_MS);
+    pd_warn(h->log, "the connection to node %d (%s) broke", node, head_host(h, node));
+    check(h);
+}
+
+void head_fail(struct head *h, int node, const char *reason) {
+    if (h->state == HEAD_OVER)
+        return;
+    head_note_failure(h, node, head_reason_failure(h, node, reason), 0);
+}
+
+void head_stop(struct head *h, unsigned grace_ms, const char *reason) {
+    if (h->state == HEAD_OVER || h->state == HEAD_CLOSING)
+        return;
+    h->stopped = 1;
+    h->grace_ms = grace_ms;
+    json_decref(h->failure); /* a failure within the window was the stop's doing */
+    h->failure = NULL;
+    h->later = 0;
+    pd_info(h->log, "stopped: %s", reason);
+    head_enter(h, HEAD_CLOSING);
+}
+
+void head_run(struct head *h) {
+    if (h->state == HEAD_IDLE)
+        head_enter(h, HEAD_CONNECTING);
+}
+
+int head_over(const struct head *h) { return h->state == HEAD_OVER; }
+
+int head_new(struct head **out, uv_loop_t *loop, const struct spec *s, json_t *peers, const struct pd_log *log,
+             const struct head_io *io, void *arg, struct pd_err *err) {
+    struct head *h = pd_calloc(1, sizeof *h);
+    struct head_node *nodes = pd_calloc((size_t)s->n_nodes, sizeof *nodes);
+    if (!h || !nodes) {
+        free(h);
+        free(nodes);
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    }
+    *h = (struct head){.loop = loop, .spec = s, .peers = peers, .log = log, .io = *io, .arg = arg, .node = nodes,
+                       .grace_ms = s->grace_ms};
+    uv_timer_t *timers[] = {&h->deadline, &h->lost, &h->window};
+    for (int i = 0; i < 3; i++) {
+        uv_timer_init(loop, timers[i]);
+        timers[i]->data = h;
+        h->n_handles++;
+    }
+    *out = h;
+    return 0;
+}
+
+static void on_closed(uv_handle_t *t) {
+    struct head *h = t->data;
+    if (--h->n_handles)
+        return;
+    json_decref(h->failure);
+    free(h->node);
+    free(h);
+}
+
+void head_free(struct head *h) {
+    if (!h)
+        return;
+    uv_close((uv_handle_t *)&h->deadline, on_closed);
+    uv_close((uv_handle_t *)&h->lost, on_closed);
+    uv_close((uv_handle_t *)&h->window, on_closed);
+}

@@ -1,0 +1,62 @@
+/* head_int.h - what head.c (states and messages) and head_fail.c (which failure is the first) share. */
+#ifndef PD_AGENT_HEAD_INT_H
+#define PD_AGENT_HEAD_INT_H
+
+#include "agent/head.h"
+
+enum { FAILURE_WINDOW_MS = 300 };
+
+enum head_state {
+    HEAD_IDLE,
+    HEAD_CONNECTING,
+    HEAD_PROBING,
+    HEAD_BINDING,
+    HEAD_PSERVERS,
+    HEAD_TRAINERS,
+    HEAD_ENDING,
+    HEAD_CLOSING,
+    HEAD_OVER,
+    N_HEAD_STATES
+};
+
+struct head_node {
+    int joined, ever_joined;
+    int64_t incarnation;
+    char net_id[96];
+    char addr[48];         /* the one that its peer could reach */
+    int ports[N_ROLES];    /* first port of each role */
+    int asked, answered;   /* the state's request */
+    uint64_t req;
+    int ready;             /* its pserver listens */
+    int exited[N_ROLES];
+    uint64_t lost_ns;      /* since when it is not joined again */
+};
+
+struct head {
+    uv_loop_t *loop;
+    const struct spec *spec;
+    json_t *peers;
+    const struct pd_log *log;
+    struct head_io io;
+    void *arg;
+    enum head_state state;
+    struct head_node *node;
+    uint64_t next_req;
+    uv_timer_t deadline, lost, window;
+    int n_handles;
+    unsigned grace_ms;
+    int stopped;
+    char stop_reason[200];
+    /* head_fail.c */
+    json_t *failure;
+    int failure_rank, failure_node, later;
+    int64_t failure_time;
+};
+
+const char *head_host(const struct head *h, int node); /* as the user wrote it */
+void head_note_failure(struct head *h, int node, json_t *failure, int64_t exit_time_us);
+json_t *head_process_failure(const struct head *h, int node, const json_t *exited, const char *reason);
+json_t *head_reason_failure(const struct head *h, int node, const char *reason);
+void head_close(struct head *h); /* to closing, unless it is there already */
+
+#endif
