@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/job.h"
 #include "agent/result.h"
 #include "agent/session.h"
 #include "base/clock.h"
@@ -18,7 +19,7 @@
 #include "pack/pack.h"
 #include "wire/msg.h"
 
-enum { TICK_MS = 100, FIRST_LEASE_MS = 10000 };
+enum { TICK_MS = 50, TERM_GRACE_MS = 1000 };
 
 int agent_node(const struct agent *ag) { return *ag->place.job ? place_read_node(&ag->place) : -1; }
 
@@ -45,7 +46,11 @@ static int agent_init(struct agent *ag, const struct place *p, enum agent_mode m
 /* Runs until every handle is closed. */
 static int agent_finish(struct agent *ag) {
     uv_run(&ag->loop, UV_RUN_DEFAULT);
+    ag->job_started = ag->job && ag->job->started;
+    job_free(ag->job);
     json_decref(ag->result);
+    if (ag->logs_open)
+        logs_close(&ag->logs);
     return uv_loop_close(&ag->loop) ? 1 : 0;
 }
 
@@ -56,12 +61,15 @@ void agent_quit(struct agent *ag) {
     for (struct session *s = ag->sessions; s; s = s->next)
         if (s->conn)
             net_close_after_flush(s->conn);
+    job_close(ag->job);
     if (ag->has_daemon_handles) {
         uv_close((uv_handle_t *)&ag->listener, NULL);
         uv_close((uv_handle_t *)&ag->tick, NULL);
         uv_close((uv_handle_t *)&ag->on_term, NULL);
     }
 }
+
+void agent_quit_soon(struct agent *ag) { ag->quit_soon = 1; }
 
 static void free_handle(uv_handle_t *h) { free(h); }
 
@@ -91,6 +99,7 @@ int agent_run_stdio(const struct place *p, enum agent_mode mode) {
     }
     if (mode == AGENT_OVER) {
         ag.result = result_read(p);
+        ag.logs_open = !logs_open(&ag.logs, p->dir, 1, &err);
         snprintf(ag.state, sizeof ag.state, "%s", ag.result ? msg_str(ag.result, "status") : "failed");
         snprintf(ag.text, sizeof ag.text, ag.result ? "the job is over" : "the job's agent is gone and left no result");
     }
@@ -126,20 +135,19 @@ static void on_connection(uv_stream_t *l, int status) {
     }
 }
 
-/* Without a job, or with one that is over, an agent that nobody talks to has no purpose. */
 static void on_tick(uv_timer_t *t) {
     struct agent *ag = t->data;
-    uint64_t idle_ms = (pd_mono_ns() - ag->last_client_ns) / 1000000u;
-    if (ag->n_busy || idle_ms < FIRST_LEASE_MS)
-        return;
-    pd_info(&ag->log, "no client for %llu ms", (unsigned long long)idle_ms);
-    agent_quit(ag);
+    if (ag->quit_soon)
+        agent_quit(ag);
+    else
+        job_tick(ag);
 }
 
+/* The guardian is gone, or somebody wants this agent to end: the job has failed, and nothing of it stays. */
 static void on_term(uv_signal_t *h, int sig) {
-    struct agent *ag = h->data;
-    pd_warn(&ag->log, "signal %d", sig);
-    agent_quit(ag);
+    char reason[60];
+    snprintf(reason, sizeof reason, "the agent got signal %d", sig);
+    job_end_and_quit(h->data, TERM_GRACE_MS, reason);
 }
 
 /* The folder is the current one, so that the socket's name is short whatever root_dir is. */
@@ -180,7 +188,7 @@ int agent_run_daemon(const struct place *p, int ready) {
     struct pd_err err = {0};
     signal(SIGPIPE, SIG_IGN);
     int rc = agent_init(&ag, p, AGENT_JOB, &err);
-    int opened = !rc;
+    int opened = !rc, keep = 0;
     if (!rc)
         rc = open_log(&ag, &err);
     if (!rc)
@@ -196,14 +204,17 @@ int agent_run_daemon(const struct place *p, int ready) {
         if (rc)
             agent_quit(&ag);
         else
-            pd_info(&ag.log, "agent %.16s of job %s in %s", ag.build, p->job, p->dir);
+            agent_set_state(&ag, "setup", "agent %.16s of job %s in %s", ag.build, p->job, p->dir);
         agent_finish(&ag);
         pd_info(&ag.log, "the agent ends");
+        keep = ag.job_started;
         if (ag.log.fd >= 0)
             close(ag.log.fd);
     }
     unlink(".agent/sock");
     unlink(".agent/key");
     unlink(".agent/pid");
+    if (!rc && !keep) /* no process ever ran: the folder was made for nothing */
+        pd_rm_tree(p->dir, NULL);
     return rc ? 1 : 0;
 }

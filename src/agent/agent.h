@@ -12,6 +12,7 @@
 #include <jansson.h>
 #include <uv.h>
 
+#include "agent/logs.h"
 #include "agent/place.h"
 #include "base/log.h"
 #include "net/conn.h"
@@ -19,6 +20,7 @@
 enum agent_mode { AGENT_TOOL, AGENT_JOB, AGENT_OVER };
 
 struct session;
+struct job;
 
 struct agent {
     uv_loop_t loop;
@@ -28,6 +30,12 @@ struct agent {
     char build[65];             /* SHA-256 of this executable */
     char state[16], text[300];  /* the last AG_STATE */
     json_t *result;             /* AG_RESULT once the job is over on this node, else NULL */
+    struct job *job;            /* after AG_JOB_SETUP */
+    struct logs logs;
+    int logs_open;
+    int ending;                 /* a lease or a signal ends the job */
+    int said_bye;               /* a client has all it wants of a job that is over */
+    uint64_t over_ns;
     struct session *sessions;
     unsigned n_sessions;
     unsigned n_busy;            /* threads at work for a session: the attach lease waits for them */
@@ -36,7 +44,8 @@ struct agent {
     uv_timer_t tick;
     uv_signal_t on_term;
     int has_daemon_handles;     /* the three above are open */
-    int quitting;
+    int quitting, quit_soon;
+    int job_started;            /* left by agent_finish: a process of the job ran */
 };
 
 /* Blocks until the job and its clients are done. `ready` gets "1" once the socket listens, else why not. */
@@ -48,6 +57,7 @@ int agent_run_stdio(const struct place *p, enum agent_mode mode);
 /* The rest is for the parts of the agent. */
 void agent_set_state(struct agent *ag, const char *state, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void agent_quit(struct agent *ag); /* close everything; the run functions return when all is closed */
+void agent_quit_soon(struct agent *ag); /* from the next turn of the loop, so that an answer can still be sent */
 int agent_node(const struct agent *ag);
 
 #endif

@@ -273,11 +273,9 @@ static void take_exit(struct head *h, int node, const json_t *body) {
     if (r < 0 || n->exited[r])
         return;
     n->exited[r] = 1;
-    if (h->state == HEAD_CLOSING || h->state == HEAD_OVER)
-        return;
-    if (msg_bool(body, "stopping")) /* a client told that node to stop */
-        head_stop(h, h->grace_ms, "");
-    else if (code != 0)
+    if (h->state == HEAD_CLOSING || h->state == HEAD_OVER || msg_bool(body, "ending"))
+        return; /* that node ends its processes, and has said why */
+    if (code != 0)
         head_note_failure(h, node, head_process_failure(h, node, body, ""), at);
     else if (h->state == HEAD_PSERVERS)
         head_note_failure(h, node, head_process_failure(h, node, body, "it ended before all pservers listened"), at);
@@ -320,6 +318,10 @@ void head_message(struct head *h, int node, uint16_t type, uint64_t req, const j
     if (type == WIRE_HD_READY) {
         n->ready = 1;
         check(h);
+        return;
+    }
+    if (type == WIRE_HD_FAIL && msg_bool(body, "stopped")) { /* a client told that node to stop */
+        head_stop(h, h->grace_ms, msg_str(body, "reason"));
         return;
     }
     if (type == WIRE_HD_FAIL) {

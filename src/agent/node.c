@@ -210,14 +210,14 @@ static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
     struct node_role *r = arg;
     struct node *n = r->node;
     char text[LAST_BYTES], log[PATH_MAX];
-    (void)p;
     ready_stop(r);
     logs_tail(n->logs, stream_of(r->role), r->log_from, LAST_LINES, text, sizeof text);
     if (pd_fmt(log, sizeof log, "%s/log/%s", n->place->dir, log_names[stream_of(r->role)]))
         *log = 0;
     pd_info(n->log, "%s %d ended: exit code %d, signal %d", role_names[r->role], r->rank, exit_code, sig);
-    r->exit_body = json_pack("{s:s, s:i, s:i, s:i, s:o, s:o}", "role", role_names[r->role], "rank", r->rank, "exit_code",
-                             exit_code, "signal", sig, "last_lines", msg_text(text, strlen(text)), "log",
+    r->exit_body = json_pack("{s:s, s:i, s:i, s:i, s:I, s:b, s:o, s:o}", "role", role_names[r->role], "rank", r->rank,
+                             "exit_code", exit_code, "signal", sig, "time", (json_int_t)proc_exit_us(p),
+                             "ending", n->ending, "last_lines", msg_text(text, strlen(text)), "log",
                              msg_text(log, strlen(log)));
     n->io.send(n->arg, WIRE_HD_EXITED, 0, json_incref(r->exit_body));
 }

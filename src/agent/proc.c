@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 
 enum { EVENT_LINE_MAX = 65536, READ_MAX = 65536, DRAIN_MS = 200, MAX_FDS = 256 };
@@ -18,6 +19,7 @@ enum { EVENT_LINE_MAX = 65536, READ_MAX = 65536, DRAIN_MS = 200, MAX_FDS = 256 }
 struct proc {
     pid_t pid;
     int status, reaped, reported, closing, n_handles;
+    uint64_t exit_us;
     uv_pipe_t out, events;
     int out_eof, events_eof;
     uv_timer_t drain;
@@ -141,6 +143,7 @@ int proc_reaped(struct proc *p, pid_t pid, int status) {
         return 0;
     p->pid = 0;
     p->reaped = 1;
+    p->exit_us = pd_wall_us();
     p->status = status;
     /* What it wrote is in the pipes already; a child it left behind may hold them open for longer. */
     uv_timer_start(&p->drain, on_drain_late, proc_drained(p) ? 0 : DRAIN_MS, 0);
@@ -148,6 +151,7 @@ int proc_reaped(struct proc *p, pid_t pid, int status) {
 }
 
 int proc_drained(const struct proc *p) { return p->out_eof && p->events_eof; }
+uint64_t proc_exit_us(const struct proc *p) { return p->exit_us; }
 pid_t proc_pid(const struct proc *p) { return p->pid; }
 
 static void on_closed(uv_handle_t *h) {

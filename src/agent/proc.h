@@ -40,6 +40,8 @@ pid_t proc_pid(const struct proc *p); /* 0 once it was reaped */
 /* The reaper found that a child ended. Returns 1 if it was this one. */
 int proc_reaped(struct proc *p, pid_t pid, int status);
 
+uint64_t proc_exit_us(const struct proc *p); /* when it was reaped, wall clock */
+
 /* Both pipes have reached their end: nothing that this process started holds them any more. */
 int proc_drained(const struct proc *p);
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent/facts.h"
+#include "agent/job.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "wire/msg.h"
@@ -21,13 +22,14 @@ static int on_ping(struct session *s, const struct wire_frame *f, const json_t *
 }
 
 static int on_bye(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
-    (void)f;
+    json_t *o = NULL;
     (void)body;
     (void)err;
-    if (s->ag->mode != AGENT_JOB || s->ag->result || !*s->ag->state)
-        agent_quit(s->ag);
-    else
-        net_close_after_flush(s->conn);
+    msg_body(f, &o, NULL); /* an empty one is fine */
+    if (s->ag->mode == AGENT_JOB)
+        job_bye(s->ag, msg_bool(o, "abandon"));
+    json_decref(o);
+    net_close_after_flush(s->conn);
     return 0;
 }
 
@@ -42,6 +44,12 @@ static const struct {
     {WIRE_AG_PKG_BEGIN, 0, 1, pkg_on_begin},
     {WIRE_AG_PKG_DATA, 0, 0, pkg_on_data},
     {WIRE_AG_PKG_END, 0, 1, pkg_on_end},
+    {WIRE_AG_JOB_SETUP, 1, 1, job_on_setup},
+    {WIRE_AG_JOB_PEERS, 1, 1, job_on_peers},
+    {WIRE_AG_JOB_RUN, 1, 0, job_on_run},
+    {WIRE_AG_LOG_SUBSCRIBE, 1, 1, subs_on_subscribe},
+    {WIRE_AG_STOP, 1, 1, job_on_stop},
+    {WIRE_AG_FETCH, 1, 1, fetch_on_fetch},
     {WIRE_AG_LIST, 0, 0, list_on_list},
     {WIRE_AG_BYE, 0, 0, on_bye},
 };
@@ -109,11 +117,18 @@ static void on_open(struct net_conn *c, void *arg) {
         msg_send(c, WIRE_AG_RESULT, 0, json_incref(s->ag->result));
 }
 
+static void on_drain(struct net_conn *c, void *arg) {
+    (void)c;
+    subs_pump(arg);
+    fetch_pump(arg);
+}
+
 static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     struct session *s = arg;
     (void)c;
     s->conn = NULL;
     pkg_drop(s);
+    fetch_pump(s);
     if (why->code && why->code != PD_ECLOSED)
         pd_warn(&s->ag->log, "a client's connection ended: %s", why->msg);
     if (s->ag->mode != AGENT_JOB)
@@ -122,7 +137,7 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
 }
 
 int session_open(struct agent *ag, uv_stream_t *in, uv_stream_t *out, struct pd_err *err) {
-    static const struct net_events ev = {on_open, on_frame, NULL, on_close};
+    static const struct net_events ev = {on_open, on_frame, on_drain, on_close};
     const struct net_opts opts = {.max_frame = MSG_MAX_FRAME, .log = &ag->log};
     struct session *s = ag->n_sessions < MAX_SESSIONS ? pd_calloc(1, sizeof *s) : NULL;
     if (!s)

@@ -3,9 +3,16 @@
 #define PD_AGENT_SESSION_H
 
 #include "agent/agent.h"
+#include "agent/logs.h"
 #include "agent/msg.h"
 
 struct pkg_in;
+struct fetch;
+
+struct subscription {
+    int on;
+    uint64_t offset, hint;
+};
 
 struct session {
     struct agent *ag;
@@ -13,6 +20,8 @@ struct session {
     struct session *prev, *next;
     unsigned refs;         /* the connection, and each thread that works for this session */
     struct pkg_in *in;     /* the package that is arriving */
+    struct fetch *fetches; /* folders that are being sent */
+    struct subscription subs[N_LOG_STREAMS];
 };
 
 /* Takes the streams over. The session says AG_HELLO and the state; it frees itself. */
@@ -29,5 +38,16 @@ int pkg_on_data(struct session *s, const struct wire_frame *f, const json_t *bod
 int pkg_on_end(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 void pkg_drop(struct session *s); /* the connection ended in the middle of a package */
 int list_on_list(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+
+/* Send what the log streams have for this client, as far as it keeps up. */
+void subs_pump(struct session *s);
+int subs_on_subscribe(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+void fetch_pump(struct session *s); /* also when the connection is gone: the threads then end */
+int fetch_on_fetch(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+
+int job_on_setup(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+int job_on_peers(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+int job_on_run(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+int job_on_stop(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 
 #endif
