@@ -91,9 +91,11 @@ static int describe(int fd, char *ip, size_t cap, int *port, int *loopback) {
     return sa.ss_family == AF_INET ? uv_ip4_name(a, ip, cap) : -1;
 }
 
-/* Says where it listens, and refuses to be open to a network without a key. */
-static int announce(const struct worker *w, const struct sockets *s, struct pd_err *err) {
-    char text[PS_SERVER_THREADS_MAX * 7 + 1] = "", ip[64] = "?";
+enum { PORTS_TEXT = PS_SERVER_THREADS_MAX * 7 + 80 };
+
+/* "10.0.0.2, ports (dense; sparse): 7164; 7165". Refuses to be open to a network without a key. */
+static int check_sockets(const struct worker *w, const struct sockets *s, char text[PORTS_TEXT], struct pd_err *err) {
+    char ip[64] = "?";
     size_t n = 0;
     for (int i = 0; i < s->n; i++) {
         int port = 0, loopback = 0;
@@ -104,12 +106,10 @@ static int announce(const struct worker *w, const struct sockets *s, struct pd_e
                            "    head -c 32 /dev/urandom > key; chmod 600 key\n"
                            "copy it to every node and give --key_file=key to all pservers and trainers "
                            "(--nics=127.0.0.1 serves this machine alone, without a key)", ip);
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%d", i == 0 ? "" : i == (int)w->options.ports_num ? "; " : " ",
-                              port);
+        if (i == 0)
+            n = (size_t)snprintf(text, PORTS_TEXT, "%s, ports (dense; sparse):", ip);
+        n += (size_t)snprintf(text + n, PORTS_TEXT - n, "%s %d", i == (int)w->options.ports_num ? ";" : "", port);
     }
-    printf("pserver listens on %s, ports (dense; sparse): %s; waits for %lld trainers\n", ip, text,
-           (long long)w->options.num_gradient_servers);
-    pd_info(&w->log, "listening on %s, ports (dense; sparse): %s", ip, text);
     return 0;
 }
 
@@ -121,8 +121,9 @@ static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
     int rc = inherited && *inherited ? inherit(inherited, want, s, err) : listen_ip(o->nics, ip, sizeof ip, err);
     if (!rc && !(inherited && *inherited))
         rc = bind_ports(ip, (int)o->port, want, s, err);
+    char ports[PORTS_TEXT];
     if (!rc)
-        rc = announce(w, s, err);
+        rc = check_sockets(w, s, ports, err);
     if (rc)
         return rc;
     struct ps_server_opts so = {.fds = s->fd, .n_dense = (uint32_t)o->ports_num,
@@ -132,8 +133,11 @@ static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
     struct ps_server *server = NULL;
     rc = ps_server_new(&server, &so, err);
     s->n = 0; /* they are the server's now */
-    if (!rc)
+    if (!rc) { /* it accepts, and signals are heard */
+        printf("pserver listens on %s; trainers to come: %lld\n", ports, (long long)o->num_gradient_servers);
+        pd_info(&w->log, "listening on %s; trainers to come: %lld", ports, (long long)o->num_gradient_servers);
         rc = ps_server_run(server, err);
+    }
     ps_server_free(server);
     return rc;
 }

@@ -291,6 +291,8 @@ static int touch_rows(struct ps_shard *s, uint32_t id, uint32_t n_parts, size_t 
     for (uint32_t i = 0; i < n_parts; i++) {
         const struct row_push *p = &s->parts[i]->tables[id];
         for (size_t j = 0; p->here && j < p->list.n; j++, k++) {
+            if (j + 32 < p->list.n)
+                __builtin_prefetch(ps_table_mark(s->tables[id], p->list.rows[j + 32]), 1);
             uint32_t row = p->list.rows[j], *mark = ps_table_mark(s->tables[id], row);
             s->nodes[k] = (struct node){.grad = p->grad + j * dim, .part = i};
             if (!*mark) {
@@ -308,27 +310,50 @@ static int touch_rows(struct ps_shard *s, uint32_t id, uint32_t n_parts, size_t 
     return 0;
 }
 
-static int apply_table(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct ps_optim_args *a) {
-    enum { AHEAD = 8 };
-    struct ps_table *table = s->tables[id];
+/* One contribution only, as with one trainer or rows that trainers do not share: its rows are different, nothing is chained. */
+static void apply_rows(struct ps_shard *s, uint32_t id, const struct row_push *p, const struct ps_optim_args *a) {
+    enum { AHEAD = 16 };
+    const struct ps_table *table = s->tables[id];
     uint32_t dim = s->job.sparse[id].dim;
+    for (size_t j = 0; j < p->list.n; j++) {
+        if (j + AHEAD < p->list.n)
+            ps_table_prefetch(table, p->list.rows[j + AHEAD]);
+        float *w = ps_table_row(table, p->list.rows[j]);
+        s->optim->apply(a, w, w + dim, dim, p->grad + j * dim, dim);
+    }
+}
+
+static int apply_table(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct ps_optim_args *a) {
+    enum { AHEAD = 16 };
+    struct ps_table *table = s->tables[id];
+    uint32_t dim = s->job.sparse[id].dim, here = 0, only = 0;
     size_t n;
-    if (s->job.sparse[id].lr_factor == 0)
+    for (uint32_t i = 0; i < n_parts; i++)
+        if (s->parts[i]->tables[id].here) {
+            here++;
+            only = i;
+        }
+    if (!here || s->job.sparse[id].lr_factor == 0)
         return 0;
-    if (touch_rows(s, id, n_parts, &n))
-        return PD_ENOMEM;
     a->lr = (float)s->job.learning_rate * s->job.sparse[id].lr_factor;
     a->l2 = s->job.sparse[id].l2;
+    if (here == 1) {
+        apply_rows(s, id, &s->parts[only]->tables[id], a);
+        return 0;
+    }
+    if (touch_rows(s, id, n_parts, &n))
+        return PD_ENOMEM;
     for (size_t i = 0; i < n; i++) {
         const struct touch *t = &s->touched[i];
         if (i + AHEAD < n)
-            __builtin_prefetch(ps_table_row(table, s->touched[i + AHEAD].row), 1);
+            ps_table_prefetch(table, s->touched[i + AHEAD].row);
         uint32_t m = 0;
         for (uint32_t k = t->first; m < t->n; k = s->nodes[k].next, m++) {
             s->sub[m] = s->ranges[s->nodes[k].part];
             s->from[m] = s->nodes[k].grad;
         }
-        ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
+        if (m > 1)
+            ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
         float *w = ps_table_row(table, t->row);
         reduce_and_apply(s, m, a, w, w + dim, dim, dim);
         *ps_table_mark(table, t->row) = 0;

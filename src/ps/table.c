@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -11,7 +12,8 @@
 #include "base/hash.h"
 #include "base/rng.h"
 
-enum { SLAB_BYTES = 256 << 10, FIRST_SLOTS = 64, AHEAD_SLOT = 48, AHEAD_ROW = 24 };
+/* The first slabs are small, for tables that are; the others have 2 to 4 MiB of huge pages: a row is then one miss, not two. */
+enum { SMALL_SLAB = 64 << 10, N_SMALL = 16, HUGE_PAGE = 2 << 20, FIRST_SLOTS = 64, AHEAD_SLOT = 48, AHEAD_ROW = 24 };
 
 struct slot {
     uint64_t key;
@@ -24,6 +26,7 @@ struct slab {
     float *rows;
     uint64_t *keys;
     uint32_t *marks;
+    size_t mapped; /* bytes, when rows are mapped and not allocated */
 };
 
 struct ps_table {
@@ -32,18 +35,22 @@ struct ps_table {
     uint64_t seed, name_hash;
     struct slot *slots;
     uint32_t slot_bits;
-    uint32_t slab_shift; /* rows per slab as a power of two */
+    uint32_t small_shift, large_shift; /* rows per slab as a power of two */
+    uint32_t n_small_rows;             /* in the N_SMALL first slabs */
     struct slab *slabs;
     size_t n_slabs, cap_slabs;
-    uint64_t n_rows;
+    uint64_t n_rows, cap_rows; /* cap_rows: in the slabs there are */
 };
 
 uint64_t ps_name_hash(const char *name) { return XXH3_64bits(name, strlen(name)); }
 
 static struct slot *new_slots(uint32_t bits) {
-    struct slot *s = pd_alloc64(sizeof *s << bits);
+    size_t bytes = sizeof(struct slot) << bits;
+    struct slot *s = bytes < HUGE_PAGE ? pd_alloc64(bytes) : pd_fault("alloc") ? NULL : aligned_alloc(HUGE_PAGE, bytes);
+    if (s && bytes >= HUGE_PAGE)
+        (void)madvise(s, bytes, MADV_HUGEPAGE);
     if (s)
-        memset(s, 0xff, sizeof *s << bits);
+        memset(s, 0xff, bytes);
     return s;
 }
 
@@ -57,8 +64,13 @@ int ps_table_new(struct ps_table **out, const struct ps_table_opts *opts) {
     t->std = opts->std;
     t->seed = opts->seed;
     t->name_hash = ps_name_hash(opts->name);
-    while (t->slab_shift < 12 && (size_t)t->width * 8 << t->slab_shift <= SLAB_BYTES)
-        t->slab_shift++;
+    size_t row_bytes = t->width * sizeof(float);
+    while (row_bytes << (t->small_shift + 1) <= SMALL_SLAB)
+        t->small_shift++;
+    t->large_shift = t->small_shift;
+    while (row_bytes << t->large_shift < HUGE_PAGE)
+        t->large_shift++;
+    t->n_small_rows = (uint32_t)N_SMALL << t->small_shift;
     for (t->slot_bits = 1; 1 << t->slot_bits < FIRST_SLOTS;)
         t->slot_bits++;
     t->slots = new_slots(t->slot_bits);
@@ -70,11 +82,20 @@ int ps_table_new(struct ps_table **out, const struct ps_table_opts *opts) {
     return 0;
 }
 
+static void free_slab(struct slab *s) {
+    if (s->mapped)
+        munmap(s->rows, s->mapped);
+    else
+        free(s->rows);
+    free(s->keys);
+    free(s->marks);
+}
+
 void ps_table_free(struct ps_table *t) {
     if (!t)
         return;
     for (size_t i = 0; i < t->n_slabs; i++)
-        free(t->slabs[i].rows);
+        free_slab(&t->slabs[i]);
     free(t->slabs);
     free(t->slots);
     free(t);
@@ -106,7 +127,21 @@ static int grow_index(struct ps_table *t) {
     return 0;
 }
 
-/* One allocation a slab: rows, keys, marks. */
+/* `bytes` that begin at a huge page: more is mapped, and what is too much is given back. */
+static void *map_huge(size_t bytes) {
+    if (pd_fault("alloc"))
+        return NULL;
+    char *p = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    size_t before = HUGE_PAGE - (uintptr_t)p % HUGE_PAGE;
+    munmap(p, before);
+    if (before < HUGE_PAGE)
+        munmap(p + before + bytes, HUGE_PAGE - before);
+    (void)madvise(p + before, bytes, MADV_HUGEPAGE); /* a kernel without them is only slower */
+    return p + before;
+}
+
 static int add_slab(struct ps_table *t) {
     if (t->n_slabs == t->cap_slabs) {
         size_t cap = t->cap_slabs ? 2 * t->cap_slabs : 16;
@@ -116,26 +151,62 @@ static int add_slab(struct ps_table *t) {
         t->slabs = p;
         t->cap_slabs = cap;
     }
-    size_t n = (size_t)1 << t->slab_shift, floats = n * t->width * sizeof(float);
-    char *mem = pd_alloc64(floats + n * (sizeof(uint64_t) + sizeof(uint32_t)));
-    if (!mem)
+    int large = t->n_slabs >= N_SMALL;
+    size_t n = (size_t)1 << (large ? t->large_shift : t->small_shift), page = 64 << 10;
+    size_t bytes = (n * t->width * sizeof(float) + page - 1) / page * page;
+    struct slab s = {.mapped = large ? bytes : 0};
+    s.rows = large ? map_huge(bytes) : pd_alloc64(bytes);
+    s.keys = pd_malloc(n * sizeof *s.keys);
+    s.marks = pd_calloc(n, sizeof *s.marks);
+    if (!s.rows || !s.keys || !s.marks) {
+        if (!s.rows)
+            s.mapped = 0;
+        free_slab(&s);
         return PD_ENOMEM;
-    struct slab *s = &t->slabs[t->n_slabs++];
-    s->rows = (float *)mem;
-    s->keys = (uint64_t *)(mem + floats);
-    s->marks = (uint32_t *)(mem + floats + n * sizeof(uint64_t));
-    memset(s->marks, 0, n * sizeof(uint32_t));
+    }
+    t->slabs[t->n_slabs++] = s;
+    t->cap_rows += n;
     return 0;
 }
 
-static const struct slab *slab_of(const struct ps_table *t, uint32_t row) { return &t->slabs[row >> t->slab_shift]; }
-static size_t in_slab(const struct ps_table *t, uint32_t row) { return row & (((uint32_t)1 << t->slab_shift) - 1); }
-
-float *ps_table_row(const struct ps_table *t, uint32_t row) {
-    return slab_of(t, row)->rows + in_slab(t, row) * t->width;
+static inline const struct slab *slab_of(const struct ps_table *t, uint32_t row, size_t *in) {
+    if (row < t->n_small_rows) {
+        *in = row & (((uint32_t)1 << t->small_shift) - 1);
+        return &t->slabs[row >> t->small_shift];
+    }
+    row -= t->n_small_rows;
+    *in = row & (((uint32_t)1 << t->large_shift) - 1);
+    return &t->slabs[N_SMALL + (row >> t->large_shift)];
 }
-uint32_t *ps_table_mark(const struct ps_table *t, uint32_t row) { return &slab_of(t, row)->marks[in_slab(t, row)]; }
-uint64_t ps_table_key(const struct ps_table *t, uint32_t row) { return slab_of(t, row)->keys[in_slab(t, row)]; }
+
+static inline float *row_of(const struct ps_table *t, uint32_t row) {
+    size_t i;
+    const struct slab *s = slab_of(t, row, &i);
+    return s->rows + i * t->width;
+}
+
+float *ps_table_row(const struct ps_table *t, uint32_t row) { return row_of(t, row); }
+
+uint32_t *ps_table_mark(const struct ps_table *t, uint32_t row) {
+    size_t i;
+    const struct slab *s = slab_of(t, row, &i);
+    return &s->marks[i];
+}
+
+uint64_t ps_table_key(const struct ps_table *t, uint32_t row) {
+    size_t i;
+    const struct slab *s = slab_of(t, row, &i);
+    return s->keys[i];
+}
+
+/* Every cache line of weights and state, up to a kilobyte: the hardware goes on by itself then. */
+void ps_table_prefetch(const struct ps_table *t, uint32_t row) {
+    const char *p = (const char *)row_of(t, row);
+    size_t bytes = t->width * sizeof(float) < 1024 ? t->width * sizeof(float) : 1024;
+    for (size_t k = 0; k < bytes; k += 64)
+        __builtin_prefetch(p + k, 1);
+}
+
 uint64_t ps_table_rows(const struct ps_table *t) { return t->n_rows; }
 uint32_t ps_table_dim(const struct ps_table *t) { return t->dim; }
 
@@ -156,14 +227,16 @@ void ps_table_initial(const struct ps_table *t, uint64_t key, float *out) {
 static int create_row(struct ps_table *t, uint64_t key, uint32_t *row) {
     if (t->n_rows >= PS_ROW_NONE)
         return PD_ENOMEM;
-    if (t->n_rows >> t->slab_shift == t->n_slabs && add_slab(t))
+    if (t->n_rows == t->cap_rows && add_slab(t))
         return PD_ENOMEM;
     if (t->n_rows >= ((uint64_t)5 << t->slot_bits) / 8 && grow_index(t))
         return PD_ENOMEM;
     *row = (uint32_t)t->n_rows++;
     *probe(t, key) = (struct slot){.key = key, .row = *row};
-    slab_of(t, *row)->keys[in_slab(t, *row)] = key;
-    float *w = ps_table_row(t, *row);
+    size_t i;
+    const struct slab *s = slab_of(t, *row, &i);
+    s->keys[i] = key;
+    float *w = s->rows + i * t->width;
     ps_table_initial(t, key, w);
     memset(w + t->dim, 0, (t->width - t->dim) * sizeof *w);
     return 0;
@@ -185,14 +258,14 @@ void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint3
     size_t bytes = t->dim * sizeof(float);
     for (size_t i = 0; i < n; i++, out += t->dim) {
         if (i + AHEAD_ROW < n && rows[i + AHEAD_ROW] != PS_ROW_NONE) {
-            const char *p = (const char *)ps_table_row(t, rows[i + AHEAD_ROW]);
+            const char *p = (const char *)row_of(t, rows[i + AHEAD_ROW]);
             for (size_t k = 0; k < bytes && k < 512; k += 64)
                 __builtin_prefetch(p + k);
         }
         if (rows[i] == PS_ROW_NONE)
             ps_table_initial(t, keys[i], out);
         else
-            memcpy(out, ps_table_row(t, rows[i]), bytes);
+            memcpy(out, row_of(t, rows[i]), bytes);
     }
 }
 

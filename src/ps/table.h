@@ -39,6 +39,7 @@ void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint3
 void ps_table_initial(const struct ps_table *t, uint64_t key, float *out);
 
 float *ps_table_row(const struct ps_table *t, uint32_t row);    /* dim weights, then state * dim floats */
+void ps_table_prefetch(const struct ps_table *t, uint32_t row); /* for writing */
 uint32_t *ps_table_mark(const struct ps_table *t, uint32_t row); /* one word for the owner's use; 0 at first */
 uint64_t ps_table_key(const struct ps_table *t, uint32_t row);
 uint64_t ps_table_rows(const struct ps_table *t);

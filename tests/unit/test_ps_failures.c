@@ -65,12 +65,10 @@ static void test_trainer_that_dies_is_named_everywhere(void **state) {
     assert_contains(o.server.msg, "trainer 1 (127.0.0.1:");
 }
 
-static int lies_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
+static int repeats_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
     static const uint64_t keys[] = {7};
     static float grad[TOY_DIM];
     (void)me;
-    /* The client's own checks are passed by: a table's rows for a step, twice, is no lie; ending two steps at once with
-     * a pull from the future is caught by the server below through raw frames. Here: a second table push. */
     if (step != 1)
         return 0;
     int rc = ps_push_rows(c, 0, 1, keys, grad);
@@ -81,7 +79,7 @@ static int lies_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t step)
 static void test_repeated_push_is_dropped(void **state) {
     (void)state;
     struct outcome o;
-    run_with(&base, 2, lies_at_1, &o);
+    run_with(&base, 2, repeats_at_1, &o);
     for (int i = 0; i < 3; i++)
         if (o.me[i].rc)
             fail_msg("trainer %d: %s", i, o.me[i].err.msg);
@@ -436,14 +434,12 @@ static void test_lying_member_ends_the_job_with_a_reason(void **state) {
     assert_int_equal(ps_start(b), 0);
     uint64_t key = 3;
     float grad[2] = {1, 2}, out[2];
-    /* The client keeps to the protocol, so the lie is told through its head: it forgets that it has ended a step. */
-    assert_int_equal(ps_push_rows(b, 0, 1, &key, grad), 0);
+    assert_int_equal(ps_push_rows(b, 0, 1, &key, grad), 0); /* something is under way when it happens */
     assert_int_equal(ps_step_end(b, 1, NULL, 0), 0);
     assert_int_equal(ps_pull_rows(b, 0, 1, &key, out, PS_CREATE), 0);
-    double v = 1;
-    assert_int_equal(ps_reduce_start(b, &v, 1), 0);
-    double two[2] = {0};
-    assert_int_equal(ps_reduce_start(a, two, 2), 0); /* one of the two has the wrong count; who comes second is refused */
+    double v = 1, two[2] = {0};
+    assert_int_equal(ps_reduce_start(b, &v, 1), 0); /* the two do not fit: who comes second is refused */
+    assert_int_equal(ps_reduce_start(a, two, 2), 0);
     int rc_a = 0, rc_b = 0;
     uint64_t t0 = pd_mono_ns();
     while ((!rc_a || !rc_b) && pd_mono_ns() - t0 < 20000000000u) {
