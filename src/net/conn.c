@@ -43,8 +43,10 @@ static void on_handle_closed(uv_handle_t *h) {
         return;
     int silent = c->listener != NULL;
     net_listener_opened(c);
+    /* Who only looks whether the port accepts says nothing and leaves; that is no news. */
     if (silent && c->why.code)
-        pd_warn(c->opts.log, "%s: refused: %s", c->addr, c->why.msg);
+        pd_log_at(c->opts.log, c->why.code == PD_ECLOSED ? PD_DEBUG : PD_WARN, __FILE__, __LINE__, "%s: refused: %s", c->addr,
+                  c->why.msg);
     if (!silent && c->ev.on_close)
         c->ev.on_close(c, &c->why, c->arg);
     net_conn_free(c);
