@@ -232,6 +232,17 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
                           f->train ? PD_FROM_TRAIN_INI : PD_FROM_CONF_INI, where, f->dir, err);
 }
 
+/* Paths of conf.ini are relative to its folder, those it leaves at their defaults too. */
+static int place_defaults(struct file *f, struct pd_err *err) {
+    size_t n;
+    const struct pd_option *t = pd_option_table(&n);
+    int rc = 0;
+    for (size_t i = 0; i < n && !rc; i++)
+        if (t[i].type == PD_PATH && *t[i].def && f->o->origin[i].level == PD_FROM_DEFAULT)
+            rc = pd_option_assign(f->o, i, t[i].def, "default", f->dir, err);
+    return rc;
+}
+
 static int read_file(struct pd_options *o, const char *path, int train, struct pd_err *err) {
     struct file f = {.o = o, .path = path, .train = train};
     const char *slash = strrchr(path, '/');
@@ -239,7 +250,8 @@ static int read_file(struct pd_options *o, const char *path, int train, struct p
         return pd_fail(err, PD_ECONF, "path too long: %s", path);
     if (slash == path)
         strcpy(f.dir, "/");
-    return pd_ini_read(path, on_pair, &f, err);
+    int rc = pd_ini_read(path, on_pair, &f, err);
+    return rc || train ? rc : place_defaults(&f, err);
 }
 
 int pd_options_read_conf(struct pd_options *o, const char *path, struct pd_err *err) { return read_file(o, path, 0, err); }

@@ -43,6 +43,8 @@ static int collect(struct train_loop *l, struct pd_err *err) {
 int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, struct pd_err *err) {
     train_streams_rewind(streams);
     train_report_pass_begin(l->report, pass);
+    uint64_t first = ps_step(l->client);
+    double mine[2] = {0, 0}; /* cost, samples; a double counts samples exactly up to 2^53 */
     int rc = client_error(l, train_params_pull_dense(l->params), err), n;
     while (!rc && (n = next_batch(l, streams, 1, err)) != 0) {
         struct nn_cost cost;
@@ -59,6 +61,8 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
         if (!rc)
             rc = train_params_pull_dense(l->params);
         rc = client_error(l, rc, err);
+        mine[0] += cost.sum;
+        mine[1] += cost.n;
     }
     if (!rc)
         rc = client_error(l, ps_wait(l->client), err);
@@ -66,8 +70,12 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
         rc = client_error(l, ps_pass_end(l->client), err);
     if (!rc)
         rc = collect(l, err);
+    /* A step's sums reach who took part in it; the pass's totals include those of trainers that went on longer. */
     if (!rc)
-        train_report_pass_end(l->report, train_streams_bad_lines(streams));
+        rc = client_error(l, ps_reduce(l->client, mine, 2), err);
+    if (!rc)
+        train_report_pass_end(l->report, ps_step(l->client) - first, (uint64_t)mine[1], mine[0],
+                              train_streams_bad_lines(streams));
     return rc;
 }
 

@@ -68,7 +68,10 @@ void train_report_step(struct train_report *r, uint64_t n_samples, double cost_s
                          (unsigned long long)r->samples, (double)r->samples / seconds(r));
 }
 
-void train_report_pass_end(struct train_report *r, uint64_t bad_lines) {
+void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum, uint64_t bad_lines) {
+    r->batches = batches;
+    r->samples = samples;
+    r->cost = cost_sum;
     if (bad_lines)
         train_report_say(r, "Pass %llu: %llu unreadable lines were skipped", (unsigned long long)r->pass,
                          (unsigned long long)bad_lines);

@@ -190,6 +190,8 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
         struct nn_check_opts check = {.seed = (uint64_t)t.o->seed};
         rc = t.o->job == PD_JOB_CHECKGRAD ? nn_checkgrad(t.graph, &check, on_checked, &t, err) : train_or_test(&t, err);
     }
+    if (rc && t.client)
+        ps_abandon(t.client, err); /* the others learn why, not only that this trainer is gone */
     train_params_free(t.params);
     ps_client_free(t.client);
     nn_exec_free(t.exec);

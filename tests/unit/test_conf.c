@@ -111,6 +111,7 @@ static void the_higher_source_wins_in_any_order(void **state) {
         assert_string_equal(rest[1], "--rest2");
         assert_string_equal(o.env[0].value, "x y");
         assert_string_equal(o.identity_file, "/tmp/key"); /* relative to the file's folder */
+        assert_string_equal(o.outputs, "/tmp/output");
         int row = pd_options_find("batch-size", PD_LAUNCHER);
         assert_non_null(strstr(o.origin[row].where, ":3"));
         assert_string_equal(o.origin[pd_options_find("port", PD_LAUNCHER)].where, "default");
