@@ -396,6 +396,8 @@ static void begin_over(struct job *j) {
 
 static void on_ping(uv_timer_t *t) {
     struct job *j = t->data;
+    if (j->phase == JOB_FOLLOW)
+        watch_show_state(j); /* it has lasted */
     for (int i = 0; i < j->n_nodes; i++)
         if (j->nodes[i].link && j->nodes[i].greeted)
             link_send(j->nodes[i].link, WIRE_AG_PING, 0, json_object(), NULL, 0);

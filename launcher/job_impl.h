@@ -53,10 +53,11 @@ struct job {
     uv_timer_t check, deadline, patience, ping;
     uv_signal_t signals[3];
     struct view *view;
-    char last_state[400];
+    char state[400], shown_state[400]; /* the head's last AG_STATE */
     int ran;                 /* AG_JOB_RUN was sent: there may be processes */
     int stopped_by_user;     /* how many times a signal came */
-    json_t *failure;         /* the first failure that an AG_RESULT named */
+    json_t *failure;         /* the first failure, as the AG_RESULT that knows most of it says */
+    int failure_worth;
     json_int_t n_later;
     int failed, stopped;     /* what the results said */
     int fetched;
@@ -79,6 +80,7 @@ void send_peers(struct node *n);
 /* job_watch.c */
 void watch_subscribe(struct node *n);
 void watch_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg);
+void watch_show_state(struct job *j);
 int watch_drained(const struct node *n);
 void watch_flush(struct node *n);  /* last lines without a newline */
 int watch_conclude(struct job *j); /* says how it ended, on stderr; the exit status */

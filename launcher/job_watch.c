@@ -1,4 +1,5 @@
 /* job_watch.c - what a running job says: its logs, its states, its result; and how the end is told. */
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -72,18 +73,33 @@ void watch_flush(struct node *n) {
     }
 }
 
-/* The head's states tell what the job as a whole waits for. */
+/* The head's states tell what the job as a whole does. Short steps are shown only once they last: they then say who is
+ * waited for. */
 static void take_state(struct node *n, json_t *body) {
+    static const char *const at_once[] = {"pservers", "trainers", "ending"};
     struct job *j = n->job;
     const char *state = json_string_value(json_object_get(body, "state")), *text = json_string_value(json_object_get(body, "text"));
-    char line[sizeof j->last_state];
-    if (n->id != 0 || !state || !*state)
+    if (n->id != 0 || !j->ran || !state || n->has_result)
         return;
-    snprintf(line, sizeof line, "%s%s%s", state, text && *text ? ": " : "", text ? text : "");
-    if (strcmp(line, j->last_state)) {
-        strcpy(j->last_state, line);
-        view_say(j->view, "%s", line);
+    snprintf(j->state, sizeof j->state, "%s%s%s", state, text && *text ? ": " : "", text ? text : "");
+    for (size_t i = 0; i < sizeof at_once / sizeof at_once[0]; i++)
+        if (!strcmp(state, at_once[i]))
+            watch_show_state(j);
+}
+
+void watch_show_state(struct job *j) {
+    if (*j->state && strcmp(j->state, j->shown_state)) {
+        strcpy(j->shown_state, j->state);
+        view_say(j->view, "%s", j->state);
     }
+}
+
+/* How much a node's view of the first failure is worth: the head has seen all, an agent that only ended because of it
+ * knows nothing. */
+static int worth(const struct node *n, const json_t *f) {
+    const char *role = json_string_value(json_object_get(f, "role")), *reason = json_string_value(json_object_get(f, "reason"));
+    int knows = (role && strcmp(role, "agent")) || (reason && *reason);
+    return !json_is_object(f) || !knows ? 0 : n->id == 0 ? 2 : 1;
 }
 
 static void take_result(struct node *n, json_t *body) {
@@ -94,8 +110,10 @@ static void take_result(struct node *n, json_t *body) {
         return;
     j->failed |= status && !strcmp(status, "failed");
     j->stopped |= status && !strcmp(status, "stopped");
-    if (json_is_object(first) && !j->failure) {
+    if (worth(n, first) > j->failure_worth) {
+        json_decref(j->failure);
         j->failure = json_incref(first);
+        j->failure_worth = worth(n, first);
         j->n_later = json_integer_value(json_object_get(body, "later_failures"));
     }
     node_has_result(n);
@@ -147,10 +165,12 @@ static void put_failure(const struct job *j, struct pd_buf *b) {
     const char *host = id >= 0 && id < j->n_nodes ? j->nodes[id].host->label : text_of(f, "host"), *role = text_of(f, "role");
     const char *reason = text_of(f, "reason");
     pd_put_fmt(b, "paddlectl: %s failed: %s (node %lld)", j->id, host, (long long)id);
-    if (*role)
+    if (*role && strcmp(role, "agent"))
         pd_put_fmt(b, ", %s %lld", role, (long long)json_integer_value(json_object_get(f, "rank")));
     if (sig > 0)
         pd_put_fmt(b, ": ended by signal %lld (%s)", (long long)sig, strsignal((int)sig));
+    else if (code > 128 && code < 128 + NSIG) /* a shell between us and the program says it so */
+        pd_put_fmt(b, ": exit status %lld (signal %lld: %s)", (long long)code, (long long)code - 128, strsignal((int)code - 128));
     else if (code > 0)
         pd_put_fmt(b, ": exit status %lld", (long long)code);
     pd_put_fmt(b, "%s%s\n", *reason ? ": " : "", reason);
