@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "launcher/job_impl.h"
 
-enum { ASK_MS = 30000, SETUP_MS = 60000, NODE_GRACE_MS = 5000 };
+enum { ASK_MS = 30000, SETUP_MS = 60000, NODE_GRACE_MS = 1000 }; /* a job without its client is gone attach_lease + 2 s later */
 
 /* --- the job as a whole -------------------------------------------------------------------------------------- */
 

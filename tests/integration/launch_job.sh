@@ -26,7 +26,10 @@ END
 printf '#!/bin/sh\n[ "$PADDLE_TRAINER_ID" = 1 ] || exec sleep 100\necho about to fail; echo "cause of it" >&2; exit 7\n' >"$TMP/ws/fail.sh"
 printf '#!/bin/sh\n[ "$PADDLE_TRAINER_ID" = 2 ] || exec sleep 100\nkill -SEGV $$\n' >"$TMP/ws/crash.sh"
 chmod +x "$TMP"/ws/*.sh
+# A range of its own: a user's own server binds a port that was only looked up, and other tests look for ports too.
 cat "$fx/conf.ini" - >"$TMP/conf.ini" <<END
+[cluster]
+port = $((10000 + RANDOM % 10000))
 [job]
 job_dispatch_package = ws
 trainer_command = ./train.sh

@@ -18,7 +18,10 @@ echo "trainer $PADDLE_TRAINER_ID is up"
 while :; do sleep 1; done
 END
 chmod +x "$TMP/ws/train.sh"
+# A range of its own: a user's own server binds a port that was only looked up, and other tests look for ports too.
 cat "$fx/conf.ini" - >"$TMP/conf.ini" <<END
+[cluster]
+port = $((10000 + RANDOM % 10000))
 [job]
 job_dispatch_package = ws
 trainer_command = ./train.sh
