@@ -407,6 +407,14 @@ void head_fail(struct head *h, int node, const char *reason) {
     head_note_failure(h, node, head_reason_failure(h, node, reason), 0);
 }
 
+void head_abort(struct head *h, unsigned grace_ms, int node, const char *reason) {
+    if (h->state == HEAD_OVER || h->state == HEAD_CLOSING)
+        return;
+    h->grace_ms = grace_ms;
+    head_fail(h, node, reason);
+    head_close(h);
+}
+
 void head_stop(struct head *h, unsigned grace_ms, const char *reason) {
     if (h->state == HEAD_OVER || h->state == HEAD_CLOSING)
         return;

@@ -15,7 +15,8 @@
 #include "base/fs.h"
 #include "wire/msg.h"
 
-enum { FIRST_LEASE_MS = 10000, BYE_GRACE_MS = 1000 };
+/* After a lease the processes have LEASE_GRACE_MS: all is over two seconds after the lease. */
+enum { FIRST_LEASE_MS = 10000, BYE_GRACE_MS = 1000, LEASE_GRACE_MS = 1000 };
 
 struct post {
     struct post *next;
@@ -50,7 +51,7 @@ static void job_over(struct job *j, const char *status, const json_t *first_fail
 }
 
 static void over_with_reason(struct job *j, const char *status, const char *reason) {
-    json_t *f = strcmp(status, "failed") ? NULL : result_reason(j->spec.node, reason);
+    json_t *f = *reason && !strcmp(status, "failed") ? result_reason(j->spec.node, reason) : NULL; /* else node 0 knows */
     job_over(j, status, f, 0);
     json_decref(f);
 }
@@ -342,7 +343,7 @@ void job_end_and_quit(struct agent *ag, unsigned grace_ms, const char *reason) {
     pd_warn(&ag->log, "ending: %s", reason);
     if (!ag->result) {
         if (j->head)
-            head_fail(j->head, 0, reason);
+            head_abort(j->head, grace_ms, 0, reason);
         else
             job_answer(j, WIRE_HD_FAIL, 0, json_pack("{s:s}", "reason", reason));
         snprintf(j->failed, sizeof j->failed, "%s", reason);
@@ -361,6 +362,8 @@ void job_bye(struct agent *ag, int abandon) {
     else if (ag->result)
         ag->said_bye = 1;
 }
+
+static unsigned lease_grace(const struct spec *s) { return s->grace_ms < LEASE_GRACE_MS ? s->grace_ms : LEASE_GRACE_MS; }
 
 void job_tick(struct agent *ag) {
     struct job *j = ag->job;
@@ -384,11 +387,11 @@ void job_tick(struct agent *ag) {
     } else if ((j->spec.attached || !j->ran) && idle_ms >= lease) {
         snprintf(reason, sizeof reason, "the launcher's connection to node %d was lost for %llu ms", j->spec.node,
                  (unsigned long long)idle_ms);
-        job_end_and_quit(ag, j->spec.grace_ms, reason);
+        job_end_and_quit(ag, lease_grace(&j->spec), reason);
     } else if (j->ran && link_silent_ms(j->link) >= j->spec.detach_lease_ms) {
         snprintf(reason, sizeof reason, "node %d has not heard of node 0 for %llu ms", j->spec.node,
                  (unsigned long long)link_silent_ms(j->link));
-        job_end_and_quit(ag, j->spec.grace_ms, reason);
+        job_end_and_quit(ag, lease_grace(&j->spec), reason);
     }
 }
 

@@ -8,12 +8,13 @@
 
 #include "agent/job.h"
 #include "agent/msg.h"
+#include "agent/ports.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "net/conn.h"
 #include "wire/msg.h"
 
-enum { BIND_TRIES = 2000, CONNECT_MS = 3000, RETRY_MS = 100, PING_MS = 1000 };
+enum { CONNECT_MS = 3000, RETRY_MS = 100, PING_MS = 1000 };
 
 struct peer {
     struct net_conn *conn; /* joined, on the head */
@@ -274,7 +275,7 @@ int link_new(struct link **out, struct job *j, int *port, struct pd_err *err) {
     l->peers = peers;
     /* Behind the ports that pservers would like to have. */
     int from = s->port ? s->port + s->n_dense + s->n_sparse : 0;
-    int fd = net_bind_first_free("0.0.0.0", from > 65000 ? s->port : from, BIND_TRIES, port, err);
+    int fd = ports_bind("0.0.0.0", from > 65000 ? s->port : from, port, NULL, err);
     identify(j, WIRE_ROLE_AGENT, &hs);
     int rc = fd < 0 ? fd : net_listen_fd(&l->listener, &j->ag->loop, fd, &hs, &opts, &ev, l, err);
     if (rc) {

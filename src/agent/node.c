@@ -15,13 +15,14 @@
 #include "agent/env.h"
 #include "agent/msg.h"
 #include "agent/node_int.h"
+#include "agent/ports.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "wire/msg.h"
 
-enum { BIND_TRIES = 2000, LAST_LINES = 20, LAST_BYTES = 8192 };
+enum { LAST_LINES = 20, LAST_BYTES = 8192 };
 
 extern char **environ;
 
@@ -50,6 +51,12 @@ static void close_sockets(struct node_role *r) {
     r->n_fds = 0;
 }
 
+static void drop_claims(struct node_role *r) {
+    for (unsigned i = 0; i < r->n_claims; i++)
+        close(r->claims[i]);
+    r->n_claims = 0;
+}
+
 void node_handle_closed(void *arg) {
     struct node *n = arg;
     if (--n->n_handles == 0 && n->freeing)
@@ -65,6 +72,7 @@ void node_free(struct node *n) {
     for (int i = 0; i < N_ROLES; i++) {
         struct node_role *r = &n->role[i];
         close_sockets(r);
+        drop_claims(r);
         json_decref(r->exit_body);
         ready_close(r);
         if (r->proc) {
@@ -134,14 +142,17 @@ static int is_own_address(const char *ip) {
     return ok;
 }
 
+/* A port for a user's own program has to be free on every address: it may listen on all of them. */
 static int bind_ports(struct node *n, struct node_role *r, unsigned want, int *from, struct pd_err *err) {
+    int users = *n->spec->command[r->role] || r->role == ROLE_TRAINER;
     while (r->n_fds < want) {
-        int port;
-        int fd = net_bind_first_free(n->bind_ip, *from, BIND_TRIES, &port, err);
+        int port, fd;
+        fd = ports_bind(users ? "0.0.0.0" : n->bind_ip, *from, &port, users ? &r->claims[r->n_claims] : NULL, err);
         if (fd < 0) {
             close_sockets(r);
             return fd;
         }
+        r->n_claims += (unsigned)users;
         r->ports[r->n_fds] = port;
         r->fds[r->n_fds++] = fd;
         *from = *from ? port + 1 : 0;
@@ -210,7 +221,12 @@ static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
     struct node_role *r = arg;
     struct node *n = r->node;
     char text[LAST_BYTES], log[PATH_MAX];
+    if (*n->spec->command[r->role] && exit_code > 128 && exit_code <= 128 + 64) {
+        sig = exit_code - 128; /* so a shell says that its command was killed */
+        exit_code = -1;
+    }
     ready_stop(r);
+    drop_claims(r);
     logs_tail(n->logs, stream_of(r->role), r->log_from, LAST_LINES, text, sizeof text);
     if (pd_fmt(log, sizeof log, "%s/log/%s", n->place->dir, log_names[stream_of(r->role)]))
         *log = 0;

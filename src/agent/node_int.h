@@ -22,6 +22,8 @@ struct node_role {
     int ports[2 * SPEC_MAX_PORTS];
     int fds[2 * SPEC_MAX_PORTS]; /* bound, held until the process starts */
     unsigned n_fds;
+    int claims[2 * SPEC_MAX_PORTS]; /* of a user's own program's ports, held until it ends */
+    unsigned n_claims;
     /* ready.c */
     uv_timer_t ready_timer;
     uv_tcp_t *probe;       /* the attempt under way */

@@ -9,7 +9,7 @@
 #include "base/fs.h"
 
 json_t *result_reason(int node, const char *reason) {
-    return json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:o, s:s}", "node", node, "host", "", "role", "agent", "rank", -1,
+    return json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:o, s:s}", "node", node, "host", "", "role", "agent", "rank", node,
                      "exit_code", -1, "signal", 0, "reason", msg_text(reason, strlen(reason)), "last_lines", "");
 }
 

@@ -130,6 +130,12 @@ def test_a_job_from_start_to_end():
     late.bye()
 
 
+def test_own_programs_may_listen_on_all_addresses():
+    j = Job(pserver_command=LISTEN.replace('os.environ["POD_IP"]', '""')).run()
+    assert j.result()["status"] == "done", j.agents[0].results
+    j.bye()
+
+
 def test_roles_on_some_nodes_and_one_node():
     j = Job(pserver_nodes=[2], trainer_nodes=[1, 0], trainer_command="echo rank $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM").run()
     assert j.result()["status"] == "done"
@@ -169,6 +175,7 @@ def test_the_first_failure_is_told_and_ends_all():
     j = Job(trainer_command="if [ $PADDLE_TRAINER_ID = 2 ]; then echo the cause; exit 7; fi; " + forever).run()
     f = failure(j)
     assert (f["node"], f["host"], f["role"], f["rank"], f["exit_code"]) == (2, "host-2", "trainer", 2, 7), f
+    assert [a.results[0]["first_failure"] for a in j.agents[1:]] == [None, None]  # only the head knows
     assert f["last_lines"] == "the cause\n", f
     j.bye()
     # a pserver is killed; the trainers that notice at once are its echo
