@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# What `make demo` runs, on a little of the text: to its end, and interrupted in the middle. Nothing stays.
+. "$(dirname "$0")/../support/lib.sh"
+[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
+[ -r /usr/share/wordnet/data.noun ] || skip "wordnet-base is not installed"
+unset SSH_AUTH_SOCK
+export DEMO_DIR=$TMP/demo DEMO_SHARE=0.02 DEMO_PASSES=1 PADDLE_BUILD=$BIN
+demo=$TOP/tests/support/demo fixture=$TOP/tests/support/sshd-fixture
+on_cleanup() { [ ! -d "$TMP/demo/hosts" ] || "$fixture" stop "$TMP/demo/hosts"; }
+
+expect 0 "$demo"
+has "Test after pass 0"
+has "./pass-00000/manifest.json"
+has "all processes are gone, all ports are closed"
+
+export DEMO_SHARE=1 DEMO_PASSES=100
+for sig in INT TERM; do
+    : >"$TMP/demo.log"
+    # a new session, with SIGINT as a terminal leaves it: a background job of a script would ignore it
+    setsid env --default-signal=INT "$demo" >"$TMP/demo.log" 2>&1 </dev/null &
+    pid=$!
+    PIDS+=("$pid")
+    wait_for 90 "it trains" grep -q 'progress | pass 1' "$TMP/demo.log"
+    kill -$sig "$pid"
+    wait "$pid"
+    status=$?
+    OUT=$(cat "$TMP/demo.log")
+    [ $status = 130 ] || die "status $status after SIG$sig: $OUT"
+    has "was stopped"
+    has "all processes are gone, all ports are closed"
+done
+exit 0
