@@ -203,8 +203,10 @@ int agent_run_daemon(const struct place *p, int ready) {
     if (opened) {
         if (rc)
             agent_quit(&ag);
-        else
-            agent_set_state(&ag, "setup", "agent %.16s of job %s in %s", ag.build, p->job, p->dir);
+        else {
+            pd_info(&ag.log, "agent %.16s of job %s in %s", ag.build, p->job, p->dir);
+            agent_set_state(&ag, "setup", "%s", "");
+        }
         agent_finish(&ag);
         pd_info(&ag.log, "the agent ends");
         keep = ag.job_started;

@@ -13,7 +13,7 @@
 #include "base/fault.h"
 #include "wire/msg.h"
 
-enum { PROBE_MS = 60000, BIND_MS = 30000, START_SLACK_MS = 15000, CLOSE_SLACK_MS = 10000, LOST_TURN_MS = 100 };
+enum { PROBE_MS = 60000, BIND_MS = 30000, START_SLACK_MS = 15000, CLOSE_SLACK_MS = 10000, LOST_TURN_MS = 100, NOTICE_MS = 500 };
 
 static void head_enter(struct head *h, enum head_state state);
 static void check(struct head *h);
@@ -178,15 +178,22 @@ static int name_missing(const struct head *h, char *out, size_t cap) {
     return n;
 }
 
-static void publish(struct head *h) {
-    char who[300], text[400] = "";
+/* A state is told when it begins; who it waits for only once that takes a while, and again when that changes. */
+static void publish(struct head *h, const char *text) {
     if (!states[h->state].name || h->state == HEAD_IDLE)
         return;
-    if (states[h->state].waiting_for && name_missing(h, who, sizeof who))
-        snprintf(text, sizeof text, "%s %s", states[h->state].waiting_for, who);
-    else if (h->state == HEAD_TRAINERS)
-        snprintf(text, sizeof text, "%d pservers, %d trainers", h->spec->n_role[ROLE_PSERVER], h->spec->n_role[ROLE_TRAINER]);
+    snprintf(h->text, sizeof h->text, "%s", text);
     h->io.state(h->arg, states[h->state].name, text);
+}
+
+static void on_notice(uv_timer_t *t) {
+    struct head *h = t->data;
+    char who[300], text[400];
+    if (!states[h->state].waiting_for || !name_missing(h, who, sizeof who))
+        return;
+    snprintf(text, sizeof text, "%s %s", states[h->state].waiting_for, who);
+    if (strcmp(text, h->text))
+        publish(h, text);
 }
 
 /* --- the machine --- */
@@ -229,6 +236,7 @@ static void finish(struct head *h) {
     const char *status = h->stopped ? "stopped" : h->failure ? "failed" : "done";
     uv_timer_stop(&h->window);
     uv_timer_stop(&h->lost);
+    uv_timer_stop(&h->notice);
     h->io.over(h->arg, status, h->failure, h->later);
 }
 
@@ -245,7 +253,11 @@ static void head_enter(struct head *h, enum head_state state) {
         uv_timer_start(&h->deadline, on_deadline, deadline_ms(h), 0);
     for (int i = 0; i < h->spec->n_nodes; i++)
         ask(h, i);
-    publish(h);
+    char text[80] = "";
+    if (state == HEAD_TRAINERS)
+        snprintf(text, sizeof text, "%d pservers, %d trainers", h->spec->n_role[ROLE_PSERVER], h->spec->n_role[ROLE_TRAINER]);
+    publish(h, text);
+    uv_timer_start(&h->notice, on_notice, NOTICE_MS, NOTICE_MS);
     check(h);
 }
 
@@ -359,8 +371,6 @@ void head_joined(struct head *h, int node, const json_t *join) {
     if (*msg_str(join, "failed"))
         head_fail(h, node, msg_str(join, "failed"));
     ask(h, node);
-    if (h->state == HEAD_CONNECTING)
-        publish(h);
     check(h);
 }
 
@@ -445,8 +455,8 @@ int head_new(struct head **out, uv_loop_t *loop, const struct spec *s, json_t *p
     }
     *h = (struct head){.loop = loop, .spec = s, .peers = peers, .log = log, .io = *io, .arg = arg, .node = nodes,
                        .grace_ms = s->grace_ms};
-    uv_timer_t *timers[] = {&h->deadline, &h->lost, &h->window};
-    for (int i = 0; i < 3; i++) {
+    uv_timer_t *timers[] = {&h->deadline, &h->lost, &h->window, &h->notice};
+    for (int i = 0; i < 4; i++) {
         uv_timer_init(loop, timers[i]);
         timers[i]->data = h;
         h->n_handles++;
@@ -470,4 +480,5 @@ void head_free(struct head *h) {
     uv_close((uv_handle_t *)&h->deadline, on_closed);
     uv_close((uv_handle_t *)&h->lost, on_closed);
     uv_close((uv_handle_t *)&h->window, on_closed);
+    uv_close((uv_handle_t *)&h->notice, on_closed);
 }

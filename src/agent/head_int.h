@@ -42,7 +42,8 @@ struct head {
     enum head_state state;
     struct head_node *node;
     uint64_t next_req;
-    uv_timer_t deadline, lost, window;
+    uv_timer_t deadline, lost, window, notice;
+    char text[400];        /* what AG_STATE said last */
     int n_handles;
     unsigned grace_ms;
     int stopped;

@@ -230,7 +230,7 @@ int job_on_setup(struct session *s, const struct wire_frame *f, const json_t *bo
         return rc;
     }
     uv_signal_start(&j->on_child, on_child, SIGCHLD);
-    agent_set_state(ag, "setup", "node %d of %d, port %d", j->spec.node, j->spec.n_nodes, port);
+    pd_info(&ag->log, "node %d of %d, port %d", j->spec.node, j->spec.n_nodes, port);
     const json_t *first = json_array_get(j->addrs, 0);
     return msg_send(s->conn, f->type, f->req, json_pack("{s:O, s:i, s:s}", "addrs", j->addrs, "port", port, "nic_addr",
                                                        *j->spec.nic ? json_string_value(first) : ""));

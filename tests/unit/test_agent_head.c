@@ -1,0 +1,464 @@
+/* test_agent_head.c - the coordinator against nodes that are made up: order of a job, nodes that break and come
+ * back, which failure is told, stops in every state. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/head.h"
+#include "agent/msg.h"
+#include "base/clock.h"
+#include "wire/msg.h"
+
+enum { N = 3, MAX_SENT = 64 };
+
+struct sent {
+    int node;
+    uint16_t type;
+    uint64_t req;
+    json_t *body;
+};
+
+struct env {
+    uv_loop_t loop;
+    uv_timer_t tick;
+    struct spec spec;
+    struct pd_log log;
+    json_t *peers;
+    struct head *head;
+    struct sent sent[MAX_SENT];
+    int n_sent;
+    char state[16], text[400], states[400], status[16];
+    json_t *failure;
+    int later, over;
+    int deaf; /* a node that does not answer, or -1 */
+};
+
+static void on_send(void *arg, int node, uint16_t type, uint64_t req, json_t *body) {
+    struct env *e = arg;
+    assert_true(e->n_sent < MAX_SENT);
+    assert_non_null(body);
+    e->sent[e->n_sent++] = (struct sent){node, type, req, body};
+}
+
+static void on_state(void *arg, const char *state, const char *text) {
+    struct env *e = arg;
+    if (strcmp(e->state, state)) {
+        strcat(e->states, *e->states ? " " : "");
+        strcat(e->states, state);
+    }
+    snprintf(e->state, sizeof e->state, "%s", state);
+    snprintf(e->text, sizeof e->text, "%s", text);
+}
+
+static void on_over(void *arg, const char *status, const json_t *first, int later) {
+    struct env *e = arg;
+    e->over++;
+    e->later = later;
+    snprintf(e->status, sizeof e->status, "%s", status);
+    e->failure = first ? json_deep_copy(first) : NULL;
+}
+
+static void on_tick(uv_timer_t *t) { (void)t; }
+
+static struct env *begin(const char *pserver_command, int extra_ms) {
+    static const struct head_io io = {on_send, on_state, on_over};
+    struct env *e = calloc(1, sizeof *e);
+    struct pd_err err = {0};
+    json_t *body = json_pack("{s:s, s:i, s:i, s:{s:b, s:[iii], s:[iii], s:s, s:i, s:i, s:i, s:i}}", "job", "J", "node", 0,
+                             "n_nodes", N, "spec", "attached", 1, "pserver_nodes", 0, 1, 2, "trainer_nodes", 2, 1, 0,
+                             "pserver_command", pserver_command, "connect_ms", extra_ms, "end_ms", extra_ms,
+                             "detach_lease_ms", extra_ms, "attach_lease_ms", 60000);
+    assert_int_equal(spec_parse(&e->spec, body, "J", &err), 0);
+    json_decref(body);
+    e->peers = json_array();
+    for (int i = 0; i < N; i++) {
+        char name[24], a[24], b[24];
+        snprintf(name, sizeof name, "host-%d", i);
+        snprintf(a, sizeof a, "10.0.0.%d", i + 1);
+        snprintf(b, sizeof b, "127.0.0.%d", i + 1);
+        json_array_append_new(e->peers, json_pack("{s:s, s:[ss], s:i}", "name", name, "addrs", a, b, "port", 7000 + i));
+    }
+    uv_loop_init(&e->loop);
+    uv_timer_init(&e->loop, &e->tick);
+    uv_timer_start(&e->tick, on_tick, 2, 2); /* so that UV_RUN_ONCE always returns */
+    pd_log_init(&e->log, -1, -1, PD_INFO);
+    assert_int_equal(head_new(&e->head, &e->loop, &e->spec, e->peers, &e->log, &io, e, &err), 0);
+    e->deaf = -1;
+    return e;
+}
+
+static void finish(struct env *e) {
+    assert_true(e->over <= 1);
+    head_free(e->head);
+    uv_close((uv_handle_t *)&e->tick, NULL);
+    uv_run(&e->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&e->loop), 0);
+    for (int i = 0; i < e->n_sent; i++)
+        json_decref(e->sent[i].body);
+    json_decref(e->failure);
+    json_decref(e->peers);
+    spec_release(&e->spec);
+    free(e);
+}
+
+static void join(struct env *e, int node, const char *net_id, int incarnation) {
+    json_t *j = json_pack("{s:i, s:i, s:s, s:[], s:[]}", "node", node, "incarnation", incarnation, "net_id", net_id, "ready",
+                          "exited");
+    head_joined(e->head, node, j);
+    json_decref(j);
+}
+
+static void join_all(struct env *e, int same) {
+    char id[N][16];
+    for (int i = 0; i < N; i++) {
+        snprintf(id[i], sizeof id[i], "net%d", same ? 0 : i);
+        join(e, i, id[i], 1);
+    }
+}
+
+static struct sent *last(struct env *e, int node, uint16_t type) {
+    for (int i = e->n_sent; i-- > 0;)
+        if (e->sent[i].node == node && e->sent[i].type == type)
+            return &e->sent[i];
+    return NULL;
+}
+
+static int count(struct env *e, uint16_t type) {
+    int n = 0;
+    for (int i = 0; i < e->n_sent; i++)
+        n += e->sent[i].type == type;
+    return n;
+}
+
+static void reply(struct env *e, int node, uint16_t type, json_t *body) {
+    struct sent *s = last(e, node, type);
+    if (!s)
+        fail_msg("%s was not sent to node %d", wire_msg_name(type), node);
+    if (node != e->deaf)
+        head_message(e->head, node, type, s->req, body, NULL);
+    json_decref(body);
+}
+
+static void reply_probe(struct env *e, int node) {
+    int target = (node + N - 1) % N;
+    reply(e, node, WIRE_HD_PROBE,
+          json_pack("{s:[{s:i, s:O}]}", "ok", "node", target, "addr",
+                    json_array_get(json_object_get(json_array_get(e->peers, (size_t)target), "addrs"), 0)));
+}
+
+static void reply_bind(struct env *e, int node) {
+    reply(e, node, WIRE_HD_BIND, json_pack("{s:[ii], s:i}", "pserver_ports", 7164, 7165, "trainer_port", 7166));
+}
+
+static void ready(struct env *e, int node) {
+    json_t *b = json_pack("{s:s}", "role", "pserver");
+    head_message(e->head, node, WIRE_HD_READY, 0, b, NULL);
+    json_decref(b);
+}
+
+static void exited(struct env *e, int node, const char *role, int code, int sig, long time) {
+    json_t *b = json_pack("{s:s, s:i, s:i, s:i, s:I, s:s}", "role", role, "rank", node, "exit_code", code, "signal", sig, "time",
+                          (json_int_t)time, "last_lines", "last\n");
+    head_message(e->head, node, WIRE_HD_EXITED, 0, b, NULL);
+    json_decref(b);
+}
+
+static void until_over(struct env *e) {
+    uint64_t end = pd_mono_ns() + 10000000000u;
+    int answered[N] = {0};
+    while (!e->over && pd_mono_ns() < end) {
+        for (int i = 0; i < N; i++)
+            if (!answered[i] && last(e, i, WIRE_HD_END) && (answered[i] = 1))
+                reply(e, i, WIRE_HD_END, json_object());
+        if (!e->over)
+            uv_run(&e->loop, UV_RUN_ONCE);
+    }
+    assert_true(e->over);
+}
+
+/* Bring the job to where `stage` begins: 0 idle, 1 connecting, 2 probing, 3 binding, 4 pservers, 5 trainers. */
+static void advance(struct env *e, int stage, int same) {
+    if (stage >= 1)
+        head_run(e->head);
+    if (stage >= 2)
+        join_all(e, same);
+    for (int i = 0; stage >= 3 && i < N; i++)
+        reply_probe(e, i);
+    for (int i = 0; stage >= 4 && i < N; i++)
+        reply_bind(e, i);
+    for (int i = 0; stage >= 5 && i < N; i++)
+        reply(e, i, WIRE_HD_START, json_object());
+    for (int i = 0; stage >= 5 && i < N; i++)
+        ready(e, i);
+    for (int i = 0; stage >= 5 && i < N; i++)
+        reply(e, i, WIRE_HD_START, json_object());
+}
+
+/* Who is waited for is told after a while, not at once. */
+static void hear_notice(struct env *e, const char *text) {
+    uint64_t end = pd_mono_ns() + 10000000000u;
+    while (strcmp(e->text, text) && pd_mono_ns() < end)
+        uv_run(&e->loop, UV_RUN_ONCE);
+    assert_string_equal(e->text, text);
+}
+
+/* --- */
+
+static void order_of_a_job(void **state) {
+    (void)state;
+    struct env *e = begin("", 60000);
+    join(e, 1, "net1", 1); /* before the client said run */
+    head_run(e->head);
+    head_run(e->head);
+    assert_int_equal(e->n_sent, 0);
+    assert_string_equal(e->text, "");
+    hear_notice(e, "waiting for node 0 (host-0), node 2 (host-2)");
+    join(e, 0, "net0", 1);
+    join(e, 2, "net2", 1);
+    assert_int_equal(count(e, WIRE_HD_PROBE), N);
+    /* different machines: no 127.x; node 1 probes node 0 */
+    const json_t *t = json_array_get(json_object_get(last(e, 1, WIRE_HD_PROBE)->body, "nodes"), 0);
+    assert_int_equal(msg_int(t, "node", 0, 9, 9), 0);
+    assert_int_equal(msg_int(t, "port", 0, 9999, 0), 7000);
+    assert_int_equal(json_array_size(json_object_get(t, "addrs")), 1);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(count(e, WIRE_HD_BIND), 0);
+        reply_probe(e, i);
+    }
+    assert_string_equal(msg_str(last(e, 2, WIRE_HD_BIND)->body, "addr"), "10.0.0.3");
+    for (int i = 0; i < N; i++)
+        reply_bind(e, i);
+    assert_int_equal(count(e, WIRE_HD_START), N);
+    const json_t *env = json_object_get(last(e, 1, WIRE_HD_START)->body, "env");
+    assert_string_equal(msg_str(env, "PADDLE_PSERVERS_IP_PORT_LIST"), "10.0.0.1:7164,10.0.0.2:7164,10.0.0.3:7164");
+    assert_string_equal(msg_str(env, "PADDLE_CURRENT_ENDPOINT"), "10.0.0.2:7164");
+    for (int i = 0; i < N; i++)
+        reply(e, i, WIRE_HD_START, json_object());
+    ready(e, 2);
+    ready(e, 0);
+    assert_int_equal(count(e, WIRE_HD_START), N); /* one pserver is missing: no trainer yet */
+    hear_notice(e, "starting pservers on node 1 (host-1)");
+    ready(e, 1);
+    assert_int_equal(count(e, WIRE_HD_START), 2 * N);
+    assert_int_equal(msg_int(last(e, 2, WIRE_HD_START)->body, "rank", 0, 9, 9), 0); /* trainer_nodes is 2, 1, 0 */
+    for (int i = 0; i < N; i++) {
+        reply(e, i, WIRE_HD_START, json_object());
+        exited(e, i, "trainer", 0, 0, 0);
+        exited(e, i, "pserver", 0, 0, 0); /* early ones do not end the job */
+        assert_int_equal(count(e, WIRE_HD_END), i == N - 1 ? N : 0);
+    }
+    until_over(e);
+    assert_string_equal(e->status, "done");
+    assert_null(e->failure);
+    assert_string_equal(e->states, "connecting probing binding pservers trainers ending");
+    finish(e);
+}
+
+static void loopback_first_on_one_machine(void **state) {
+    (void)state;
+    struct env *e = begin("", 60000);
+    advance(e, 2, 1);
+    const json_t *t = json_array_get(json_object_get(last(e, 0, WIRE_HD_PROBE)->body, "nodes"), 0);
+    char *s = json_dumps(json_object_get(t, "addrs"), JSON_COMPACT);
+    assert_string_equal(s, "[\"127.0.0.3\",\"10.0.0.3\"]");
+    free(s);
+    finish(e);
+}
+
+static void how_pservers_end(void **state) {
+    static const struct {
+        const char *command;
+        int end_ms, waits;
+    } rows[] = {{"", 200, 1}, {"own", 60000, 0}};
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        struct env *e = begin(rows[k].command, rows[k].end_ms);
+        advance(e, 5, 1);
+        for (int i = 0; i < N; i++)
+            exited(e, i, "trainer", 0, 0, 0);
+        /* ours are given time to end by themselves, a user's get TERM at once */
+        assert_int_equal(count(e, WIRE_HD_END), rows[k].waits ? 0 : N);
+        until_over(e);
+        assert_string_equal(e->status, "done");
+        exited(e, 0, "pserver", -1, 15, 0); /* what is ended is no failure */
+        finish(e);
+    }
+}
+
+static void a_node_that_comes_back_is_asked_again(void **state) {
+    (void)state;
+    struct env *e = begin("", 60000);
+    advance(e, 3, 1);
+    reply_bind(e, 0);
+    reply_bind(e, 2);
+    uint64_t old = last(e, 1, WIRE_HD_BIND)->req;
+    head_lost(e->head, 1);
+    assert_int_equal(count(e, WIRE_HD_BIND), N);
+    join(e, 1, "net0", 1);
+    assert_int_equal(count(e, WIRE_HD_BIND), N + 1);
+    assert_true(last(e, 1, WIRE_HD_BIND)->req != old);
+    json_t *b = json_pack("{s:[i], s:i}", "pserver_ports", 1, "trainer_port", 2);
+    head_message(e->head, 1, WIRE_HD_BIND, old, b, NULL); /* late: not what is waited for */
+    json_decref(b);
+    assert_int_equal(count(e, WIRE_HD_START), 0);
+    reply_bind(e, 1);
+    assert_int_equal(count(e, WIRE_HD_START), N);
+    /* what it could not say in between, it says when it joins */
+    for (int i = 0; i < N; i++)
+        reply(e, i, WIRE_HD_START, json_object());
+    ready(e, 0);
+    ready(e, 2);
+    head_lost(e->head, 1);
+    json_t *j = json_pack("{s:i, s:i, s:s, s:[s], s:[]}", "node", 1, "incarnation", 1, "net_id", "net0", "ready", "pserver", "exited");
+    head_joined(e->head, 1, j);
+    json_decref(j);
+    assert_string_equal(e->state, "trainers");
+    finish(e);
+}
+
+static void lost_nodes_and_restarted_agents(void **state) {
+    (void)state;
+    struct env *e = begin("", 150);
+    advance(e, 5, 1);
+    head_lost(e->head, 2);
+    until_over(e);
+    assert_string_equal(e->status, "failed");
+    assert_non_null(strstr(msg_str(e->failure, "reason"), "agent is gone"));
+    assert_int_equal(msg_int(e->failure, "node", 0, 9, 9), 2);
+    assert_null(last(e, 2, WIRE_HD_END));
+    finish(e);
+    e = begin("", 60000);
+    advance(e, 5, 1);
+    head_lost(e->head, 1);
+    join(e, 1, "net0", 2);
+    until_over(e);
+    assert_non_null(strstr(msg_str(e->failure, "reason"), "started again"));
+    finish(e);
+}
+
+static void who_is_missing_is_named(void **state) {
+    (void)state;
+    struct env *e = begin("", 150);
+    head_run(e->head);
+    join(e, 0, "net0", 1);
+    join(e, 2, "net0", 1);
+    until_over(e);
+    assert_string_equal(e->status, "failed");
+    assert_string_equal(msg_str(e->failure, "reason"), "connecting: no answer within 1 s: node 1 (host-1)");
+    assert_int_equal(msg_int(e->failure, "node", 0, 9, 9), 1);
+    finish(e);
+}
+
+static void which_failure_is_told(void **state) {
+    static const struct {
+        const char *name;
+        struct {
+            int node;
+            const char *role;
+            int code, sig;
+            long time;
+            int wait; /* for the end, before this one */
+        } exits[3];
+        int same, want_node;
+        const char *want_role;
+        int later;
+    } rows[] = {
+        {"one", {{1, "trainer", 3, 0, 0, 0}}, 1, 1, "trainer", 0},
+        {"the first to arrive", {{1, "trainer", 1, 0, 0, 0}, {2, "trainer", 1, 0, 0, 0}}, 0, 1, "trainer", 1},
+        {"a killed pserver explains its trainers",
+         {{1, "trainer", 1, 0, 0, 0}, {2, "trainer", 1, 0, 0, 0}, {0, "pserver", -1, 9, 0, 0}}, 0, 0, "pserver", 2},
+        {"of two killed the first", {{1, "pserver", -1, 9, 0, 0}, {0, "pserver", -1, 9, 0, 0}}, 0, 1, "pserver", 1},
+        {"the earlier exit on one clock", {{1, "trainer", 1, 0, 2000, 0}, {0, "pserver", 1, 0, 1000, 0}}, 1, 0, "pserver", 1},
+        {"clocks of two machines do not compare", {{1, "trainer", 1, 0, 2000, 0}, {0, "pserver", 1, 0, 1000, 0}}, 0, 1, "trainer", 1},
+        {"too late to explain", {{1, "trainer", 1, 0, 0, 0}, {0, "pserver", -1, 9, 0, 1}}, 0, 1, "trainer", 0},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        struct env *e = begin("", 60000);
+        advance(e, 5, rows[k].same);
+        for (int i = 0; i < 3 && rows[k].exits[i].role; i++) {
+            if (rows[k].exits[i].wait)
+                until_over(e);
+            exited(e, rows[k].exits[i].node, rows[k].exits[i].role, rows[k].exits[i].code, rows[k].exits[i].sig,
+                   rows[k].exits[i].time);
+        }
+        if (!e->over)
+            until_over(e);
+        if (strcmp(e->status, "failed") || msg_int(e->failure, "node", 0, 9, 9) != rows[k].want_node ||
+            strcmp(msg_str(e->failure, "role"), rows[k].want_role) || e->later != rows[k].later)
+            fail_msg("%s: %s, node %d, %s, %d later", rows[k].name, e->status, (int)msg_int(e->failure, "node", 0, 9, 9),
+                     msg_str(e->failure, "role"), e->later);
+        assert_string_equal(msg_str(e->failure, "last_lines"), "last\n");
+        finish(e);
+    }
+}
+
+static void failures_while_starting(void **state) {
+    (void)state;
+    struct env *e = begin("", 60000); /* no address works */
+    advance(e, 2, 0);
+    reply(e, 2, WIRE_HD_PROBE, json_pack("{s:[{s:i, s:s}]}", "ok", "node", 1, "addr", ""));
+    until_over(e);
+    assert_non_null(strstr(msg_str(e->failure, "reason"), "node 2 (host-2) reaches none of its addresses [\"10.0.0.2\"]"));
+    finish(e);
+    e = begin("", 60000); /* a node refuses */
+    advance(e, 3, 0);
+    struct pd_err no = {0};
+    pd_fail(&no, PD_EIO, "no free port");
+    head_message(e->head, 1, WIRE_HD_BIND, last(e, 1, WIRE_HD_BIND)->req, NULL, &no);
+    until_over(e);
+    assert_string_equal(msg_str(e->failure, "reason"), "no free port");
+    finish(e);
+    e = begin("", 60000); /* a pserver that ends with 0 before all listen */
+    advance(e, 4, 0);
+    exited(e, 1, "pserver", 0, 0, 0);
+    until_over(e);
+    assert_string_equal(e->status, "failed");
+    assert_string_equal(msg_str(e->failure, "role"), "pserver");
+    assert_int_equal(count(e, WIRE_HD_START), N);
+    finish(e);
+}
+
+static void stop_in_every_state(void **state) {
+    (void)state;
+    for (int stage = 0; stage <= 5; stage++) {
+        struct env *e = begin("", 60000);
+        advance(e, stage, 1);
+        if (stage == 5)
+            exited(e, 1, "trainer", -1, 15, 0); /* the stop's doing, heard before the stop itself */
+        head_stop(e->head, 123, "test");
+        head_stop(e->head, 5, "again");
+        until_over(e);
+        assert_string_equal(e->status, "stopped");
+        assert_null(e->failure);
+        assert_int_equal(count(e, WIRE_HD_END), stage >= 2 ? N : 0);
+        if (stage >= 2)
+            assert_int_equal(msg_int(last(e, 1, WIRE_HD_END)->body, "grace_ms", 0, 9999, 0), 123);
+        exited(e, 0, "trainer", 1, 0, 0);
+        head_lost(e->head, 1);
+        head_fail(e->head, 1, "too late");
+        finish(e);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(order_of_a_job),
+        cmocka_unit_test(loopback_first_on_one_machine),
+        cmocka_unit_test(how_pservers_end),
+        cmocka_unit_test(a_node_that_comes_back_is_asked_again),
+        cmocka_unit_test(lost_nodes_and_restarted_agents),
+        cmocka_unit_test(who_is_missing_is_named),
+        cmocka_unit_test(which_failure_is_told),
+        cmocka_unit_test(failures_while_starting),
+        cmocka_unit_test(stop_in_every_state),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
