@@ -221,10 +221,6 @@ static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
     struct node_role *r = arg;
     struct node *n = r->node;
     char text[LAST_BYTES], log[PATH_MAX];
-    if (*n->spec->command[r->role] && exit_code > 128 && exit_code <= 128 + 64) {
-        sig = exit_code - 128; /* so a shell says that its command was killed */
-        exit_code = -1;
-    }
     ready_stop(r);
     drop_claims(r);
     logs_tail(n->logs, stream_of(r->role), r->log_from, LAST_LINES, text, sizeof text);
