@@ -79,11 +79,11 @@ static void take_state(struct node *n, json_t *body) {
     static const char *const at_once[] = {"pservers", "trainers", "ending"};
     struct job *j = n->job;
     const char *state = json_string_value(json_object_get(body, "state")), *text = json_string_value(json_object_get(body, "text"));
-    if (n->id != 0 || !j->ran || !state || n->has_result)
+    if (n->id != 0 || !state || n->has_result)
         return;
     snprintf(j->state, sizeof j->state, "%s%s%s", state, text && *text ? ": " : "", text ? text : "");
     for (size_t i = 0; i < sizeof at_once / sizeof at_once[0]; i++)
-        if (!strcmp(state, at_once[i]))
+        if (j->ran && !strcmp(state, at_once[i]))
             watch_show_state(j);
 }
 
