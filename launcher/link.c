@@ -2,6 +2,7 @@
 #include "launcher/link.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -9,12 +10,12 @@
 #include "base/fault.h"
 #include "base/str.h"
 
-enum { LINK_FRAME_MAX = 8 << 20, UPLOAD_PIECE = 256 << 10, BYE_MS = 1000 };
+enum { LINK_FRAME_MAX = 8 << 20, UPLOAD_PIECE = 256 << 10, BYE_MS = 1000, FAIL_MS = 1000 };
 
-enum phase { PHASE_CONNECT, PHASE_BOOT, PHASE_UPLOAD, PHASE_HELLO, PHASE_OPEN, PHASE_CLOSED };
+enum phase { PHASE_CONNECT, PHASE_BOOT, PHASE_UPLOAD, PHASE_BOOT_FAILED, PHASE_HELLO, PHASE_OPEN, PHASE_CLOSED };
 
 static const char *const doing[] = {"connecting", "logging in (the shell's start-up files)", "receiving the agent",
-                                    "starting the agent", "running", "closing"};
+                                    "failing", "starting the agent", "running", "closing"};
 
 struct request {
     uint64_t id, deadline_ms;
@@ -34,6 +35,7 @@ struct link {
     struct wire_decoder *dec;
     enum phase phase;
     size_t uploaded;
+    int boot_failed;   /* `why` is what the script said; stderr may say more */
     struct agent_facts facts;
     struct request *requests;
     uint64_t next_id;
@@ -341,7 +343,7 @@ static int arch_fits(const char *arch) {
 static void take_boot(struct link *l, const uint8_t *p, size_t n) {
     while (n && (l->phase == PHASE_BOOT || l->phase == PHASE_UPLOAD)) {
         size_t used;
-        char text[BOOT_LINE], msg[BOOT_LINE + 100 + TRANSPORT_TAIL];
+        char text[BOOT_LINE], msg[BOOT_LINE + PATH_MAX + 100];
         enum boot_event e = boot_input(&l->boot, p, n, &used, text, sizeof text);
         p += used;
         n -= used;
@@ -354,9 +356,9 @@ static void take_boot(struct link *l, const uint8_t *p, size_t n) {
         } else if (e == BOOT_RUN) {
             enter_phase(l, PHASE_HELLO, l->env->login_timeout_ms);
         } else if (e == BOOT_FAIL) {
-            const char *tail = transport_stderr(l->t);
-            pd_fmt(msg, sizeof msg, "%s%s%.500s", text, *tail ? ": " : "", tail);
-            link_break(l, PD_EHOST, pd_trim(msg));
+            pd_fail(&l->why, PD_EHOST, "%s", text);
+            l->boot_failed = 1;
+            enter_phase(l, PHASE_BOOT_FAILED, FAIL_MS); /* the reason may still be on its way, on stderr */
         }
     }
     if (n && l->phase == PHASE_HELLO)
@@ -375,7 +377,7 @@ static void on_bytes(const uint8_t *p, size_t n, void *arg) {
     struct link *l = arg;
     if (l->phase == PHASE_BOOT || l->phase == PHASE_UPLOAD)
         take_boot(l, p, n);
-    else if (l->phase != PHASE_CLOSED)
+    else if (l->phase == PHASE_HELLO || l->phase == PHASE_OPEN)
         take_frames(l, p, n);
 }
 
@@ -391,6 +393,14 @@ static void on_close(const struct pd_err *why, void *arg) {
     struct link *l = arg;
     struct pd_err end = l->why.code || l->own_close ? l->why : *why;
     enum phase was = l->phase;
+    if (l->boot_failed) {
+        char tail[TRANSPORT_TAIL + 1];
+        pd_fmt(tail, sizeof tail, "%s", transport_stderr(l->t));
+        char *reason = pd_trim(tail);
+        size_t n = strlen(reason);
+        if (n)
+            snprintf(end.msg + strlen(end.msg), sizeof end.msg - strlen(end.msg), ": %s", reason + (n > 400 ? n - 400 : 0));
+    }
     /* Before the agent has spoken, whatever ended the command makes the host unusable. */
     if (end.code == PD_ECLOSED && was != PHASE_OPEN) {
         end.code = PD_EHOST;

@@ -4,7 +4,10 @@
 [ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
 unset SSH_AUTH_SOCK
 ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$TMP/fx
-on_cleanup() { "$fixture" stop "$fx"; }
+on_cleanup() {
+    "$fixture" stop "$fx"
+    [ ! -e "$TMP/mounted" ] || umount "$fx/node1/root"
+}
 "$fixture" start "$fx" 3 || die "no ssh hosts"
 mkdir -p "$TMP/ws"
 echo x >"$TMP/ws/file"
@@ -46,6 +49,38 @@ for sub in dispatch run; do
     has "cannot make the folder"
     nothing_left
 done
+
+# a full disk: too small for the agent, for the worker, for the workspace
+if [ "$(id -u)" = 0 ] && [ -x "$BIN/paddle_worker" ]; then
+    agent=$(stat -c %s "$BIN/paddle_agent") worker=$(stat -c %s "$BIN/paddle_worker")
+    head -c 20000000 /dev/urandom >"$TMP/ws/large"
+    for size in $((agent / 2)) $((agent + worker / 2)) $((agent + worker + 25000000)); do
+        mkdir -p "$fx/node1/root"
+        mount -t tmpfs -o size=$size tmpfs "$fx/node1/root" 2>/dev/null || break
+        touch "$TMP/mounted"
+        expect 3 "$ctl" run "${args[@]}"
+        has "127.0.0.2: "
+        has "o space left on device"
+        has_not "127.0.0.1: "
+        nothing_left
+        umount "$fx/node1/root" || die "something uses the folder still"
+        rm "$TMP/mounted"
+    done
+    rm "$TMP/ws/large"
+fi
+
+# Ctrl-C while a login takes long
+if [ "$(basename "$(getent passwd "$(id -un)" | cut -d: -f7)")" = bash ] && [ -x "$BIN/paddle_worker" ]; then
+    echo 'sleep 20' >"$fx/node2/home/.bashrc"
+    start slow "$ctl" run "${args[@]}"
+    wait_for 5 "it began" grep -q JOB "$TMP/slow.log"
+    kill -INT "$PID"
+    wait "$PID"
+    [ $? = 130 ] || die "Ctrl-C while preparing: $(cat "$TMP/slow.log")"
+    rm "$fx/node2/home/.bashrc"
+    wait_for 10 "no process" "$fixture" left "$fx"
+    wait_for 10 "no job folder" bash -c "! ls -d '$fx'/node*/root/JOB* 2>/dev/null"
+fi
 
 # accept-new notes an unknown key
 : >"$TMP/known_none"
