@@ -78,7 +78,8 @@ if [ "$(basename "$(getent passwd "$(id -un)" | cut -d: -f7)")" = bash ] && [ -x
     wait "$PID"
     [ $? = 130 ] || die "Ctrl-C while preparing: $(cat "$TMP/slow.log")"
     rm "$fx/node2/home/.bashrc"
-    wait_for 10 "no process" "$fixture" left "$fx"
+    # an agent that was just starting gives up ten seconds after its start
+    wait_for 20 "no process" "$fixture" left "$fx"
     wait_for 10 "no job folder" bash -c "! ls -d '$fx'/node*/root/JOB* 2>/dev/null"
 fi
 
