@@ -86,6 +86,8 @@ struct session {
 const struct ssh_key_file *ssh_pool_key(struct ssh_pool *pool, const char *path);
 char *ssh_pool_expand(const struct ssh_pool *pool, const char *path); /* a leading ~/ */
 struct ssh_slot *ssh_pool_slot(struct ssh_pool *pool, const char *host, int port);
+/* Fill in host, user, port and config_identity. */
+int ssh_pool_configure(struct session *s, const struct host *host, struct pd_err *err);
 void ssh_pool_wait(struct ssh_pool *pool, struct session *s); /* calls session_start once there is a slot */
 void ssh_pool_leave(struct session *s);                       /* give the slot back, or stop waiting */
 

@@ -1,4 +1,4 @@
-/* ssh_pool.c - what the sessions of a run share: known hosts, key files, and turns. */
+/* ssh_pool.c - what the sessions of a run share: known hosts, key files, ~/.ssh/config, and turns. */
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -144,6 +144,55 @@ struct ssh_slot *ssh_pool_slot(struct ssh_pool *pool, const char *host, int port
     s->next = pool->slots;
     pool->slots = s;
     return s;
+}
+
+/* What ~/.ssh/config says of this host: HostName, User, Port, IdentityFile. What conf.ini says wins. */
+int ssh_pool_configure(struct session *s, const struct host *host, struct pd_err *err) {
+    struct ssh_pool *pool = s->pool;
+    const char *name = host->addr;
+    char *hostname = NULL, *user = NULL, *identity = NULL, *before = NULL, *proxy = NULL;
+    unsigned port = 0;
+    int off = 0, rc = 0;
+    ssh_session scratch = NULL;
+    if (access(pool->config_file, R_OK))
+        goto out;
+    if (!(scratch = ssh_new()) || ssh_options_set(scratch, SSH_OPTIONS_PROCESS_CONFIG, &off) ||
+        ssh_options_set(scratch, SSH_OPTIONS_HOST, name)) {
+        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        goto out;
+    }
+    ssh_options_get(scratch, SSH_OPTIONS_IDENTITY, &before);
+    if (ssh_options_parse_config(scratch, pool->config_file)) {
+        rc = pd_fail(err, PD_ECONF, "%s: %s", pool->config_file, ssh_get_error(scratch));
+        goto out;
+    }
+    if (!ssh_options_get(scratch, SSH_OPTIONS_PROXYCOMMAND, &proxy) && proxy && *proxy && strcmp(proxy, "none")) {
+        rc = pd_fail(err, PD_ECONF, "%s asks for a proxy for %s; proxies are not supported", pool->config_file, name);
+        goto out;
+    }
+    ssh_options_get(scratch, SSH_OPTIONS_HOST, &hostname);
+    ssh_options_get(scratch, SSH_OPTIONS_USER, &user);
+    ssh_options_get_port(scratch, &port);
+    if (!ssh_options_get(scratch, SSH_OPTIONS_IDENTITY, &identity) && identity && (!before || strcmp(identity, before)) &&
+        !(s->config_identity = ssh_pool_expand(pool, identity)))
+        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+out:
+    if (!rc) {
+        struct passwd *pw = getpwuid(getuid());
+        const char *me = pw ? pw->pw_name : getenv("USER");
+        s->host = pd_strdup(hostname ? hostname : name);
+        s->user = pd_strdup(host->user ? host->user : user ? user : me ? me : "root");
+        s->port = host->port ? host->port : port ? (int)port : 22;
+        if (!s->host || !s->user)
+            rc = pd_fail(err, PD_ENOMEM, "out of memory");
+    }
+    ssh_string_free_char(hostname);
+    ssh_string_free_char(user);
+    ssh_string_free_char(identity);
+    ssh_string_free_char(before);
+    ssh_string_free_char(proxy);
+    ssh_free(scratch);
+    return rc;
 }
 
 /* First come, first served, except that a session whose address is full does not hold up the others. */

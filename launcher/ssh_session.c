@@ -10,7 +10,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pwd.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -565,55 +564,6 @@ static int session_write(struct transport *t, const void *p, size_t n) {
 
 /* --- opening ----------------------------------------------------------------------------------------------- */
 
-/* What ~/.ssh/config says of this host: HostName, User, Port, IdentityFile. What conf.ini says wins. */
-static int apply_config(struct session *s, const struct host *host, struct pd_err *err) {
-    struct ssh_pool *pool = s->pool;
-    const char *name = host->addr;
-    char *hostname = NULL, *user = NULL, *identity = NULL, *before = NULL, *proxy = NULL;
-    unsigned port = 0;
-    int off = 0, rc = 0;
-    ssh_session scratch = NULL;
-    if (access(pool->config_file, R_OK))
-        goto out;
-    if (!(scratch = ssh_new()) || ssh_options_set(scratch, SSH_OPTIONS_PROCESS_CONFIG, &off) ||
-        ssh_options_set(scratch, SSH_OPTIONS_HOST, name)) {
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
-        goto out;
-    }
-    ssh_options_get(scratch, SSH_OPTIONS_IDENTITY, &before);
-    if (ssh_options_parse_config(scratch, pool->config_file)) {
-        rc = pd_fail(err, PD_ECONF, "%s: %s", pool->config_file, ssh_get_error(scratch));
-        goto out;
-    }
-    if (!ssh_options_get(scratch, SSH_OPTIONS_PROXYCOMMAND, &proxy) && proxy && *proxy && strcmp(proxy, "none")) {
-        rc = pd_fail(err, PD_ECONF, "%s asks for a proxy for %s; proxies are not supported", pool->config_file, name);
-        goto out;
-    }
-    ssh_options_get(scratch, SSH_OPTIONS_HOST, &hostname);
-    ssh_options_get(scratch, SSH_OPTIONS_USER, &user);
-    ssh_options_get_port(scratch, &port);
-    if (!ssh_options_get(scratch, SSH_OPTIONS_IDENTITY, &identity) && identity && (!before || strcmp(identity, before)) &&
-        !(s->config_identity = ssh_pool_expand(pool, identity)))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
-out:
-    if (!rc) {
-        struct passwd *pw = getpwuid(getuid());
-        const char *me = pw ? pw->pw_name : getenv("USER");
-        s->host = pd_strdup(hostname ? hostname : name);
-        s->user = pd_strdup(host->user ? host->user : user ? user : me ? me : "root");
-        s->port = host->port ? host->port : port ? (int)port : 22;
-        if (!s->host || !s->user)
-            rc = pd_fail(err, PD_ENOMEM, "out of memory");
-    }
-    ssh_string_free_char(hostname);
-    ssh_string_free_char(user);
-    ssh_string_free_char(identity);
-    ssh_string_free_char(before);
-    ssh_string_free_char(proxy);
-    ssh_free(scratch);
-    return rc;
-}
-
 int ssh_pool_open(struct transport **out, struct ssh_pool *pool, const struct host *host, const char *command,
                   const struct transport_events *ev, void *arg, struct pd_err *err) {
     struct session *s = pd_calloc(1, sizeof *s);
@@ -627,7 +577,7 @@ int ssh_pool_open(struct transport **out, struct ssh_pool *pool, const struct ho
     s->agent_done = 1;
     s->exit_status = -1;
     s->budget_ms = pool->connect_timeout_ms;
-    int rc = apply_config(s, host, err);
+    int rc = ssh_pool_configure(s, host, err);
     if (!rc && (!(s->command = pd_strdup(command)) || !(s->slot = ssh_pool_slot(pool, s->host, s->port))))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     if (rc) {
