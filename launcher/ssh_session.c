@@ -480,8 +480,13 @@ static enum ssh_step run_open(struct session *s) {
         transport_ended(&s->base, s->exit_status, s->exit_signal[0] ? s->exit_signal : NULL, &s->why);
         return STEP_FAILED;
     }
-    if (!s->remote_closed && write_all(s))
+    if (s->remote_closed)
+        return s->step;
+    if (write_all(s))
         return lost(s);
+    /* Writing takes in what has arrived, too: it lies in libssh's buffers, and no event of the socket will tell of it. */
+    if (s->step == STEP_OPEN && (s->remote_closed || ssh_channel_poll(s->channel, 0) > 0 || ssh_channel_poll(s->channel, 1) > 0))
+        s->more = 1;
     return s->step;
 }
 
