@@ -11,7 +11,7 @@ TMP=$PWD/$TMP
 trap 'rm -rf "$TMP"' EXIT
 for f in /usr/share/wordnet/data.noun; do [ -e $f ] || { echo "bench ngram: no $f (Debian: wordnet-base)" >&2; exit 1; }; done
 cp -R workspace_template/word2vec "$TMP/ws"
-"$BIN/paddlectl" prepare --format=wordnet --out="$TMP/ws" --shards=3 --holdout=400 --share=0.16 --min_word_freq=25 \
+"$BIN/paddlectl" prepare --format=wordnet --out="$TMP/ws" --shards=3 --holdout=400 --share=0.16 --min_word_freq=7 \
     /usr/share/wordnet/data.noun /usr/share/wordnet/data.verb /usr/share/wordnet/data.adj /usr/share/wordnet/data.adv >"$TMP/prepare.log"
 words=$(wc -l <"$TMP/ws/dict.txt")
 cat >"$TMP/conf.ini" <<E2
@@ -23,7 +23,7 @@ job_dispatch_package = $TMP/ws
 outputs = $TMP/output
 E2
 
-rate() { sed -n 's/.*Pass 0 done: .*(\([0-9]*\) samples\/s).*/\1/p' "$1" | head -1; }
+rate() { sed -n 's/.*Pass 0 done: .*(\([0-9]*\) words\/s).*/\1/p' "$1" | head -1; }
 cost() { sed -n 's/.*Pass 0 done: .* cost \([0-9.]*\).*/\1/p' "$1" | head -1; }
 torch() { # THREADS
     env -u OPENBLAS_CORETYPE OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS="$1" /usr/bin/python3 bench/ngram_torch.py --dict="$TMP/ws/dict.txt" \

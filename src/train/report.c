@@ -40,9 +40,9 @@ static void event(struct train_report *r, double cost, int last) {
         snprintf(c, sizeof c, ",\"cost\":%.6g", cost);
     int n = snprintf(line, sizeof line,
                      "{\"ev\":\"progress\",\"role\":\"trainer\",\"rank\":%u,\"pass\":%llu,\"num_passes\":%llu,\"batch\":%llu,"
-                     "\"samples\":%llu,\"rate\":%.1f%s}\n",
+                     "\"samples\":%llu,\"rate\":%.1f,\"unit\":\"%s\"%s}\n",
                      r->trainer_id, (unsigned long long)r->pass, (unsigned long long)r->n_passes,
-                     (unsigned long long)r->batches, (unsigned long long)r->samples, (double)r->samples / seconds(r), c);
+                     (unsigned long long)r->batches, (unsigned long long)r->samples, (double)r->samples / seconds(r), r->unit, c);
     (void)pd_write_all(r->event_fd, line, (size_t)n);
 }
 
@@ -63,9 +63,9 @@ void train_report_step(struct train_report *r, uint64_t n_samples, double cost_s
         return;
     event(r, cost, 0);
     if (r->batches % r->log_period == 0)
-        train_report_say(r, "Pass %llu, Batch %llu, Cost %.8g (average %.5g), %llu samples, %.0f samples/s",
+        train_report_say(r, "Pass %llu, Batch %llu, Cost %.8g (average %.5g), %llu samples, %.0f %s/s",
                          (unsigned long long)r->pass, (unsigned long long)r->batches, cost, r->cost / (double)r->samples,
-                         (unsigned long long)r->samples, (double)r->samples / seconds(r));
+                         (unsigned long long)r->samples, (double)r->samples / seconds(r), r->unit);
 }
 
 void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum, uint64_t bad_lines) {
@@ -78,9 +78,9 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
     if (r->trainer_id)
         return;
     event(r, r->samples ? r->cost / (double)r->samples : NAN, 1);
-    train_report_say(r, "Pass %llu done: %llu batches, %llu samples in %.1f s (%.0f samples/s), cost %.6g",
+    train_report_say(r, "Pass %llu done: %llu batches, %llu samples in %.1f s (%.0f %s/s), cost %.6g",
                      (unsigned long long)r->pass, (unsigned long long)r->batches, (unsigned long long)r->samples, seconds(r),
-                     (double)r->samples / seconds(r), r->samples ? r->cost / (double)r->samples : NAN);
+                     (double)r->samples / seconds(r), r->unit, r->samples ? r->cost / (double)r->samples : NAN);
 }
 
 void train_report_test(struct train_report *r, const char *when, uint64_t n_samples, double cost_sum, int perplexity) {

@@ -1,6 +1,6 @@
 /* report.h - what a trainer tells: lines for people on its standard output, events for the launcher's live line.
  *
- *   Pass 0, Batch 100, Cost 5.7311042 (average 6.0231), 38400 samples, 24103 samples/s
+ *   Pass 0, Batch 100, Cost 5.7311042 (average 6.0231), 38400 samples, 24103 words/s
  *   Pass 0 done: 3049 batches, 1170914 samples in 48.1 s, cost 4.7713
  *   Test after pass 0: cost 4.2571, perplexity 70.60, 61627 samples
  *
@@ -18,6 +18,7 @@ struct train_report {
     int out_fd, event_fd; /* event_fd -1: nobody listens */
     const struct pd_log *log; /* the same lines go here too; NULL: no */
     uint32_t trainer_id;
+    const char *unit;         /* what a sample is to people: "words", "samples" */
     uint64_t log_period, n_passes;
     /* of the pass */
     uint64_t pass, batches, samples, started_ns, last_event_ns;

@@ -59,6 +59,8 @@ static int open_data(struct trainer *t, struct pd_err *err) {
                              .max_bad_lines = (uint64_t)t->o->max_bad_lines, .on_bad = on_bad_line, .arg = t};
     uint64_t batch = (uint64_t)t->o->batch_size;
     int rc = 0;
+    if (!strcmp(spec.format, "ngram")) /* each sample predicts one word */
+        t->report.unit = "words";
     if (t->o->job == PD_JOB_TRAIN)
         rc = train_streams_new(&t->train, &spec, m->dir, m->data.train.text, "train", t->n_streams, t->lo, t->hi, batch, err);
     if (!rc && *m->data.test.text)
@@ -178,7 +180,7 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
     int rc = check_options(&t, err);
     t.report = (struct train_report){.out_fd = setup->out_fd, .event_fd = setup->event_fd, .log = setup->log_lines ? setup->log : NULL,
                                      .trainer_id = t.id,
-                                     .log_period = (uint64_t)t.o->log_period, .n_passes = (uint64_t)t.o->num_passes};
+                                     .log_period = (uint64_t)t.o->log_period, .n_passes = (uint64_t)t.o->num_passes, .unit = "samples"};
     pd_buf_init(&t.config);
     if (!rc)
         rc = nn_graph_load(&t.graph, t.o->config, err);
