@@ -57,6 +57,33 @@ int pd_fmt(char *out, size_t cap, const char *fmt, ...) {
     return -1;
 }
 
+/* Bytes of the valid sequence at p, or 0. Overlong forms, surrogates and values above U+10FFFF are not valid. */
+static size_t utf8_one(const unsigned char *p, size_t n) {
+    static const struct {
+        unsigned char lo, hi, len, min2, max2; /* first byte, length, bounds of the second byte */
+    } forms[] = {{0x00, 0x7f, 1, 0, 0},       {0xc2, 0xdf, 2, 0x80, 0xbf}, {0xe0, 0xe0, 3, 0xa0, 0xbf},
+                 {0xe1, 0xec, 3, 0x80, 0xbf}, {0xed, 0xed, 3, 0x80, 0x9f}, {0xee, 0xef, 3, 0x80, 0xbf},
+                 {0xf0, 0xf0, 4, 0x90, 0xbf}, {0xf1, 0xf3, 4, 0x80, 0xbf}, {0xf4, 0xf4, 4, 0x80, 0x8f}};
+    for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
+        if (p[0] < forms[f].lo || p[0] > forms[f].hi)
+            continue;
+        if (forms[f].len > n || (forms[f].len > 1 && (p[1] < forms[f].min2 || p[1] > forms[f].max2)))
+            return 0;
+        for (size_t i = 2; i < forms[f].len; i++)
+            if (p[i] < 0x80 || p[i] > 0xbf)
+                return 0;
+        return forms[f].len;
+    }
+    return 0;
+}
+
+size_t pd_utf8_valid(const char *s, size_t n) {
+    size_t at = 0;
+    for (size_t k; at < n && (k = utf8_one((const unsigned char *)s + at, n - at)) != 0;)
+        at += k;
+    return at;
+}
+
 static int blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 char *pd_trim(char *s) {

@@ -14,6 +14,7 @@ int pd_parse_f64(const char *s, double min, double max, double *out);
 /* snprintf that reports truncation: 0, or -1 and an empty `out`. */
 int pd_fmt(char *out, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+size_t pd_utf8_valid(const char *s, size_t n);             /* bytes from the start that are valid UTF-8 */
 char *pd_trim(char *s);                                    /* in place; returns the first non-blank */
 int pd_starts(const char *s, const char *prefix);
 int pd_ends(const char *s, const char *suffix);

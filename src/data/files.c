@@ -76,7 +76,12 @@ static int expand_one(struct data_files *f, const char *dir, const char *pattern
     size_t skip = here ? 0 : strlen(dir) + 1, found = 0;
     for (size_t i = 0; !rc && r == 0 && i < g.gl_pathc; i++) {
         struct stat st;
-        if (stat(g.gl_pathv[i], &st) || !S_ISREG(st.st_mode))
+        /* A file that can't be looked at is no reason to go on with the others: each would move to another stream. */
+        if (stat(g.gl_pathv[i], &st)) {
+            rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", g.gl_pathv[i]);
+            break;
+        }
+        if (!S_ISREG(st.st_mode))
             continue;
         found++;
         if (data_files_add(f, g.gl_pathv[i] + skip))

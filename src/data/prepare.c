@@ -6,10 +6,12 @@
  */
 #include "data/prepare.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "base/fs.h"
@@ -199,6 +201,13 @@ static int encode(const struct corpus *c, const struct data_prepare_opts *o, uin
     return rc;
 }
 
+static int remove_dict(const char *out, struct pd_err *err) {
+    char path[PATH_MAX];
+    if (pd_fmt(path, sizeof path, "%s/dict.txt", out))
+        return pd_fail(err, PD_EIO, "path too long: %s", out);
+    return unlink(path) && errno != ENOENT ? pd_fail_errno(err, PD_EIO, errno, "cannot remove %s", path) : 0;
+}
+
 static int write_dict(const struct data_dict *d, const char *out, struct pd_err *err) {
     struct pd_buf text;
     char path[PATH_MAX];
@@ -251,12 +260,16 @@ int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *
         rc = open_parts(o, &train, &test, err);
     if (!rc)
         rc = encode(&c, o, n, d, &train, &test, err);
+    /* The old dictionary goes first and the new one comes last: an interrupted run leaves no dictionary, not the ids of one
+     * beside the words of another. */
     if (!rc)
-        rc = write_dict(d, o->out, err);
+        rc = remove_dict(o->out, err);
     if (!rc)
         rc = data_shards_commit(&train.shards, err);
     if (!rc)
         rc = o->holdout ? data_shards_commit(&test.shards, err) : clear_held_out(o, err);
+    if (!rc)
+        rc = write_dict(d, o->out, err);
     if (!rc)
         *counts = (struct data_prepare_counts){.lines = c.n,
                                                .words = c.words,

@@ -11,6 +11,7 @@
 #include "ps/client_int.h"
 
 enum { CONNECT_TIMEOUT_MS = 60000, ATTEMPT_MS = 5000, TICK_MS = 50, RETRY_MIN_MS = 100, RETRY_MAX_MS = 1000 };
+#define FLUSH_NS 1000000000u
 
 static const char zero_key[WIRE_KEY_BYTES];
 
@@ -356,11 +357,27 @@ int ps_start(struct ps_client *c) {
     return client_wait(c, client_calls_done, "the declaration");
 }
 
+/* The reason of a failure may be queued behind a push: a second for it to get out, so that the others learn it. */
+static void flush_links(struct ps_client *c) {
+    uint64_t until = pd_mono_ns() + FLUSH_NS;
+    for (uint32_t i = 0; i < c->n_links; i++)
+        if (c->links[i]->conn)
+            net_close_after_flush(c->links[i]->conn);
+    for (int open = 1; open && pd_mono_ns() < until;) {
+        uv_run(&c->loop, UV_RUN_ONCE); /* the tick keeps it from sleeping past the limit */
+        open = 0;
+        for (uint32_t i = 0; i < c->n_links; i++)
+            open |= c->links[i]->conn != NULL;
+    }
+}
+
 void ps_client_free(struct ps_client *c) {
     if (!c)
         return;
     c->leaving = 1;
     if (c->has_loop) {
+        if (c->err.code)
+            flush_links(c);
         for (uint32_t i = 0; i < c->n_links; i++)
             if (c->links[i]->conn)
                 net_close(c->links[i]->conn);

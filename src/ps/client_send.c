@@ -72,7 +72,7 @@ static void take_answer(struct ps_client *c, uint16_t type, uint64_t id, const s
 
 static void take_error(struct ps_client *c, const struct link *l, const uint8_t *p, size_t n) {
     struct pd_rd r;
-    char msg[800];
+    char msg[sizeof c->err.msg];
     pd_rd_init(&r, p, n);
     int code = -(int)pd_get_u32(&r);
     pd_get_str(&r, msg, sizeof msg);

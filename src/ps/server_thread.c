@@ -183,7 +183,7 @@ static void on_open(struct net_conn *c, void *arg) {
 static void failed_member(struct peer *p, const struct wire_frame *f) {
     struct pd_rd r;
     struct pd_err err = {0};
-    char msg[800];
+    char msg[sizeof err.msg];
     pd_rd_init(&r, f->sec[0], f->len[0]);
     int code = -(int)pd_get_u32(&r);
     pd_get_str(&r, msg, sizeof msg);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/fs.h"
 #include "base/rng.h"
 #include "ps/shard_int.h"
 
@@ -64,6 +65,9 @@ static void drop_declaration(struct ps_shard *s) {
 void ps_shard_free(struct ps_shard *s) {
     if (!s)
         return;
+    if (s->staged)
+        pd_rm_tree(s->staged, NULL);
+    free(s->staged);
     for (uint32_t i = 0; s->members && i < s->opts.n_trainers; i++)
         shard_member_release(s, &s->members[i]);
     for (size_t i = 0; i < s->n_waiting; i++)
@@ -236,6 +240,9 @@ static int on_pass_end(struct ps_shard *s, uint32_t trainer, struct wire_frame *
     if (!pd_rd_done(&r) || epoch != s->opts.epoch || !m->in_pass || step != m->step || pass != s->pass)
         return pd_fail(err, PD_EPROTO, "PS_PASS_END of pass %llu at step %llu does not fit: pass %llu, step %llu",
                        (unsigned long long)pass, (unsigned long long)step, (unsigned long long)s->pass,
+                       (unsigned long long)m->step);
+    if (m->ring[m->step % SHARD_AHEAD].n_frames)
+        return pd_fail(err, PD_EPROTO, "PS_PASS_END while step %llu has pushes without PS_STEP_END",
                        (unsigned long long)m->step);
     m->in_pass = 0;
     m->pass_req = f->req;

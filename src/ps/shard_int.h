@@ -77,6 +77,7 @@ struct reply {
 
 struct ps_shard {
     struct ps_shard_opts opts;
+    char *staged; /* folder of a save that is not committed: removed when the shard ends */
     struct ps_shard_ops ops;
     void *arg;
 

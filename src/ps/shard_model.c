@@ -11,10 +11,13 @@
 
 /* Ids 0..n_rows-1 that belong here get their rows, so that the model is complete before anything was trained. */
 static int create_all(struct ps_shard *s, uint32_t id, struct pd_err *err) {
-    enum { BATCH = 1024 };
+    enum { BATCH = 1024, MAX_CREATED = 1000000000 };
     uint64_t keys[BATCH];
     uint32_t rows[BATCH];
     size_t n = 0;
+    if (s->job.sparse[id].n_rows > MAX_CREATED)
+        return pd_fail(err, PD_ECONF, "table '%s' has %llu ids: too many to make all rows of an initial model (save_initial)",
+                       s->job.sparse[id].name, (unsigned long long)s->job.sparse[id].n_rows);
     for (uint64_t key = 0; key <= s->job.sparse[id].n_rows; key++) {
         int last = key == s->job.sparse[id].n_rows;
         if (!last && ps_row_thread(key, s->job.n_sparse_threads) == s->thread)
@@ -87,6 +90,8 @@ static int here(const struct ps_shard *s, struct pd_rd *r, char out[PATH_MAX], s
     char name[PATH_MAX];
     const char *base = s->opts.output_dir;
     pd_get_str(r, name, sizeof name);
+    while (name[0] == '.' && name[1] == '/') /* "./output", ".//output" */
+        memmove(name, name + 1 + strspn(name + 1, "/"), strlen(name + 1 + strspn(name + 1, "/")) + 1);
     if (base && *base && !strncmp(name, "output", 6) && (!name[6] || name[6] == '/')) {
         if (pd_fmt(out, PATH_MAX, "%s%s", base, name + 6))
             return pd_fail(err, PD_EIO, "path too long: %s%s", base, name + 6);
@@ -114,6 +119,12 @@ int shard_save(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *ou
     struct model_part part;
     if (!rc)
         rc = model_stage(dir, name, tag, path, err);
+    if (!rc) {
+        free(s->staged);
+        s->staged = pd_strdup(path);
+        if (!s->staged)
+            rc = pd_fail(err, PD_ENOMEM, "no memory to save");
+    }
     for (uint32_t i = 0; create && s->tables && i < s->job.n_sparse && !rc; i++)
         rc = create_all(s, i, err);
     if (!rc)
@@ -142,7 +153,13 @@ int shard_commit(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *
     pd_get_str(&r, name, sizeof name);
     if (!pd_rd_done(&r))
         return pd_fail(err, PD_EPROTO, "PS_COMMIT of %zu bytes", f->len[0]);
-    return rc ? rc : model_commit(dir, name, tag, f->sec[1], f->len[1], err);
+    if (!rc)
+        rc = model_commit(dir, name, tag, f->sec[1], f->len[1], err);
+    if (!rc) {
+        free(s->staged);
+        s->staged = NULL;
+    }
+    return rc;
 }
 
 /* --- load --- */
@@ -191,6 +208,9 @@ static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
         return pd_fail(err, PD_ENOENT, "the model has no table '%s'", d->name);
     if (p && (p->kind != MODEL_TABLE || p->dim != d->dim))
         return pd_fail(err, PD_ECONF, "table '%s' has %u floats per row here and %u in the model", d->name, d->dim, p->dim);
+    if (p && p->n_rows && d->n_rows && p->n_rows != d->n_rows)
+        return pd_fail(err, PD_ECONF, "table '%s' has %llu ids here and %llu in the model: another vocabulary", d->name,
+                       (unsigned long long)d->n_rows, (unsigned long long)p->n_rows);
     struct ps_table_opts o = {.name = d->name, .dim = d->dim, .state = s->optim->state, .seed = s->job.seed};
     struct loading l = {.s = s};
     int rc = ps_table_new(&l.t, &o);

@@ -12,7 +12,8 @@ struct slot { /* a parameter: dense is [rows x cols]; of a table, the rows that 
     const struct nn_param *param;
     float *w, *g;
     const uint64_t *keys; /* the feed's */
-    size_t n_keys, cap;   /* rows in use, rows that w and g have room for */
+    size_t n_keys;        /* rows in use */
+    size_t w_cap, g_cap;  /* rows that there is room for */
 };
 
 struct train_params {
@@ -38,16 +39,16 @@ static int declare(struct ps_client *c, const struct nn_param *p) {
     return ps_declare_dense(c, &d);
 }
 
-static int make_room(struct slot *s, size_t rows) {
-    if (rows <= s->cap && s->w)
+/* The old contents are not kept. */
+static int make_room(const struct slot *s, float **buffer, size_t *cap, size_t rows) {
+    if (rows <= *cap && *buffer)
         return 0;
-    size_t cap = s->param->kind == NN_TABLE ? rows + rows / 2 : rows, bytes = cap * s->param->cols * sizeof(float);
-    free(s->w);
-    free(s->g);
-    s->w = pd_alloc64(bytes);
-    s->g = pd_alloc64(bytes);
-    s->cap = cap;
-    return s->w && s->g ? 0 : PD_ENOMEM;
+    free(*buffer);
+    *cap = s->param->kind == NN_TABLE ? rows + rows / 2 : rows;
+    *buffer = pd_alloc64(*cap * s->param->cols * sizeof(float));
+    if (!*buffer)
+        *cap = 0;
+    return *buffer ? 0 : PD_ENOMEM;
 }
 
 int train_params_new(struct train_params **out, const struct nn_graph *g, struct ps_client *c, struct pd_err *err) {
@@ -60,7 +61,7 @@ int train_params_new(struct train_params **out, const struct nn_graph *g, struct
         p->n = i + 1;
         s->param = nn_graph_param(g, i);
         s->id = declare(c, s->param);
-        rc = s->id < 0 ? s->id : s->param->kind == NN_DENSE ? make_room(s, s->param->rows) : 0;
+        rc = s->id < 0 ? s->id : s->param->kind == NN_DENSE ? make_room(s, &s->w, &s->w_cap, s->param->rows) : 0;
     }
     if (rc) {
         pd_fail(err, rc, "%s", p && ps_client_err(c)->code ? ps_client_err(c)->msg : "out of memory for the parameters");
@@ -94,7 +95,8 @@ int train_params_pull_rows(struct train_params *p, const struct nn_feed *feed, i
         if (s->param->kind != NN_TABLE)
             continue;
         s->keys = nn_feed_keys(feed, i, &n);
-        if (make_room(s, n))
+        /* Values only: the last step's gradients may still be on their way, until ps_wait. */
+        if (make_room(s, &s->w, &s->w_cap, n))
             return pd_fail(err, PD_ENOMEM, "%s: no memory for %u rows", s->param->name, n);
         s->n_keys = n;
         int rc = n ? ps_pull_rows(p->client, s->id, n, s->keys, s->w, train ? PS_CREATE : PS_NO_CREATE) : 0;
@@ -104,13 +106,17 @@ int train_params_pull_rows(struct train_params *p, const struct nn_feed *feed, i
     return 0;
 }
 
-void train_params_bind(struct train_params *p, struct nn_exec *exec, int train) {
+int train_params_bind(struct train_params *p, struct nn_exec *exec, int train, struct pd_err *err) {
     for (uint32_t i = 0; i < p->n; i++) {
         struct slot *s = &p->slot[i];
+        size_t rows = s->param->kind == NN_TABLE ? s->n_keys : s->param->rows;
+        if (train && make_room(s, &s->g, &s->g_cap, rows))
+            return pd_fail(err, PD_ENOMEM, "%s: no memory for the gradients of %zu rows", s->param->name, rows);
         if (train && n_values(s))
             memset(s->g, 0, n_values(s) * sizeof(float));
         nn_exec_bind(exec, i, s->w, train ? s->g : NULL);
     }
+    return 0;
 }
 
 int train_params_push(struct train_params *p) {

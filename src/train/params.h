@@ -16,7 +16,7 @@ int train_params_pull_dense(struct train_params *p);
 /* Ask for the rows that `feed` needs (created when missing if `train`); complete after ps_wait. */
 int train_params_pull_rows(struct train_params *p, const struct nn_feed *feed, int train, struct pd_err *err);
 /* After ps_wait: zero the gradients (train) and hand all buffers to `exec`. */
-void train_params_bind(struct train_params *p, struct nn_exec *exec, int train);
+int train_params_bind(struct train_params *p, struct nn_exec *exec, int train, struct pd_err *err);
 /* Push what backward added up. The buffers are the client's until the next ps_wait. */
 int train_params_push(struct train_params *p);
 

@@ -52,7 +52,8 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
             return n;
         if ((rc = client_error(l, ps_wait(l->client), err)) || (rc = collect(l, err)))
             break;
-        train_params_bind(l->params, l->exec, 1);
+        if ((rc = train_params_bind(l->params, l->exec, 1, err)))
+            break;
         nn_exec_forward(l->exec, l->feed, 0, (uint32_t)n, NN_TRAIN, (uint64_t)l->options->seed, pass, &cost);
         nn_exec_backward(l->exec);
         rc = train_params_push(l->params);
@@ -91,7 +92,8 @@ int train_evaluate(struct train_loop *l, struct train_streams *streams, const ch
             return n;
         if ((rc = client_error(l, ps_wait(l->client), err)))
             break;
-        train_params_bind(l->params, l->exec, 0);
+        if ((rc = train_params_bind(l->params, l->exec, 0, err)))
+            break;
         nn_exec_forward(l->exec, l->feed, 0, (uint32_t)n, NN_TEST, (uint64_t)l->options->seed, 0, &cost);
         sums[0] += cost.sum;
         sums[1] += cost.n;
@@ -107,6 +109,8 @@ int train_evaluate(struct train_loop *l, struct train_streams *streams, const ch
     const struct model_ini *m = nn_graph_model(l->graph);
     int is_entropy = m->n_costs == 1 && !strcmp(m->cost[0].type.text, "cross_entropy");
     train_report_test(l->report, when, (uint64_t)sums[1], sums[0], is_entropy);
+    if (!isfinite(sums[0]) && l->options->stop_on_nan)
+        return pd_fail(err, PD_ENUM, "the cost of the test data %s is not a finite number (stop_on_nan)", when);
     for (uint32_t i = 0; i < n_eval; i++)
         train_report_metric(l->report, when, nn_graph_evaluator_name(l->graph, i),
                             nn_graph_evaluator_finish(l->graph, i, sums[2 + i], sums[1]));

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
+#include "base/hash.h"
 
 struct train_streams {
     uint32_t lo, hi, n_streams;
-    uint64_t batch_size;
+    uint64_t batch_size, fingerprint;
     struct data_reader **reader; /* [hi - lo] */
 };
 
@@ -35,6 +36,9 @@ int train_streams_new(struct train_streams **out, const struct data_spec *spec, 
     s->hi = hi;
     s->n_streams = n_streams;
     s->batch_size = batch_size;
+    for (size_t i = 0; i < files.n; i++)
+        for (const char *p = files.path[i]; p == files.path[i] || p[-1]; p++) /* the NUL parts the names */
+            s->fingerprint = pd_mix64(s->fingerprint ^ (uint64_t)(unsigned char)*p) + 1;
     s->reader = pd_calloc(hi - lo, sizeof *s->reader);
     if (!s->reader) {
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
@@ -59,6 +63,8 @@ void train_streams_free(struct train_streams *s) {
     free(s->reader);
     free(s);
 }
+
+uint64_t train_streams_fingerprint(const struct train_streams *s) { return s ? s->fingerprint : 0; }
 
 uint32_t train_streams_max_batch(const struct train_streams *s) {
     uint32_t n = 0;

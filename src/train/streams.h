@@ -21,6 +21,9 @@ int train_streams_new(struct train_streams **out, const struct data_spec *spec, 
                       const char *what, uint32_t n_streams, uint32_t lo, uint32_t hi, uint64_t batch_size, struct pd_err *err);
 void train_streams_free(struct train_streams *s);
 
+/* A hash of the whole list of files, equal on all trainers of a job; 0 for NULL. */
+uint64_t train_streams_fingerprint(const struct train_streams *s);
+
 uint32_t train_streams_max_batch(const struct train_streams *s);
 
 /* Replace `b` by the next step's samples. Their number; 0: all streams have ended; or PD_E*. */

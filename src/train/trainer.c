@@ -3,10 +3,14 @@
 
 #include <cblas.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/fault.h"
 #include "base/fs.h"
+#include "base/hash.h"
+#include "base/str.h"
 #include "nn/checkgrad.h"
 #include "train/pass.h"
 
@@ -127,6 +131,33 @@ static int save(struct trainer *t, const char *name, uint64_t pass, int create_r
     return rc ? pd_fail(err, rc, "%s", ps_client_err(t->client)->msg) : 0;
 }
 
+/* Every trainer lists its files and reads its options by itself; lists that differ would train some files twice and others
+ * never, options that differ would change the mathematics in silence. So all compare before the first step: each puts its
+ * fingerprints into places of its own of a sum, and reads those of all. */
+static int agree(struct trainer *t, struct pd_err *err) {
+    static const char *const what[] = {"another list of training files", "another list of test files",
+                                       "other options (batch_size, num_passes, saving_period, save_initial, seed or job)"};
+    const struct pd_options *o = t->o;
+    uint64_t options = 0;
+    const int64_t values[] = {o->batch_size, o->num_passes, o->saving_period, o->save_initial, o->seed, o->job};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        options = pd_mix64(options ^ pd_mix64((uint64_t)values[i] + i));
+    const uint64_t mine[] = {train_streams_fingerprint(t->train), train_streams_fingerprint(t->test), options};
+    double *all = pd_calloc(t->n_trainers, sizeof *all);
+    int rc = all ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    for (size_t k = 0; k < sizeof what / sizeof what[0] && !rc; k++) {
+        memset(all, 0, t->n_trainers * sizeof *all);
+        all[t->id] = (double)(mine[k] >> 12); /* a double holds 52 bits exactly */
+        if ((rc = ps_reduce(t->client, all, t->n_trainers)))
+            pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
+        for (uint32_t i = 0; i < t->n_trainers && !rc; i++)
+            if (all[i] != all[t->id])
+                rc = pd_fail(err, PD_ECONF, "trainer %u has %s than trainer %u", i, what[k], t->id);
+    }
+    free(all);
+    return rc;
+}
+
 static int evaluate(struct trainer *t, struct train_loop *l, const char *word, uint64_t pass, struct pd_err *err) {
     char when[40];
     if (!t->test)
@@ -158,6 +189,8 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
     int rc = open_data(t, err);
     if (!rc)
         rc = join_servers(t, err);
+    if (!rc)
+        rc = agree(t, err);
     if (rc)
         return rc;
     struct train_loop l = {.options = t->o, .graph = t->graph, .client = t->client, .params = t->params, .feed = t->feed,
@@ -166,6 +199,18 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
     if (!rc && (rc = ps_bye(t->client)))
         pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
     return rc;
+}
+
+/* The text travels in the model's manifest, which is JSON: better to say so now than after the training. */
+static int read_config(struct trainer *t, struct pd_err *err) {
+    int rc = pd_read_file(t->o->config, MAX_CONFIG, &t->config, err), line = 1;
+    if (rc)
+        return rc;
+    const char *text = (const char *)t->config.data;
+    size_t valid = pd_utf8_valid(text, t->config.len);
+    for (size_t i = 0; i < valid; i++)
+        line += text[i] == '\n';
+    return valid == t->config.len ? 0 : pd_fail(err, PD_ECONF, "%s:%d: this line is not UTF-8", t->o->config, line);
 }
 
 static void on_checked(void *arg, const struct nn_check *c) {
@@ -185,7 +230,7 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
     if (!rc)
         rc = nn_graph_load(&t.graph, t.o->config, err);
     if (!rc)
-        rc = pd_read_file(t.o->config, MAX_CONFIG, &t.config, err);
+        rc = read_config(&t, err);
     if (!rc) {
         pd_info(setup->log, "trainer %u of %u, streams %u to %u of %u, OpenBLAS for %s with %d thread(s)", t.id, t.n_trainers,
                 t.lo, t.hi - 1, t.n_streams, openblas_get_corename(), openblas_get_num_threads());

@@ -62,6 +62,19 @@ static void numbers_are_whole_and_bounded(void **state) {
     assert_int_equal(pd_parse_u64("-1", UINT64_MAX, &u), -1);
 }
 
+static void utf8_is_told_from_other_bytes(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t n, valid;
+    } rows[] = {{"abc", 3, 3}, {"", 0, 0}, {"gr\xc3\xbcn", 5, 5}, {"gr\xfcn", 4, 2}, {"\xe2\x82\xac", 3, 3}, {"\xe2\x82", 2, 0},
+                {"\xf0\x9f\x98\x80", 4, 4}, {"\xc0\x80", 2, 0}, {"\xed\xa0\x80", 3, 0}, {"\xf4\x90\x80\x80", 4, 0},
+                {"a\0b", 3, 3}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (pd_utf8_valid(rows[i].text, rows[i].n) != rows[i].valid)
+            fail_msg("row %zu: %zu", i, pd_utf8_valid(rows[i].text, rows[i].n));
+}
+
 static void a_reader_never_leaves_its_span(void **state) {
     (void)state;
     struct pd_buf b;
@@ -209,6 +222,7 @@ int main(void) {
         cmocka_unit_test(the_first_error_wins),
         cmocka_unit_test(numbers_are_whole_and_bounded),
         cmocka_unit_test(a_reader_never_leaves_its_span),
+        cmocka_unit_test(utf8_is_told_from_other_bytes),
         cmocka_unit_test(atomic_files_and_trees),
         cmocka_unit_test(random_numbers_are_pure_functions),
         cmocka_unit_test(mixing_spreads_consecutive_ids),

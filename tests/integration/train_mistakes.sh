@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Trainers that do not fit together, input that cannot be used, and gradients that are still on their way when the next batch needs
+# more room: each ends with one clear message, or with the right numbers.
+. "$(dirname "$0")/../support/lib.sh"
+WORKER=$BIN/paddle_worker
+cd "$TMP" || exit 1
+
+# ids 0..3999; batch 1 has few different ones, batch 2 twice as many, batch 3 few again
+mkdir data && awk 'BEGIN { for (b = 0; b < 4; b++) for (i = 0; i < 2000; i++) print (i * 2 % (b == 1 ? 3998 : 1000)) + b, i % 4000 }' >data/a
+cp data/a data/b
+cat >train.ini <<'END'
+[data]
+format = ids
+train = data/*
+fields = x y
+vocabulary = 4000
+[layer e]
+type = embedding
+inputs = x
+size = 2048
+init_std = 0.1
+sparse_update = true
+[layer h]
+type = fc
+inputs = e
+size = 8
+act = tanh
+[layer p]
+type = fc
+inputs = h
+size = vocabulary
+act = softmax
+[cost c]
+type = cross_entropy
+input = p
+label = y
+[optimizer]
+type = adagrad
+learning_rate = 0.1
+[train]
+log_period = 1
+END
+costs() { sed -n 's/.*Batch \([0-9]*\), Cost \([^ ]*\) .*/\1 \2/p' "$1"; }
+
+servers() { # servers NAME N_TRAINERS: one pserver; its address in $LIST
+    start "$1-s" "$WORKER" pserver --nics=127.0.0.1 --port=0 --num_gradient_servers="$2"
+    wait_for 30 "the pserver listens" grep -q '^pserver listens' "$TMP/$1-s.log"
+    LIST=$(sed -n 's/^pserver listens.*): \([0-9]*\);.*/127.0.0.1:\1/p' "$TMP/$1-s.log")
+}
+
+# A push that is still queued must not lose its memory to a larger batch (found by review: it trained on freed memory).
+"$WORKER" trainer --local=1 --batch_size=2000 --save_dir=m0 >local.log 2>&1 || die "local: $(tail -2 local.log)"
+servers grow 1
+expect 0 "$WORKER" trainer --pservers="$LIST" --batch_size=2000 --save_dir=m1
+echo "$OUT" >remote.log
+paste <(costs local.log) <(costs remote.log) | awk '
+    { n++; d = $4 / $2 - 1; if ($1 != $3 || d > 1e-6 || d < -1e-6) { print "batch " $1 ": " $2 " alone, " $4 " with a server"; bad = 1 } }
+    END { exit bad || n != 8 }' || die "one process and one server do not agree"
+
+# Two trainers with different options, then with different lists of files: both stop before the first step.
+pair() { # pair NAME TEXT ARGS_OF_1...: trainer 0 as usual, trainer 1 with ARGS (and in folder $DIR1)
+    local name=$1 text=$2 t0
+    shift 2
+    servers "$name" 2
+    start "$name-t0" "$WORKER" trainer --pservers="$LIST" --num_gradient_servers=2 --batch_size=2000 --server_timeout=30
+    t0=$PID
+    OUT=$(cd "${DIR1:-.}" && "$WORKER" trainer --pservers="$LIST" --num_gradient_servers=2 --trainer_id=1 --batch_size=2000 \
+        --server_timeout=30 "$@" 2>&1)
+    [ $? -ne 0 ] || die "$name: trainer 1 went on"
+    wait "$t0" && die "$name: trainer 0 went on"
+    OUT="$OUT $(cat "$name-t0.log")"
+    has "$text"
+    has_not "Batch 1,"
+}
+pair options "has other options" --batch_size=1000
+mkdir other && cp train.ini other && mkdir other/data && cp data/a other/data/a && cp data/b other/data/c
+DIR1=other pair files "has another list of training files"
+
+# A file that cannot be looked at, and a train.ini that no manifest could hold.
+ln -s nowhere data/dangling
+expect 1 "$WORKER" trainer --local=1 --batch_size=2000
+has "data/dangling: No such file"
+rm data/dangling
+printf '; caf\351\n' >>train.ini
+expect 2 "$WORKER" trainer --local=1 --batch_size=2000
+has "train.ini:$(wc -l <train.ini): this line is not UTF-8"
