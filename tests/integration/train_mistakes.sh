@@ -6,7 +6,7 @@ WORKER=$BIN/paddle_worker
 cd "$TMP" || exit 1
 
 # ids 0..3999; batch 1 has few different ones, batch 2 twice as many, batch 3 few again
-mkdir data && awk 'BEGIN { for (b = 0; b < 4; b++) for (i = 0; i < 2000; i++) print (i * 2 % (b == 1 ? 3998 : 1000)) + b, i % 4000 }' >data/a
+mkdir data && awk 'BEGIN { for (b = 0; b < 4; b++) for (i = 0; i < 2000; i++) print (b == 1 ? i : i % 1000) + b, i % 4000 }' >data/a
 cp data/a data/b
 cat >train.ini <<'END'
 [data]
@@ -17,7 +17,7 @@ vocabulary = 4000
 [layer e]
 type = embedding
 inputs = x
-size = 2048
+size = 8192
 init_std = 0.1
 sparse_update = true
 [layer h]
