@@ -13,6 +13,8 @@
 
 #include "base/str.h"
 
+enum { UNLOCK_ROUNDS = 32 };
+
 int pd_write_all(int fd, const void *p, size_t n) {
     const char *s = p;
     while (n) {
@@ -139,13 +141,27 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path) && errno != ENOENT ? errno : 0;
 }
 
+static int unlock_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
+    (void)ftw;
+    if ((type == FTW_D || type == FTW_DNR) && (st->st_mode & 0700) != 0700)
+        (void)!chmod(path, 0700);
+    return 0;
+}
+
 int pd_rm_tree(const char *path, struct pd_err *err) {
     struct stat st;
+    int e = EACCES;
     if (lstat(path, &st))
         return errno == ENOENT ? 0 : pd_fail_errno(err, PD_EIO, errno, "cannot remove %s", path);
-    int e = nftw(path, remove_one, 32, FTW_DEPTH | FTW_PHYS);
-    if (e < 0)
-        e = errno;
+    /* A folder without write permission keeps what is in it from being removed; one that can't be read shows the
+     * folders below it only after the next round. */
+    for (int round = 0; e == EACCES && round < UNLOCK_ROUNDS; round++) {
+        if (round)
+            nftw(path, unlock_one, 32, FTW_PHYS);
+        e = nftw(path, remove_one, 32, FTW_DEPTH | FTW_PHYS);
+        if (e < 0)
+            e = errno;
+    }
     return e ? pd_fail_errno(err, PD_EIO, e, "cannot remove %s", path) : 0;
 }
 

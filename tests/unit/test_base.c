@@ -140,6 +140,14 @@ static void atomic_files_and_trees(void **state) {
     assert_int_equal(access(path, F_OK), 0);
     assert_int_equal(pd_rm_tree(outside, NULL), 0);
     assert_int_equal(pd_rm_tree(outside, NULL), 0);
+    char locked[100];
+    snprintf(locked, sizeof locked, "%s/x/y", dir);
+    assert_int_equal(pd_mkdirs(locked, 0755, NULL), 0); /* folders that refuse writing, or even looking */
+    assert_int_equal(chmod(locked, 0), 0);
+    *strrchr(locked, '/') = 0;
+    assert_int_equal(chmod(locked, 0555), 0);
+    assert_int_equal(pd_rm_tree(dir, NULL), 0);
+    assert_int_equal(access(dir, F_OK), -1);
 }
 
 static void random_numbers_are_pure_functions(void **state) {
