@@ -169,6 +169,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
                       wire_decoder_idle(c->decoder) ? "" : " in the middle of a message", uv_strerror((int)n));
     } else {
         struct pd_err err = {0};
+        c->received += (uint64_t)n;
         (void)wire_decoder_commit(c->decoder, (size_t)n, &err); /* pump reports the error behind the good frames */
         pump(c);
     }
@@ -294,6 +295,7 @@ int net_conn_over(struct net_conn **out, uv_stream_t *in, uv_stream_t *outs, con
 void net_set_arg(struct net_conn *c, void *arg) { c->arg = arg; }
 void *net_arg(const struct net_conn *c) { return c->arg; }
 const char *net_peer_addr(const struct net_conn *c) { return c->addr; }
+uint64_t net_received_bytes(const struct net_conn *c) { return c->received; }
 size_t net_queued_bytes(const struct net_conn *c) { return c->queued; }
 const struct wire_hello *net_peer(const struct net_conn *c) { return c->hs ? wire_hs_peer(c->hs) : NULL; }
 const uint8_t *net_session_key(const struct net_conn *c) { return c->hs ? wire_hs_session_key(c->hs) : NULL; }

@@ -71,6 +71,7 @@ int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, co
 /* An answer that carries a failure: WIRE_F_ERROR, section 0 = {code, message}. */
 int net_send_error(struct net_conn *c, uint16_t type, uint64_t req, const struct pd_err *e);
 
+uint64_t net_received_bytes(const struct net_conn *c); /* so far, of complete frames or not */
 size_t net_queued_bytes(const struct net_conn *c);   /* not yet taken by the kernel */
 void net_pause(struct net_conn *c);                  /* stop reading: back-pressure */
 void net_resume(struct net_conn *c);

@@ -20,6 +20,7 @@ struct net_conn {
     void *arg;
     struct pd_err why;
     size_t queued;
+    uint64_t received;
     char addr[80];
     /* of an accepted connection that is not open yet */
     struct net_listener *listener;
