@@ -19,7 +19,7 @@
 #include "pack/pack.h"
 #include "wire/msg.h"
 
-enum { TICK_MS = 50, TERM_GRACE_MS = 1000 };
+enum { TICK_MS = 50, TERM_GRACE_MS = 1000, QUIT_MS = 2000 };
 
 int agent_node(const struct agent *ag) { return *ag->place.job ? place_read_node(&ag->place) : -1; }
 
@@ -46,6 +46,10 @@ static int agent_init(struct agent *ag, const struct place *p, enum agent_mode m
 /* Runs until every handle is closed. */
 static int agent_finish(struct agent *ag) {
     uv_run(&ag->loop, UV_RUN_DEFAULT);
+    if (ag->give_up_open) {
+        uv_close((uv_handle_t *)&ag->give_up, NULL);
+        uv_run(&ag->loop, UV_RUN_DEFAULT);
+    }
     ag->job_started = ag->job && ag->job->started;
     job_free(ag->job);
     json_decref(ag->result);
@@ -54,6 +58,17 @@ static int agent_finish(struct agent *ag) {
     return uv_loop_close(&ag->loop) ? 1 : 0;
 }
 
+static void on_give_up(uv_timer_t *t) {
+    struct agent *ag = t->data;
+    for (struct session *s = ag->sessions; s; s = s->next)
+        if (s->conn)
+            net_close(s->conn);
+    job_cut(ag->job);
+    uv_close((uv_handle_t *)t, NULL);
+    ag->give_up_open = 0;
+}
+
+/* Everything is closed when what is queued has gone out, but a client that reads no more does not keep us. */
 void agent_quit(struct agent *ag) {
     if (ag->quitting)
         return;
@@ -62,6 +77,12 @@ void agent_quit(struct agent *ag) {
         if (s->conn)
             net_close_after_flush(s->conn);
     job_close(ag->job);
+    if (!uv_timer_init(&ag->loop, &ag->give_up)) {
+        ag->give_up.data = ag;
+        ag->give_up_open = 1;
+        uv_timer_start(&ag->give_up, on_give_up, QUIT_MS, 0);
+        uv_unref((uv_handle_t *)&ag->give_up); /* it does not keep the loop when all is closed before */
+    }
     if (ag->has_daemon_handles) {
         uv_close((uv_handle_t *)&ag->listener, NULL);
         uv_close((uv_handle_t *)&ag->tick, NULL);

@@ -38,10 +38,12 @@ struct agent {
     uint64_t over_ns;
     struct session *sessions;
     unsigned n_sessions;
-    unsigned n_busy;            /* threads at work for a session: the attach lease waits for them */
-    uint64_t last_client_ns;    /* when a client's frame came last */
+    unsigned n_unpacking;       /* threads that unpack for a client: its lease waits for them */
+    uint64_t last_client_ns;    /* when bytes of a client came last */
     uv_pipe_t listener;
     uv_timer_t tick;
+    uv_timer_t give_up;         /* the deadline of quitting */
+    int give_up_open;
     uv_signal_t on_term;
     int has_daemon_handles;     /* the three above are open */
     int quitting, quit_soon;

@@ -91,7 +91,6 @@ static void finish(struct fetch *x) {
     while (*p != x)
         p = &(*p)->next;
     *p = x->next;
-    s->ag->n_busy--;
     if (s->conn && x->err.code)
         net_send_error(s->conn, WIRE_AG_PKG_END, x->req, &x->err);
     else if (s->conn)
@@ -163,7 +162,6 @@ static int begin(struct session *s, struct fetch *x, struct pd_err *err) {
     }
     x->next = s->fetches;
     s->fetches = x;
-    s->ag->n_busy++;
     return 0;
 }
 

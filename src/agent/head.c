@@ -237,6 +237,7 @@ static void finish(struct head *h) {
     uv_timer_stop(&h->window);
     uv_timer_stop(&h->lost);
     uv_timer_stop(&h->notice);
+    uv_timer_stop(&h->early);
     h->io.over(h->arg, status, h->failure, h->later);
 }
 
@@ -278,6 +279,24 @@ void head_close(struct head *h) {
 
 /* --- what comes in --- */
 
+/* Our pservers end with the last trainer's goodbye, a moment before its exit is heard: that is no failure. One that
+ * ends and leaves trainers running would let them wait for ever. */
+static void on_early(uv_timer_t *t) {
+    struct head *h = t->data;
+    if (h->state == HEAD_TRAINERS)
+        head_note_failure(h, h->early_node, head_process_failure(h, h->early_node, h->early_exit, "it ended before the trainers"),
+                          h->early_time);
+}
+
+static void watch_early(struct head *h, int node, const json_t *body, int64_t time_us) {
+    if (h->early_exit)
+        return;
+    h->early_node = node;
+    h->early_exit = json_deep_copy(body);
+    h->early_time = time_us;
+    uv_timer_start(&h->early, on_early, h->spec->end_ms, 0);
+}
+
 static void take_exit(struct head *h, int node, const json_t *body) {
     struct head_node *n = &h->node[node];
     int r = role_of(msg_str(body, "role"));
@@ -291,6 +310,8 @@ static void take_exit(struct head *h, int node, const json_t *body) {
         head_note_failure(h, node, head_process_failure(h, node, body, ""), at);
     else if (h->state == HEAD_PSERVERS)
         head_note_failure(h, node, head_process_failure(h, node, body, "it ended before all pservers listened"), at);
+    else if (h->state == HEAD_TRAINERS && r == ROLE_PSERVER)
+        watch_early(h, node, body, at);
     else
         check(h);
 }
@@ -455,8 +476,8 @@ int head_new(struct head **out, uv_loop_t *loop, const struct spec *s, json_t *p
     }
     *h = (struct head){.loop = loop, .spec = s, .peers = peers, .log = log, .io = *io, .arg = arg, .node = nodes,
                        .grace_ms = s->grace_ms};
-    uv_timer_t *timers[] = {&h->deadline, &h->lost, &h->window, &h->notice};
-    for (int i = 0; i < 4; i++) {
+    uv_timer_t *timers[] = {&h->deadline, &h->lost, &h->window, &h->notice, &h->early};
+    for (int i = 0; i < 5; i++) {
         uv_timer_init(loop, timers[i]);
         timers[i]->data = h;
         h->n_handles++;
@@ -470,6 +491,7 @@ static void on_closed(uv_handle_t *t) {
     if (--h->n_handles)
         return;
     json_decref(h->failure);
+    json_decref(h->early_exit);
     free(h->node);
     free(h);
 }
@@ -481,4 +503,5 @@ void head_free(struct head *h) {
     uv_close((uv_handle_t *)&h->lost, on_closed);
     uv_close((uv_handle_t *)&h->window, on_closed);
     uv_close((uv_handle_t *)&h->notice, on_closed);
+    uv_close((uv_handle_t *)&h->early, on_closed);
 }

@@ -1,5 +1,6 @@
 /* head_fail.c - which failure is the first. The others of a job that falls apart are its echo: trainers whose
  * pserver is gone, pservers whose trainer is. They are counted, not told. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,10 +31,19 @@ json_t *head_reason_failure(const struct head *h, int node, const char *reason) 
 
 static void on_window(uv_timer_t *t) { head_close(t->data); }
 
-/* A killed process is nobody's echo. What an agent says of itself (rank 1) is more than a bare exit status. */
+/* A process that was killed (out of memory, say) or crashed is nobody's echo. One that aborts may be: many programs do so
+ * when they lose a peer. What an agent says of itself (rank 1) is more than a bare exit status. */
 static int rank_of(const json_t *f) {
-    if (msg_int(f, "signal", 0, 255, 0))
+    switch (msg_int(f, "signal", 0, 255, 0)) {
+    case SIGKILL:
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGILL:
+    case SIGFPE:
         return 0;
+    default:
+        break;
+    }
     return strcmp(msg_str(f, "role"), "agent") ? 2 : 1;
 }
 

@@ -42,7 +42,10 @@ struct head {
     enum head_state state;
     struct head_node *node;
     uint64_t next_req;
-    uv_timer_t deadline, lost, window, notice;
+    uv_timer_t deadline, lost, window, notice, early;
+    int early_node;        /* its pserver ended with 0 while trainers were running */
+    json_t *early_exit;
+    int64_t early_time;
     char text[400];        /* what AG_STATE said last */
     int n_handles;
     unsigned grace_ms;

@@ -365,17 +365,28 @@ void job_bye(struct agent *ag, int abandon) {
 
 static unsigned lease_grace(const struct spec *s) { return s->grace_ms < LEASE_GRACE_MS ? s->grace_ms : LEASE_GRACE_MS; }
 
+/* Any bytes of a client renew the lease, also those of a frame that takes minutes on a slow line. */
+static void hear_clients(struct agent *ag) {
+    for (struct session *s = ag->sessions; s; s = s->next) {
+        uint64_t n = s->conn ? net_received_bytes(s->conn) : s->heard_bytes;
+        if (n != s->heard_bytes)
+            ag->last_client_ns = pd_mono_ns();
+        s->heard_bytes = n;
+    }
+}
+
 void job_tick(struct agent *ag) {
+    hear_clients(ag);
     struct job *j = ag->job;
     uint64_t now = pd_mono_ns(), idle_ms = (now - ag->last_client_ns) / 1000000u;
     char reason[160];
     if (!j || j->quitting) {
-        if (!ag->n_busy && idle_ms >= FIRST_LEASE_MS)
+        if (!ag->n_unpacking && idle_ms >= FIRST_LEASE_MS)
             agent_quit(ag);
         return;
     }
     link_tick(j->link);
-    if (ag->n_busy)
+    if (ag->n_unpacking)
         return;
     uint64_t lease = j->spec.attach_lease_ms;
     if (ag->result) { /* results may be fetched while clients are there */
@@ -393,6 +404,11 @@ void job_tick(struct agent *ag) {
                  (unsigned long long)link_silent_ms(j->link));
         job_end_and_quit(ag, lease_grace(&j->spec), reason);
     }
+}
+
+void job_cut(struct job *j) {
+    if (j)
+        link_cut(j->link);
 }
 
 void job_close(struct job *j) {

@@ -14,12 +14,17 @@
 #include "net/conn.h"
 #include "wire/msg.h"
 
-enum { CONNECT_MS = 3000, RETRY_MS = 100, PING_MS = 1000 };
+enum { CONNECT_MS = 3000, RETRY_MS = 100, PING_MS = 1000, JOIN_MS = 10000 };
 
 struct peer {
     struct net_conn *conn; /* joined, on the head */
     json_t *join;          /* until the head exists */
     uint64_t heard_ns;
+};
+
+struct accepted {
+    struct net_conn *conn;
+    uint64_t since_ns;
 };
 
 struct link {
@@ -33,7 +38,8 @@ struct link {
     uint64_t heard_ns, retry_ns;
     uint64_t pinged_ns;
     int closing;
-    unsigned n_conns;      /* accepted and not yet closed */
+    struct accepted *conns; /* accepted and not yet closed: probes, members before and after HD_JOIN */
+    unsigned n_conns, cap_conns;
     int listener_closed;
 };
 
@@ -52,6 +58,7 @@ static void maybe_free(struct link *l) {
     for (int i = 0; l->peers && i < j->spec.n_nodes; i++)
         json_decref(l->peers[i].join);
     free(l->peers);
+    free(l->conns);
     free(l);
     job_handle_closed(j);
 }
@@ -65,11 +72,31 @@ static struct peer *peer_of(struct link *l, const struct net_conn *c) {
     return &l->peers[h->id];
 }
 
+static int remember(struct link *l, struct net_conn *c) {
+    if (l->n_conns == l->cap_conns) {
+        unsigned cap = l->cap_conns ? 2 * l->cap_conns : 64;
+        struct accepted *v = pd_realloc(l->conns, cap * sizeof *v);
+        if (!v)
+            return PD_ENOMEM;
+        l->conns = v;
+        l->cap_conns = cap;
+    }
+    l->conns[l->n_conns++] = (struct accepted){c, pd_mono_ns()};
+    return 0;
+}
+
+static void forget(struct link *l, const struct net_conn *c) {
+    for (unsigned i = 0; i < l->n_conns; i++)
+        if (l->conns[i].conn == c) {
+            l->conns[i] = l->conns[--l->n_conns];
+            return;
+        }
+}
+
 static void on_accepted(struct net_conn *c, void *arg) {
     struct link *l = arg;
-    l->n_conns++;
     const struct wire_hello *h = net_peer(c);
-    if (l->closing || (h->role != WIRE_ROLE_PROBE && !peer_of(l, c))) {
+    if (remember(l, c) || l->closing || (h->role != WIRE_ROLE_PROBE && !peer_of(l, c))) {
         pd_warn(log_of(l), "%s: role %u, id %u has no business here", net_peer_addr(c), h->role, h->id);
         net_close(c);
     }
@@ -124,7 +151,7 @@ out:
 static void on_peer_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     struct link *l = arg;
     struct peer *p = peer_of(l, c);
-    l->n_conns--;
+    forget(l, c);
     if (p && p->conn == c) {
         p->conn = NULL;
         if (!l->closing) {
@@ -249,6 +276,11 @@ void link_tick(struct link *l) {
         else if (p->conn && ping)
             msg_send(p->conn, WIRE_HD_PING, 0, json_object());
     }
+    for (unsigned i = 0; i < l->n_conns; i++) { /* a probe says nothing, a member joins at once */
+        const struct peer *p = peer_of(l, l->conns[i].conn);
+        if ((!p || p->conn != l->conns[i].conn) && now - l->conns[i].since_ns > JOIN_MS * UINT64_C(1000000))
+            net_close(l->conns[i].conn);
+    }
     if (l->peers || !l->job->peers || l->job->ag->result)
         return;
     if (!l->head && now >= l->retry_ns)
@@ -298,10 +330,23 @@ void link_close(struct link *l) {
     if (!l || l->closing)
         return;
     l->closing = 1;
-    for (int i = 1; l->peers && i < l->job->spec.n_nodes; i++)
-        if (l->peers[i].conn)
-            net_close_after_flush(l->peers[i].conn);
+    for (unsigned i = 0; i < l->n_conns; i++) {
+        const struct peer *p = peer_of(l, l->conns[i].conn);
+        if (p && p->conn == l->conns[i].conn)
+            net_close_after_flush(l->conns[i].conn);
+        else
+            net_close(l->conns[i].conn);
+    }
     if (l->head)
         net_close_after_flush(l->head);
     net_listener_close(l->listener, on_listener_closed, l);
+}
+
+void link_cut(struct link *l) {
+    if (!l)
+        return;
+    for (unsigned i = 0; i < l->n_conns; i++)
+        net_close(l->conns[i].conn);
+    if (l->head)
+        net_close(l->head);
 }

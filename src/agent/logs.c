@@ -69,8 +69,12 @@ int logs_append(struct logs *l, enum log_stream s, uint64_t time_us, const void 
     const struct record r = {f->size, time_us};
     if (!n)
         return 0;
-    if (pd_fault("logs.write") ? (errno = ENOSPC, 1) : pd_write_all(f->index, &r, sizeof r))
-        return pd_fail_errno(err, PD_EIO, errno, "cannot write the index of %s", log_names[s]);
+    int torn = pd_fault("logs.torn") && write(f->index, &r, 5) == 5;
+    if (torn || pd_fault("logs.write") ? (errno = ENOSPC, 1) : pd_write_all(f->index, &r, sizeof r)) {
+        int e = errno;
+        (void)!ftruncate(f->index, (off_t)(f->n_records * sizeof r)); /* half a record would shift all later ones */
+        return pd_fail_errno(err, PD_EIO, e, "cannot write the index of %s", log_names[s]);
+    }
     f->n_records++;
     if (pd_write_all(f->fd, p, n)) {
         int e = errno;

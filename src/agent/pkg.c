@@ -172,7 +172,7 @@ static void on_unpacked(uv_work_t *w, int status) {
     struct session *s = p->s;
     if (status)
         pd_fail(&p->err, PD_ECANCELED, "the agent is ending");
-    s->ag->n_busy--;
+    s->ag->n_unpacking--;
     s->ag->last_client_ns = pd_mono_ns();
     if (p->err.code)
         pd_warn(&s->ag->log, "package %s: %s", kind_names[p->kind], p->err.msg);
@@ -206,6 +206,6 @@ int pkg_on_end(struct session *s, const struct wire_frame *f, const json_t *body
     }
     s->in = NULL;
     s->refs++;
-    s->ag->n_busy++;
+    s->ag->n_unpacking++;
     return 0;
 }

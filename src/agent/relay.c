@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -79,6 +80,7 @@ static int relay_loop(int in, int out, int sock, uint64_t linger_ms, struct flow
 int relay_run(int in, int out, int sock, uint64_t linger_ms) {
     struct flow *up = pd_calloc(1, sizeof *up), *down = pd_calloc(1, sizeof *down);
     int rc = -1;
+    signal(SIGPIPE, SIG_IGN); /* an agent that is gone may still have said something */
     if (up && down) {
         const int fds[] = {in, out, sock};
         for (int i = 0; i < 3; i++)

@@ -19,6 +19,7 @@ struct session {
     struct net_conn *conn; /* NULL once closed: what is still under way ends quietly */
     struct session *prev, *next;
     unsigned refs;         /* the connection, and each thread that works for this session */
+    uint64_t heard_bytes;  /* received when the lease was looked at last */
     struct pkg_in *in;     /* the package that is arriving */
     struct fetch *fetches; /* folders that are being sent */
     struct subscription subs[N_LOG_STREAMS];

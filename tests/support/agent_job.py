@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-from agent_client import Agent, AgentError, descendants_of_environment, tar, wait_until
+from agent_client import Agent, AgentError, encode, descendants_of_environment, tar, wait_until
 
 binary, root = sys.argv[1:3]
 only = sys.argv[3:]
@@ -325,6 +325,41 @@ def test_agents_that_die():
     assert "signal 15" in a.wait_result()["first_failure"]["reason"]
     a.bye()
     j.gone()
+
+
+def test_clients_that_stall():
+    def agent_gone(j):
+        pid = j.agents[0].hello["pid"]
+        wait_until(lambda: not os.path.exists("/proc/%d" % pid), "the agent's end", 10)
+    # a stopped client with a megabyte queued does not keep the agent of a job that is over
+    j = Job(n=1, pserver_nodes=[], trainer_command="head -c 9000000 /dev/zero; echo up >&2", attach_lease_ms=1000).run()
+    other = Agent(binary, "--root=" + j.roots[0], "--job=" + j.id, ping=0.3)
+    other.proc.send_signal(signal.SIGSTOP)
+    other.send("LOG_SUBSCRIBE", {"streams": {"train.log": 0}})
+    assert j.result()["status"] == "done"
+    j.agents[0].bye()
+    agent_gone(j)
+    other.kill()
+    j.gone()
+    # neither does a fetch that nobody reads keep a lease alive
+    j = Job(n=1, pserver_nodes=[], trainer_command="head -c 30000000 /dev/urandom >output/m; echo up; sleep 1000", attach_lease_ms=1000).run()
+    a = j.agents[0]
+    a.wait(lambda: b"up" in a.logs[1], "the trainer")
+    a.send("FETCH", {"dir": "output"})
+    a.proc.send_signal(signal.SIGSTOP)
+    agent_gone(j)
+    a.kill()
+    j.gone()
+    # a frame that takes longer than the lease is a sign of life
+    j = Job(n=1, ping=0, pserver_nodes=[], trainer_command="echo up; sleep 3; echo end", attach_lease_ms=1000).run()
+    a = j.agents[0]
+    frame = encode(0x103, 0, b"x" * 600)
+    for i in range(0, 40):
+        a.proc.stdin.write(frame[i * 15:i * 15 + 15])
+        time.sleep(0.1)
+    a.proc.stdin.write(frame[600:])
+    assert j.result()["status"] == "done", a.results
+    j.bye()
 
 
 def test_who_is_missing():

@@ -292,6 +292,18 @@ static void how_pservers_end(void **state) {
     }
 }
 
+static void a_pserver_that_leaves_its_trainers(void **state) {
+    (void)state;
+    struct env *e = begin("own", 150);
+    advance(e, 5, 1);
+    exited(e, 2, "pserver", 0, 0, 0);
+    until_over(e);
+    assert_string_equal(e->status, "failed");
+    assert_string_equal(msg_str(e->failure, "reason"), "it ended before the trainers");
+    assert_int_equal(msg_int(e->failure, "node", 0, 9, 9), 2);
+    finish(e);
+}
+
 static void a_node_that_comes_back_is_asked_again(void **state) {
     (void)state;
     struct env *e = begin("", 60000);
@@ -377,6 +389,8 @@ static void which_failure_is_told(void **state) {
         {"of two killed the first", {{1, "pserver", -1, 9, 0, 0}, {0, "pserver", -1, 9, 0, 0}}, 0, 1, "pserver", 1},
         {"the earlier exit on one clock", {{1, "trainer", 1, 0, 2000, 0}, {0, "pserver", 1, 0, 1000, 0}}, 1, 0, "pserver", 1},
         {"clocks of two machines do not compare", {{1, "trainer", 1, 0, 2000, 0}, {0, "pserver", 1, 0, 1000, 0}}, 0, 1, "trainer", 1},
+        {"who aborts may have lost a peer", {{1, "pserver", 1, 0, 0, 0}, {0, "trainer", -1, 6, 0, 0}}, 0, 1, "pserver", 1},
+        {"who crashes has not", {{1, "pserver", 1, 0, 0, 0}, {0, "trainer", -1, 11, 0, 0}}, 0, 0, "trainer", 1},
         {"too late to explain", {{1, "trainer", 1, 0, 0, 0}, {0, "pserver", -1, 9, 0, 1}}, 0, 1, "trainer", 0},
     };
     (void)state;
@@ -453,6 +467,7 @@ int main(void) {
         cmocka_unit_test(order_of_a_job),
         cmocka_unit_test(loopback_first_on_one_machine),
         cmocka_unit_test(how_pservers_end),
+        cmocka_unit_test(a_pserver_that_leaves_its_trainers),
         cmocka_unit_test(a_node_that_comes_back_is_asked_again),
         cmocka_unit_test(lost_nodes_and_restarted_agents),
         cmocka_unit_test(who_is_missing_is_named),

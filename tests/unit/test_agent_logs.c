@@ -126,11 +126,30 @@ static void full_disk_is_reported(void **state) {
     assert_true(n == 2 && t == 3 && !memcmp(buf, "ef", 2));
 }
 
+/* Half a record in the index would shift all that follow. */
+static void torn_index_record_is_cut_off(void **state) {
+    struct env *e = *state;
+    struct pd_err err = {0};
+    char buf[10];
+    size_t n;
+    uint64_t t, hint = 0;
+    assert_int_equal(logs_append(&e->logs, LOG_SERVER, 1, "ab", 2, &err), 0);
+    pd_fault_arm("logs.torn:1");
+    assert_int_equal(logs_append(&e->logs, LOG_SERVER, 2, "cd", 2, &err), PD_ENOSPC);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(logs_append(&e->logs, LOG_SERVER, 10 + i, "ef", 2, NULL), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(logs_read(&e->logs, LOG_SERVER, 2 + 2 * i, buf, 10, &n, &t, &hint, NULL), 0);
+        assert_true(n == 2 && t == 10 + i);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(any_offset_any_piece, setup, teardown),
         cmocka_unit_test(last_lines),
         cmocka_unit_test_setup_teardown(full_disk_is_reported, setup, teardown),
+        cmocka_unit_test_setup_teardown(torn_index_record_is_cut_off, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
