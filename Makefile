@@ -7,7 +7,6 @@
 CC      ?= gcc
 PREFIX  ?= /usr/local
 PKG     ?= pkg-config
-VERSION := 0.1.0
 
 FLAVOR  := release
 CFLAGS_OPT := -O3 -g
@@ -31,7 +30,7 @@ B := build/$(FLAVOR)
 # -ffp-contract=off: a fused multiply-add rounds once where two operations round twice; without this the
 # bits of a result would depend on which clone of a kernel the CPU selects.
 # -fno-math-errno: sqrtf is then the one exact instruction, in every lane of a vectorised loop.
-CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE -DPD_VERSION='"$(VERSION)"' -Isrc -I. $(CFLAGS_OPT) -Wall -Wextra -Wshadow \
+CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE -Isrc -I. $(CFLAGS_OPT) -Wall -Wextra -Wshadow \
     -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings -ffp-contract=off -fno-math-errno -ffunction-sections \
     -fdata-sections -fstack-protector-strong $(WERROR) $(CFLAGS)
 LDFLAGS_ALL = -Wl,--gc-sections $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
@@ -138,9 +137,11 @@ bench: packages-bench
 	@$(MAKE) --no-print-directory all
 	@bench/run --all
 
+SOURCES := $(foreach m,$(MODULES),$(call src_of,src/$(m))) $(call src_of,launcher) $(call src_of,worker) $(wildcard tests/unit/*.c)
+
 compile_commands.json: $(B)/flags
-	@{ echo '['; sep=; for f in $(foreach m,$(MODULES),$(call src_of,src/$(m))) $(call src_of,launcher) $(call src_of,worker) $(wildcard tests/unit/*.c); do \
-	  printf '%s{"directory":"%s","file":"%s","command":"%s"}\n' "$$sep" "$(CURDIR)" "$$f" '$(CC) $(subst ",\",$(CFLAGS_ALL)) -c '"$$f"; sep=,; done; echo ']'; } > $@
+	@{ echo '['; sep=; for f in $(SOURCES); do \
+	  printf '%s{"directory":"%s","file":"%s","command":"%s"}\n' "$$sep" '$(CURDIR)' "$$f" "$(CC) $(CFLAGS_ALL) -c $$f"; sep=,; done; echo ']'; } > $@
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/paddlectl $(DESTDIR)$(PREFIX)/share/paddlectl

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/version.h"
 #include "launcher/cmd.h"
 
 static const struct {

@@ -11,6 +11,7 @@
 #include "agent/msg.h"
 #include "agent/relay.h"
 #include "base/str.h"
+#include "base/version.h"
 #include "wire/msg.h"
 
 enum { LINGER_MS = 2000, EXIT_USAGE = 2 };

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/version.h"
 #include "conf/options.h"
 #include "worker/worker.h"
 
