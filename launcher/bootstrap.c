@@ -16,7 +16,9 @@
 enum { AGENT_MAX_BYTES = 256 << 20 };
 
 /* The user's login shell, whichever it is, sees one line: exec /bin/sh -c '...' with quoted words. So the script holds
- * no single quote, backslash or exclamation mark. $1 root, $2 hash, $3 size, $4 $5 halves of the marker, then options of the relay.
+ * no single quote, backslash or exclamation mark. $1 root, $2 hash, $3 size, $4 $5 halves of the marker, then options of the
+ * relay. A cached agent that a power cut has damaged is replaced; where there is no sha256sum, the build in AG_HELLO tells of
+ * damage that keeps the size.
  * What goes wrong is on stderr, which paddlectl shows. */
 static const char script[] =
     "r=$1; h=$2; s=$3; m=$4$5; shift 5; "
@@ -24,13 +26,15 @@ static const char script[] =
     "d=$r/.paddlectl/bin; a=$d/agent-$h; "
     "go() { echo \"$m run\"; exec \"$a\" relay \"--root=$r\" \"$@\"; }; "
     "bad() { echo \"$m fail $1\"; exit 1; }; "
-    "[ -x \"$a\" ] && go \"$@\"; "
+    "whole() { [ -x \"$a\" ] && [ \"$(wc -c <\"$a\")\" -eq \"$s\" ] || return 1; "
+    "c=$(sha256sum <\"$a\" 2>/dev/null) || return 0; [ \"${c%% *}\" = \"$h\" ]; }; "
+    "whole && go \"$@\"; "
     "mkdir -p \"$d\" || bad \"cannot make the folder $d\"; "
     "echo \"$m send $(uname -m)\"; "
     "t=$d/tmp-$$-$h; clean() { rm -f \"$t\"; }; trap clean 0; trap \"exit 1\" 1 2 13 15; "
     "head -c \"$s\" >\"$t\" || bad \"cannot write $t\"; "
     "n=$(wc -c <\"$t\") && [ \"$n\" -eq \"$s\" ] || bad \"$t is incomplete\"; "
-    "chmod 755 \"$t\" && mv -f \"$t\" \"$a\" || bad \"cannot store $a\"; "
+    "sync \"$t\" 2>/dev/null; chmod 755 \"$t\" && mv -f \"$t\" \"$a\" || bad \"cannot store $a\"; "
     "trap - 0 1 2 13 15; go \"$@\"";
 
 int node_program_path(const char *name, char *out, size_t cap, struct pd_err *err) {

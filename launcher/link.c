@@ -248,7 +248,8 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     a->node = json_is_integer(node) ? (int)json_integer_value(node) : -1;
     a->disk_free = (uint64_t)json_integer_value(json_object_get(body, "disk_free"));
     a->addrs = json_incref(json_object_get(body, "addrs"));
-    if (!l->env->job && build && strcmp(build, l->env->agent->sha256)) {
+    /* One that was found running may be of another build, a started one may not. */
+    if ((!l->env->job || l->env->start) && build && strcmp(build, l->env->agent->sha256)) {
         pd_fmt(msg, sizeof msg, "the cached agent is damaged; remove %.150s/.paddlectl/bin/agent-%.12s*", a->root,
                l->env->agent->sha256);
         link_break(l, PD_EHOST, msg);
