@@ -86,10 +86,13 @@ static int init(const char *name, const char *to, struct pd_err *err) {
 }
 
 int cmd_init(int argc, char **argv) {
-    static const struct cmd_line line = {
-        .usage = "paddlectl init [NAME [FOLDER]]\n"
+    const char *template = NULL;
+    const struct pd_extra extra[] = {{"template", NULL, &template, "the template, instead of NAME"}, {0}};
+    const struct cmd_line line = {
+        .usage = "paddlectl init [NAME [FOLDER]], or paddlectl init --template NAME [FOLDER]\n"
                  "Makes FOLDER (default: NAME) with a conf.ini and a workspace copied from the template NAME. Without NAME: lists\n"
                  "the templates.",
+        .extra = extra,
         .max_rest = 2,
     };
     struct pd_options o;
@@ -99,7 +102,12 @@ int cmd_init(int argc, char **argv) {
     if (rc != CMD_GO_ON)
         return rc;
     pd_options_release(&o);
-    if (init(n_rest ? rest[0] : NULL, n_rest > 1 ? rest[1] : n_rest ? rest[0] : "", &err))
+    if (template && n_rest > 1) {
+        pd_fail(&err, PD_EUSAGE, "'%s' is one word too many; see 'paddlectl init --help'", rest[1]);
+        return cmd_fail(&err);
+    }
+    const char *name = template ? template : n_rest ? rest[0] : NULL, *last = n_rest ? rest[n_rest - 1] : name;
+    if (init(name, last, &err))
         return cmd_fail(&err);
     return 0;
 }

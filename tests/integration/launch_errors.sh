@@ -63,6 +63,11 @@ wrong 0 word2vec init
 wrong 0 "new/conf.ini" init word2vec new
 [ -x new/workspace/prepare ] || die "the template's prepare is not executable"
 wrong 2 "nothing was changed" init word2vec new
+wrong 0 "other/conf.ini" init --template word2vec other
+cmp other/workspace/prepare new/workspace/prepare || die "init --template"
+mkdir in && cd in && wrong 0 "word2vec/conf.ini" init --template=word2vec && cd ..
+wrong 2 "one word too many" init --template word2vec a b
+wrong 2 "no template 'nope'" init --template nope
 wrong 0 "new/conf.ini:" conf --conf=new/conf.ini
 
 # --- split
