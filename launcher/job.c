@@ -373,8 +373,6 @@ static enum job_phase after_fetch(struct job *j) {
         j->fetched = 1;
     if (renamed)
         view_say(j->view, "%d output files of different nodes have the same name; the later are called NAME.node-N", renamed);
-    if (*j->aside)
-        pd_rm_tree(j->aside, NULL);
     return JOB_BYE;
 }
 
@@ -488,6 +486,7 @@ int job_run(const struct pd_options *opts) {
     start_loop(j);
     job_enter(j, JOB_PREPARE);
     uv_run(&j->c.loop, UV_RUN_DEFAULT);
+    pd_rm_tree(j->aside, NULL); /* interrupted while outputs came */
     for (int i = 0; i < j->n_nodes; i++)
         watch_flush(&j->nodes[i]);
     view_free(j->view, j->stopped_by_user ? QUICK_WAIT_MS : FLUSH_MS * 30);

@@ -1,9 +1,12 @@
 /* job_setup.c - what a job is (id, key, packages, spec), and the requests that bring one node up. */
+#include <errno.h>
 #include <limits.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/str.h"
 #include "launcher/job_impl.h"
@@ -70,6 +73,26 @@ static int make_spec(struct job *j, struct pd_err *err) {
     return j->spec ? 0 : pd_fail(err, PD_ECONF, "a value of the configuration is not UTF-8 text");
 }
 
+/* The outputs come at the end, after hours maybe: whether they can be written is tried before. Nothing stays of the trial. */
+static int try_outputs(const struct pd_options *o, struct pd_err *err) {
+    char dir[PATH_MAX], probe[PATH_MAX + 32];
+    struct stat st;
+    if (pd_fmt(dir, sizeof dir, "%s", o->outputs))
+        return pd_fail(err, PD_ECONF, "%s: the path is too long", option_where(o, "outputs"));
+    while (lstat(dir, &st) && errno == ENOENT) { /* up to what is there */
+        char *slash = strrchr(dir, '/');
+        if (slash && slash != dir)
+            *slash = 0;
+        else
+            strcpy(dir, slash ? "/" : ".");
+    }
+    pd_fmt(probe, sizeof probe, "%s/.paddlectl-XXXXXX", dir);
+    if (!mkdtemp(probe))
+        return pd_fail_errno(err, PD_ECONF, errno, "%s: outputs %s: cannot write to %s", option_where(o, "outputs"), o->outputs, dir);
+    rmdir(probe);
+    return 0;
+}
+
 int job_describe(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     int rc = 0;
@@ -81,6 +104,8 @@ int job_describe(struct job *j, struct pd_err *err) {
     if (!*o->job_workspace && !*o->job_dispatch_package)
         return pd_fail(err, PD_ECONF, "there is no workspace: give job_dispatch_package (a folder or tar archive here) or "
                                       "job_workspace (a folder on the nodes)");
+    if (try_outputs(o, err))
+        return err->code;
     j->sends_workspace = !*o->job_workspace;
     if (j->sends_workspace && package_workspace(&j->workspace, "workspace", o->job_dispatch_package, err)) {
         rc = err->code;

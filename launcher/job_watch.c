@@ -202,6 +202,8 @@ static int put_bad_hosts(const struct job *j, struct pd_buf *b) {
 
 static int conclude(struct job *j, struct pd_buf *b) {
     if (j->stopped_by_user) {
+        if (j->failed && j->failure) /* it may be why the user stopped it */
+            put_failure(j, b);
         put_bad_hosts(j, b);
         pd_put_fmt(b, "paddlectl: %s was stopped\n", j->id);
         return pd_code_exit_status(PD_ECANCELED);

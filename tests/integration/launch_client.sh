@@ -92,7 +92,7 @@ for n in 0 2; do said $n STOP; said $n 'BYE {}'; done
 stop_with() { # stop_with SIGNAL [AGAIN]
     : >run.log
     start run "$ctl" run --conf=conf.ini
-    wait_for 10 "the job runs" grep -q trainers run.log
+    wait_for 60 "the job runs" grep -q trainers run.log
     local began
     began=$(date +%s%N)
     kill -"$1" "$PID"
@@ -117,11 +117,41 @@ scenario '{"*": {"forever": true, "mute": ["STOP"]}}'
 stop_with INT INT
 for n in 0 1 2; do said $n 'STOP.*"grace_ms":0,'; done
 
+# --- Ctrl-C after a failure, while the others end: the failure is told still
+scenario '{"*": {"forever": true}, "1": {"result": {"status": "failed", "first_failure": {"node": 1, "host": "b", "role": "trainer",
+  "rank": 1, "exit_code": 3, "signal": 0, "reason": "", "last_lines": "Traceback\nboom"}}}}'
+stop_with INT
+has "failed: local.1 (node 1), trainer 1: exit status 3"
+has "    | boom"
+has "was stopped"
+
+# --- Ctrl-C while outputs come: nothing half stays beside the outputs
+scenario '{"0": {"output": {"m/a": "0"}}, "1": {"mute": ["FETCH"]}}'
+rm -rf output
+start run "$ctl" run --conf=conf.ini
+wait_for 60 "outputs are fetched" bash -c "grep -q FETCH '$TMP/scenario.1.log' && ls -d output/.*.part"
+kill -INT "$PID"
+wait "$PID"
+[ $? = 130 ] || die "Ctrl-C while fetching: $(cat run.log)"
+[ -z "$(ls -A output)" ] || die "left: $(find output)"
+
+# --- outputs that can't be written are noticed before anything is done
+scenario '{}'
+touch file
+for bad in file file/below /proc/nope/below; do
+    run 2 --outputs=$bad
+    has "outputs"
+    has "cannot write to"
+    [ ! -e scenario.0.log ] || die "an agent was started: $(cat scenario.0.log)"
+done
+run 0 --outputs=deep/er/out
+[ -d deep/er/out/latest/ ] || die "outputs: $(find deep)"
+
 # --- killed: the agents see the end of their streams
 scenario '{"*": {"forever": true}}'
 : >run.log
 start run "$ctl" run --conf=conf.ini
-wait_for 10 "the job runs" grep -q trainers run.log
+wait_for 60 "the job runs" grep -q trainers run.log
 kill -KILL "$PID"
-for n in 0 1 2; do wait_for 5 "EOF on node $n" grep -q EOF scenario.$n.log; done
+for n in 0 1 2; do wait_for 30 "EOF on node $n" grep -q EOF scenario.$n.log; done
 exit 0
