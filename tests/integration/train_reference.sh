@@ -10,7 +10,7 @@ unset OPENBLAS_CORETYPE
 
 cp -R "$TOP/workspace_template/word2vec" "$TMP/ws"
 cd "$TMP/ws" || exit 1
-"$BIN/paddlectl" prepare --format=wordnet --out=. --shards=3 --holdout=20 --share=0.08 --min_word_freq=10 \
+"$BIN/paddlectl" prepare --format=wordnet --out=. --shards=3 --holdout=20 --share="${TEST_SHARE:-0.08}" --min_word_freq=10 \
     /usr/share/wordnet/data.noun /usr/share/wordnet/data.verb /usr/share/wordnet/data.adj /usr/share/wordnet/data.adv ||
     die "prepare"
 OPTIONS="--n_streams=3 --batch_size=384 --save_initial=1 --log_period=1 --num_passes=1 --seed=7"
