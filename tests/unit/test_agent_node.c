@@ -178,7 +178,7 @@ static void environment_folder_and_events(void **state) {
     setenv("PADDLE_STRAY", "1", 1);
     setenv("OPENBLAS_STRAY", "1", 1);
     setenv("SSH_CONNECTION", "1 2 3 4", 1);
-    struct env *e = begin("", "env; pwd -P; echo to-stderr >&2; echo '{\"ev\":\"x\"}' >&$PADDLE_EVENT_FD; "
+    struct env *e = begin("", "echo; env; pwd -P; echo to-stderr >&2; echo '{\"ev\":\"x\"}' >&$PADDLE_EVENT_FD; "
                               "printf '{\"ev\":\"no newline\"}' >&$PADDLE_EVENT_FD; ls -l /proc/self/fd | wc -l; "
                               "stat -c %a $PADDLE_KEY_FILE; touch output/model");
     unsetenv("PADDLE_STRAY");
