@@ -20,7 +20,9 @@ for sig in INT TERM; do
     setsid env --default-signal=INT "$demo" >"$TMP/demo.log" 2>&1 </dev/null &
     pid=$!
     PIDS+=("$pid")
-    wait_for 90 "it trains" grep -q 'progress | pass 1' "$TMP/demo.log"
+    # One that has ended is not waited for: it says why.
+    wait_for 180 "it trains" bash -c "grep -q 'progress | pass 1' '$TMP/demo.log' || ! kill -0 $pid"
+    grep -q 'progress | pass 1' "$TMP/demo.log" || die "it ended before it trained: $(tail -20 "$TMP/demo.log")"
     kill -$sig "$pid"
     wait "$pid"
     status=$?
