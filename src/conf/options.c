@@ -73,7 +73,7 @@ static const struct pd_option table[] = {
     {"train", "load_missing_parameter_strategy", PD_CHOICE, F(load_missing_parameter_strategy), ALL, "fail", 0, 0,
      "fail|rand|zero", "", "what happens to parameters that the saved model does not have"},
     {"train", "max_bad_lines", PD_INT, F(max_bad_lines), ALL, "0", 0, 1 << 30, 0, "lines",
-     "unreadable data lines that are skipped before the job fails"},
+     "unreadable data lines of a stream and pass that are skipped before the job fails"},
     {"train", "stop_on_nan", PD_BOOL, F(stop_on_nan), ALL, "1", 0, 0, 0, "", "end the job when the cost is no finite number"},
     {"train", "local", PD_BOOL, F(local), PD_TRAINER, "0", 0, 0, 0, "", "train in this one process, without servers"},
     {"train", "use_gpu", PD_INT, F(use_gpu), ALL, "0", 0, 0, 0, "", "accepted for compatibility; only 0"},
