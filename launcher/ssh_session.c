@@ -485,8 +485,11 @@ static enum ssh_step run_open(struct session *s) {
     if (write_all(s))
         return lost(s);
     /* Writing takes in what has arrived, too: it lies in libssh's buffers, and no event of the socket will tell of it. */
-    if (s->step == STEP_OPEN && (s->remote_closed || ssh_channel_poll(s->channel, 0) > 0 || ssh_channel_poll(s->channel, 1) > 0))
-        s->more = 1;
+    if (s->step != STEP_OPEN)
+        return s->step;
+    /* Looking takes in packets as well, the CLOSE among them: so first look, then ask whether it is closed. */
+    int out = ssh_channel_poll(s->channel, 0), err = ssh_channel_poll(s->channel, 1);
+    s->more |= s->remote_closed || out > 0 || err > 0 || out == SSH_ERROR || err == SSH_ERROR;
     return s->step;
 }
 
