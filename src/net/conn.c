@@ -76,7 +76,7 @@ void net_conn_fail(struct net_conn *c, int code, const char *fmt, ...) {
 
 void net_close_after_flush(struct net_conn *c) {
     c->flush_then_close = 1;
-    if (!c->queued)
+    if (!c->queued || c->deaf)
         net_close(c);
 }
 
@@ -199,6 +199,10 @@ int net_conn_begin(struct net_conn *c) {
 void net_pause(struct net_conn *c) {
     if (c->closing || c->paused)
         return;
+    if (c->deaf) { /* nobody else would notice the end */
+        net_conn_fail(c, PD_ECLOSED, "the connection broke");
+        return;
+    }
     c->paused = 1;
     uv_read_stop(c->in);
 }

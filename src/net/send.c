@@ -9,6 +9,15 @@ enum { MAX_BUFS = 1 + 2 * WIRE_SECTIONS };
 
 static const char padding[WIRE_ALIGN];
 
+/* A write failed. A peer that gave up has said why before it closed, and those bytes may lie unread: on a socket the
+ * reading side goes on and closes the connection at its end. */
+static void write_failed(struct net_conn *c, int status) {
+    if (c->in == c->out && c->open && !c->paused && !c->flush_then_close && (status == UV_EPIPE || status == UV_ECONNRESET))
+        c->deaf = 1;
+    else
+        net_conn_fail(c, PD_ECLOSED, "the connection broke: %s", uv_strerror(status));
+}
+
 struct pending {
     uv_write_t req;
     struct net_conn *c;
@@ -29,7 +38,7 @@ static void on_written(uv_write_t *req, int status) {
     if (c->closing)
         return;
     if (status) {
-        net_conn_fail(c, PD_ECLOSED, "the connection broke: %s", uv_strerror(status));
+        write_failed(c, status);
         return;
     }
     if (c->queued)
@@ -96,7 +105,7 @@ int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, co
     uv_buf_t bufs[MAX_BUFS];
     unsigned n_bufs = 0;
     int rc = 0;
-    if (c->closing || c->flush_then_close)
+    if (c->closing || c->flush_then_close || c->deaf)
         goto done;
     for (uint32_t i = 0; i < n_sec; i++)
         len[i] = sec[i].n;
@@ -110,7 +119,7 @@ int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, co
     }
     int n = c->queued ? 0 : uv_try_write(c->out, bufs, n_bufs);
     if (n < 0 && n != UV_EAGAIN) {
-        net_conn_fail(c, PD_ECLOSED, "the connection broke: %s", uv_strerror(n));
+        write_failed(c, n);
         goto done;
     }
     if (n > 0 && (size_t)n == total)
