@@ -55,7 +55,9 @@ MODULES := base conf wire net pack agent ps nn data model train
 src_of   = $(sort $(wildcard $(1)/*.c))
 obj_of   = $(patsubst %.c,$(B)/%.o,$(1))
 LIB_OBJS := $(foreach m,$(MODULES),$(call obj_of,$(call src_of,src/$(m))))
-LAUNCHER_OBJS := $(call obj_of,$(filter-out launcher/main.c,$(call src_of,launcher)))
+LAUNCHER_DIRS := launcher launcher/cmd launcher/cluster launcher/ssh launcher/job launcher/view
+LAUNCHER_SRCS := $(foreach d,$(LAUNCHER_DIRS),$(call src_of,$(d)))
+LAUNCHER_OBJS := $(call obj_of,$(filter-out launcher/main.c,$(LAUNCHER_SRCS)))
 WORKER_OBJS := $(call obj_of,$(filter-out worker/agent_main.c worker/worker_main.c,$(call src_of,worker)))
 LIBPADDLE := $(B)/libpaddle.a
 PROGRAMS := $(B)/paddlectl $(B)/paddle_agent $(B)/paddle_worker
@@ -137,7 +139,7 @@ bench: packages-bench
 	@$(MAKE) --no-print-directory all
 	@bench/run --all
 
-SOURCES := $(foreach m,$(MODULES),$(call src_of,src/$(m))) $(call src_of,launcher) $(call src_of,worker) $(wildcard tests/unit/*.c)
+SOURCES := $(foreach m,$(MODULES),$(call src_of,src/$(m))) $(LAUNCHER_SRCS) $(call src_of,worker) $(wildcard tests/unit/*.c)
 
 compile_commands.json: $(B)/flags
 	@{ echo '['; sep=; for f in $(SOURCES); do \

@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/version.h"
-#include "launcher/cmd.h"
+#include "launcher/cmd/cmd.h"
 
 static const struct {
     const char *name;

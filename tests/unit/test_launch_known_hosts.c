@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "launcher/known_hosts.h"
+#include "launcher/ssh/known_hosts.h"
 
 #define ED1 "AAAAC3NzaC1lZDI1NTE5AAAAIKg6QkTmXDQ4wLjd5Iv+R1rP1xQxgpW5fJ5o6Y9a1111"
 #define ED2 "AAAAC3NzaC1lZDI1NTE5AAAAIKg6QkTmXDQ4wLjd5Iv+R1rP1xQxgpW5fJ5o6Y9a2222"

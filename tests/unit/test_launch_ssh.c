@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "launcher/link.h"
+#include "launcher/cluster/link.h"
 #include "pack/pack.h"
 
 static char dir[64], key_file[128], known_file[128], no_sshd[200];

@@ -12,8 +12,8 @@
 
 #include "base/fs.h"
 #include "base/str.h"
-#include "launcher/package.h"
-#include "launcher/view.h"
+#include "launcher/cluster/package.h"
+#include "launcher/view/view.h"
 
 static void collect(void *arg, const char *text, size_t n) {
     struct pd_buf *b = arg;

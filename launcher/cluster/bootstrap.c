@@ -1,0 +1,196 @@
+/* bootstrap.c - see bootstrap.h. */
+#include "launcher/cluster/bootstrap.h"
+
+#include <limits.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/str.h"
+#include "pack/pack.h"
+
+enum { AGENT_MAX_BYTES = 256 << 20 };
+
+/* The user's login shell, whichever it is, sees one line: exec /bin/sh -c '...' with quoted words. So the script holds
+ * no single quote, backslash or exclamation mark. $1 root, $2 hash, $3 size, $4 $5 halves of the marker, then options of the
+ * relay. A cached agent that a power cut has damaged is replaced; where there is no sha256sum, the build in AG_HELLO tells of
+ * damage that keeps the size.
+ * What goes wrong is on stderr, which paddlectl shows. */
+static const char script[] =
+    "r=$1; h=$2; s=$3; m=$4$5; shift 5; "
+    "case $r in \"~\") r=$HOME;; \"~/\"*) r=$HOME/${r#??};; /*) ;; *) r=$HOME/$r;; esac; "
+    "d=$r/.paddlectl/bin; a=$d/agent-$h; "
+    "go() { echo \"$m run\"; exec \"$a\" relay \"--root=$r\" \"$@\"; }; "
+    "bad() { echo \"$m fail $1\"; exit 1; }; "
+    "whole() { [ -x \"$a\" ] && [ \"$(wc -c <\"$a\")\" -eq \"$s\" ] || return 1; "
+    "c=$(sha256sum <\"$a\" 2>/dev/null) || return 0; [ \"${c%% *}\" = \"$h\" ]; }; "
+    "whole && go \"$@\"; "
+    "mkdir -p \"$d\" || bad \"cannot make the folder $d\"; "
+    "echo \"$m send $(uname -m)\"; "
+    "t=$d/tmp-$$-$h; clean() { rm -f \"$t\"; }; trap clean 0; trap \"exit 1\" 1 2 13 15; "
+    "head -c \"$s\" >\"$t\" || bad \"cannot write $t\"; "
+    "n=$(wc -c <\"$t\") && [ \"$n\" -eq \"$s\" ] || bad \"$t is incomplete\"; "
+    "sync \"$t\" 2>/dev/null; chmod 755 \"$t\" && mv -f \"$t\" \"$a\" || bad \"cannot store $a\"; "
+    "trap - 0 1 2 13 15; go \"$@\"";
+
+int node_program_path(const char *name, char *out, size_t cap, struct pd_err *err) {
+    char self[PATH_MAX];
+    const char *dir = getenv("PADDLECTL_LIBEXEC");
+    if (dir && *dir) {
+        if (pd_fmt(out, cap, "%s/%s", dir, name) || access(out, R_OK))
+            return pd_fail(err, PD_ENOENT, "%s is not in PADDLECTL_LIBEXEC (%s)", name, dir);
+        return 0;
+    }
+    if (pd_self_dir(self, sizeof self))
+        return pd_fail(err, PD_ENOENT, "cannot find out where this program lies");
+    if (!pd_fmt(out, cap, "%s/%s", self, name) && !access(out, R_OK))
+        return 0;
+    if (!pd_fmt(out, cap, "%s/../libexec/paddlectl/%s", self, name) && !access(out, R_OK))
+        return 0;
+    return pd_fail(err, PD_ENOENT, "%s is neither in %s nor in %s/../libexec/paddlectl", name, self, self);
+}
+
+int agent_image_load(struct agent_image *img, struct pd_err *err) {
+    struct pd_buf bytes;
+    memset(img, 0, sizeof *img);
+    pd_buf_init(&bytes);
+    int rc = node_program_path("paddle_agent", img->path, sizeof img->path, err);
+    if (!rc)
+        rc = pd_read_file(img->path, AGENT_MAX_BYTES, &bytes, err);
+    if (!rc)
+        rc = pack_sha256_file(img->path, img->sha256, err);
+    if (rc) {
+        pd_buf_release(&bytes);
+        return rc;
+    }
+    img->bytes = bytes.data;
+    img->size = bytes.len;
+    return 0;
+}
+
+void agent_image_release(struct agent_image *img) {
+    free(img->bytes);
+    memset(img, 0, sizeof *img);
+}
+
+int root_for_node(const char *root_dir, int node, char *out, size_t cap, struct pd_err *err) {
+    size_t n = 0;
+    if (!*root_dir)
+        return pd_fail(err, PD_ECONF, "root_dir is empty");
+    for (const char *s = root_dir; *s; s++) {
+        char one[16] = {*s, 0};
+        if ((unsigned char)*s < 32 || *s == 127)
+            return pd_fail(err, PD_ECONF, "root_dir has a control character");
+        if (s[0] == '%' && s[1] == 'n') {
+            pd_fmt(one, sizeof one, "%d", node);
+            s++;
+        }
+        size_t k = strlen(one);
+        if (n + k >= cap)
+            return pd_fail(err, PD_ECONF, "root_dir is too long");
+        memcpy(out + n, one, k + 1);
+        n += k;
+    }
+    return 0;
+}
+
+int root_for_local(const char *root_dir, int node, char *out, size_t cap, struct pd_err *err) {
+    char root[PATH_MAX];
+    const char *home = getenv("HOME");
+    int rc = root_for_node(root_dir, node, root, sizeof root, err);
+    if (rc)
+        return rc;
+    if (root[0] == '/')
+        return pd_fmt(out, cap, "%s", root) ? pd_fail(err, PD_ECONF, "root_dir is too long") : 0;
+    if (!home || !*home)
+        return pd_fail(err, PD_ECONF, "root_dir is below the home folder, but HOME is not set");
+    const char *rest = !strcmp(root, "~") ? "" : pd_starts(root, "~/") ? root + 2 : root;
+    return pd_fmt(out, cap, *rest ? "%s/%s" : "%s", home, rest) ? pd_fail(err, PD_ECONF, "root_dir is too long") : 0;
+}
+
+static void put_quoted(struct pd_buf *b, const char *s) {
+    pd_put_u8(b, '\'');
+    for (; *s; s++)
+        if (*s == '\'')
+            pd_put(b, "'\\''", 4);
+        else
+            pd_put_u8(b, (uint8_t)*s);
+    pd_put_u8(b, '\'');
+}
+
+int boot_command(struct boot *b, const char *root, const struct agent_image *img, const char *job, int start_node,
+                 struct pd_buf *out) {
+    uint8_t random[BOOT_MARKER / 2];
+    char size[24], first[BOOT_MARKER / 2 + 1], job_arg[100], node_arg[24];
+    memset(b, 0, sizeof *b);
+    randombytes_buf(random, sizeof random);
+    pd_hex(b->marker, random, sizeof random);
+    pd_fmt(size, sizeof size, "%zu", img->size);
+    pd_fmt(job_arg, sizeof job_arg, "--job=%s", job ? job : "");
+    pd_fmt(node_arg, sizeof node_arg, "--node=%d", start_node);
+    memcpy(first, b->marker, BOOT_MARKER / 2);
+    first[BOOT_MARKER / 2] = 0;
+    const char *words[] = {script, "paddlectl", root, img->sha256, size, first, b->marker + BOOT_MARKER / 2,
+                           job_arg, node_arg, "--start"};
+    size_t n = !job ? 7 : start_node < 0 ? 8 : 10;
+    pd_put(out, "exec /bin/sh -c", 15);
+    for (size_t i = 0; i < n; i++) {
+        pd_put_u8(out, ' ');
+        put_quoted(out, words[i]);
+    }
+    pd_put_u8(out, 0);
+    return out->failed;
+}
+
+/* A line is ours when the marker stands in it, even after something printed without a newline. */
+static enum boot_event judge(struct boot *b, char *text, size_t cap) {
+    static const struct {
+        const char *word;
+        enum boot_event event;
+    } words[] = {{" run", BOOT_RUN}, {" send ", BOOT_SEND}, {" fail ", BOOT_FAIL}};
+    b->line[b->line_len] = 0;
+    if (b->line_len && b->line[b->line_len - 1] == '\r')
+        b->line[b->line_len - 1] = 0;
+    const char *s = memmem(b->line, b->line_len, b->marker, BOOT_MARKER);
+    if (!s)
+        return BOOT_MORE;
+    s += BOOT_MARKER;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (!pd_starts(s, words[i].word))
+            continue;
+        pd_fmt(text, cap, "%s", s + strlen(words[i].word));
+        return words[i].event;
+    }
+    return BOOT_MORE;
+}
+
+enum boot_event boot_input(struct boot *b, const uint8_t *p, size_t n, size_t *used, char *text, size_t cap) {
+    text[0] = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] != '\n') {
+            if (b->line_len == sizeof b->line - 1) { /* keep the end: the marker may come after a long prompt */
+                memmove(b->line, b->line + sizeof b->line / 2, b->line_len - sizeof b->line / 2);
+                b->line_len -= sizeof b->line / 2;
+            }
+            b->line[b->line_len++] = (char)p[i];
+            if (++b->noise > BOOT_NOISE_MAX) {
+                pd_fmt(text, cap, "the login prints without end; is the user's shell start-up in order?");
+                *used = i + 1;
+                return BOOT_FAIL;
+            }
+            continue;
+        }
+        enum boot_event e = judge(b, text, cap);
+        b->line_len = 0;
+        if (e != BOOT_MORE) {
+            *used = i + 1;
+            return e;
+        }
+    }
+    *used = n;
+    return BOOT_MORE;
+}

@@ -1,0 +1,78 @@
+/* cluster.c - see cluster.h. */
+#include "launcher/cluster/cluster.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+
+enum { LOGIN_TIMEOUT_MS = 60000, UPLOAD_TIMEOUT_MS = 300000 };
+
+const char *option_where(const struct pd_options *opts, const char *name) {
+    int row = pd_options_find(name, PD_LAUNCHER);
+    return row < 0 ? "?" : opts->origin[row].where;
+}
+
+static int check_hosts(struct cluster *c, struct pd_err *err) {
+    const struct pd_options *o = c->opts;
+    char root[PATH_MAX];
+    if (!*o->hosts)
+        return pd_fail(err, PD_ECONF, "there are no hosts: conf.ini needs [cluster] hosts = ..., or give --hosts=");
+    int rc = hosts_parse(&c->hosts, o->hosts, option_where(o, "hosts"), err);
+    if (!rc)
+        rc = hosts_roles(&c->pservers, &c->n_pservers, o->pservers, c->hosts.n, "pservers", option_where(o, "pservers"), err);
+    if (!rc)
+        rc = hosts_roles(&c->trainers, &c->n_trainers, o->trainers, c->hosts.n, "trainers", option_where(o, "trainers"), err);
+    if (!rc && root_for_node(o->root_dir, 0, root, sizeof root, err)) {
+        rc = err->code;
+        pd_err_prefix(err, "%s", option_where(o, "root_dir"));
+    }
+    return rc;
+}
+
+static int open_pool(struct cluster *c, struct pd_err *err) {
+    const struct pd_options *o = c->opts;
+    struct ssh_opts s = {
+        .identity_file = o->identity_file,
+        .known_hosts = o->known_hosts,
+        .config = o->ssh_config,
+        .accept_new = o->host_key_policy == PD_HOSTKEY_ACCEPT_NEW,
+        .connect_timeout_ms = (uint64_t)(o->connect_timeout * 1000),
+        .fanout = (int)o->fanout,
+    };
+    for (size_t i = 0; i < c->hosts.n; i++)
+        if (!c->hosts.v[i].local)
+            return ssh_pool_new(&c->ssh, &c->loop, &s, err);
+    return 0;
+}
+
+int cluster_init(struct cluster *c, const struct pd_options *opts, struct pd_err *err) {
+    memset(c, 0, sizeof *c);
+    c->opts = opts;
+    int rc = check_hosts(c, err);
+    if (!rc)
+        rc = agent_image_load(&c->agent, err);
+    if (!rc && uv_loop_init(&c->loop))
+        rc = pd_fail(err, PD_EFAIL, "cannot make an event loop");
+    if (!rc) {
+        c->has_loop = 1;
+        rc = open_pool(c, err);
+    }
+    c->env = (struct link_env){.loop = &c->loop, .ssh = c->ssh, .agent = &c->agent, .root_dir = opts->root_dir,
+                               .login_timeout_ms = LOGIN_TIMEOUT_MS, .upload_timeout_ms = UPLOAD_TIMEOUT_MS};
+    if (rc)
+        cluster_release(c);
+    return rc;
+}
+
+void cluster_release(struct cluster *c) {
+    ssh_pool_free(c->ssh);
+    if (c->has_loop)
+        uv_loop_close(&c->loop);
+    agent_image_release(&c->agent);
+    hosts_release(&c->hosts);
+    free(c->pservers);
+    free(c->trainers);
+    memset(c, 0, sizeof *c);
+}

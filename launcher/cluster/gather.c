@@ -1,0 +1,139 @@
+/* gather.c - see gather.h. */
+#include "launcher/cluster/gather.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+
+int gather_init(struct gather *g, struct cluster *c, struct pd_err *err) {
+    memset(g, 0, sizeof *g);
+    g->c = c;
+    g->nodes = pd_calloc(c->hosts.n, sizeof *g->nodes);
+    if (!g->nodes)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    for (size_t i = 0; i < c->hosts.n; i++) {
+        g->nodes[i].g = g;
+        g->nodes[i].id = (int)i;
+        g->nodes[i].host = &c->hosts.v[i];
+    }
+    return 0;
+}
+
+void gather_release(struct gather *g) {
+    for (size_t i = 0; g->nodes && i < g->c->hosts.n; i++) {
+        free(g->nodes[i].text);
+        json_decref(g->nodes[i].data);
+    }
+    free(g->nodes);
+    g->nodes = NULL;
+}
+
+static void maybe_end(struct gather *g) {
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        if (g->nodes[i].link || !g->nodes[i].over)
+            return;
+    for (size_t i = 0; i < sizeof g->signals / sizeof g->signals[0]; i++)
+        if (!uv_is_closing((uv_handle_t *)&g->signals[i]))
+            uv_close((uv_handle_t *)&g->signals[i], NULL);
+}
+
+void gather_done(struct gather_node *n) {
+    if (n->over)
+        return;
+    n->over = 1;
+    if (n->link) {
+        link_send(n->link, WIRE_AG_BYE, 0, json_object(), NULL, 0);
+        link_close_soon(n->link);
+    }
+}
+
+void gather_fail(struct gather_node *n, const struct pd_err *err) {
+    if (n->over)
+        return;
+    n->err = *err;
+    n->over = 1;
+    if (n->link)
+        link_close(n->link);
+}
+
+static void on_hello(struct link *l, void *arg) {
+    struct gather_node *n = arg;
+    (void)l;
+    n->g->talk(n);
+}
+
+static void on_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg) {
+    (void)l;
+    (void)f;
+    (void)body;
+    (void)arg; /* states and results of a job: not what was asked */
+}
+
+static void on_close(struct link *l, const struct pd_err *why, void *arg) {
+    struct gather_node *n = arg;
+    (void)l;
+    n->link = NULL;
+    if (!n->over) {
+        n->over = 1;
+        n->err = *why;
+        if (!why->code)
+            pd_fail(&n->err, PD_ECANCELED, "interrupted");
+    }
+    maybe_end(n->g);
+}
+
+static const struct link_events events = {on_hello, on_frame, on_close};
+
+static void on_signal(uv_signal_t *s, int signum) {
+    struct gather *g = s->data;
+    (void)signum;
+    g->interrupted = 1;
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        if (g->nodes[i].link)
+            link_close(g->nodes[i].link);
+}
+
+int gather_run(struct gather *g, void (*talk)(struct gather_node *n), void *arg) {
+    static const int signums[] = {SIGINT, SIGTERM, SIGHUP};
+    int bad = 0;
+    g->talk = talk;
+    g->arg = arg;
+    for (size_t i = 0; i < sizeof signums / sizeof signums[0]; i++) {
+        uv_signal_init(&g->c->loop, &g->signals[i]);
+        g->signals[i].data = g;
+        uv_signal_start(&g->signals[i], on_signal, signums[i]);
+    }
+    for (size_t i = 0; i < g->c->hosts.n; i++) {
+        struct gather_node *n = &g->nodes[i];
+        struct pd_err err = {0};
+        n->over = n->skip;
+        if (n->skip)
+            continue;
+        if (link_open(&n->link, &g->c->env, n->host, n->id, &events, n, &err)) {
+            n->link = NULL;
+            gather_fail(n, &err);
+        }
+    }
+    maybe_end(g);
+    uv_run(&g->c->loop, UV_RUN_DEFAULT);
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        bad += g->nodes[i].err.code != 0;
+    return bad;
+}
+
+int gather_say(const struct gather *g) {
+    int status = 2;
+    for (size_t i = 0; i < g->c->hosts.n; i++) {
+        const struct gather_node *n = &g->nodes[i];
+        if (!n->err.code)
+            continue;
+        if (pd_code_exit_status(n->err.code) != 2)
+            status = 3;
+        if (!g->interrupted)
+            fprintf(stderr, "paddlectl: %s: %s\n", n->host->label, n->err.msg);
+    }
+    return g->interrupted ? pd_code_exit_status(PD_ECANCELED) : status;
+}

@@ -1,0 +1,45 @@
+/* gather.h - one conversation with every node at once, for what is no job: dispatch, stop, list.
+ *
+ * Each node's agent is reached, `talk` is called once it has said hello, and the node is over when gather_done or
+ * gather_fail is called for it, or its connection breaks. Ctrl-C ends the conversations. */
+#ifndef LAUNCHER_GATHER_H
+#define LAUNCHER_GATHER_H
+
+#include "launcher/cluster/cluster.h"
+
+struct gather;
+
+struct gather_node {
+    struct gather *g;
+    int id;
+    const struct host *host;
+    struct link *link;
+    int skip;          /* set before gather_run: leave this node out */
+    int over;
+    struct pd_err err;
+    char *text;        /* whatever talk wants to keep; freed by gather_release */
+    json_t *data;      /* likewise */
+};
+
+struct gather {
+    struct cluster *c;
+    struct gather_node *nodes;
+    void (*talk)(struct gather_node *n);
+    void *arg;
+    int interrupted;
+    uv_signal_t signals[3];
+};
+
+int gather_init(struct gather *g, struct cluster *c, struct pd_err *err);
+/* Returns when all are over. The number of nodes that failed. May be called again with another `talk`. */
+int gather_run(struct gather *g, void (*talk)(struct gather_node *n), void *arg);
+void gather_release(struct gather *g);
+
+void gather_done(struct gather_node *n);
+void gather_fail(struct gather_node *n, const struct pd_err *err);
+
+/* Name every bad host on stderr. The exit status for them: 130 when interrupted, 2 when it is all about what the user
+ * wrote, else 3. */
+int gather_say(const struct gather *g);
+
+#endif

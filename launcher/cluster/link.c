@@ -1,0 +1,497 @@
+/* link.c - see link.h. Phases: boot (lines until the marker) -> upload (the agent's bytes) -> frames. */
+#include "launcher/cluster/link.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+
+enum { LINK_FRAME_MAX = 8 << 20, UPLOAD_PIECE = 256 << 10, BYE_MS = 1000, FAIL_MS = 1000 };
+
+enum phase { PHASE_CONNECT, PHASE_BOOT, PHASE_UPLOAD, PHASE_BOOT_FAILED, PHASE_HELLO, PHASE_OPEN, PHASE_CLOSED };
+
+static const char *const doing[] = {"connecting", "logging in (the shell's start-up files)", "receiving the agent",
+                                    "failing", "starting the agent", "running", "closing"};
+
+struct request {
+    uint64_t id, deadline_ms;
+    unsigned type;
+    const char *what;
+    link_answer answer;
+    void *arg;
+    struct request *next;
+};
+
+struct link {
+    const struct link_env *env;
+    const struct link_events *ev;
+    void *arg;
+    struct transport *t;
+    struct boot boot;
+    struct wire_decoder *dec;
+    enum phase phase;
+    size_t uploaded;
+    int boot_failed;   /* `why` is what the script said; stderr may say more */
+    struct agent_facts facts;
+    struct request *requests;
+    uint64_t next_id;
+    void (*drain)(struct link *, void *);
+    void *drain_arg;
+    uv_timer_t timer; /* the phase's deadline, then the requests' */
+    int timer_closed, transport_closed;
+    int own_close;     /* link_close or link_close_soon was called */
+    struct pd_err why; /* what broke it, if not the transport */
+};
+
+static void on_timer_closed(uv_handle_t *h);
+
+static void maybe_free(struct link *l) {
+    if (!l->timer_closed || !l->transport_closed)
+        return;
+    json_decref(l->facts.addrs);
+    wire_decoder_free(l->dec);
+    free(l);
+}
+
+static void on_timer_closed(uv_handle_t *h) {
+    struct link *l = h->data;
+    l->timer_closed = 1;
+    maybe_free(l);
+}
+
+/* The link is broken for a reason of our own; the transport goes and on_close tells. */
+static void link_break(struct link *l, int code, const char *msg) {
+    if (l->phase == PHASE_CLOSED)
+        return;
+    pd_fail(&l->why, code, "%s", msg);
+    l->phase = PHASE_CLOSED;
+    uv_timer_stop(&l->timer);
+    transport_close(l->t);
+}
+
+/* --- deadlines ------------------------------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *t);
+
+static void schedule(struct link *l) {
+    if (l->own_close) /* the timer is the goodbye's */
+        return;
+    uint64_t now = uv_now(l->env->loop), first = UINT64_MAX;
+    for (struct request *r = l->requests; r; r = r->next)
+        if (r->deadline_ms < first)
+            first = r->deadline_ms;
+    if (first == UINT64_MAX)
+        uv_timer_stop(&l->timer);
+    else
+        uv_timer_start(&l->timer, on_timer, first > now ? first - now : 0, 0);
+}
+
+static void on_timer(uv_timer_t *t) {
+    struct link *l = t->data;
+    char msg[200];
+    if (l->phase != PHASE_OPEN) {
+        uint64_t ms = l->phase == PHASE_UPLOAD ? l->env->upload_timeout_ms : l->env->login_timeout_ms;
+        pd_fmt(msg, sizeof msg, "timed out after %.3g s while %s", (double)ms / 1000, doing[l->phase]);
+        link_break(l, PD_ETIMEOUT, msg);
+        return;
+    }
+    uint64_t now = uv_now(l->env->loop);
+    for (struct request **p = &l->requests, *r; (r = *p);) {
+        if (r->deadline_ms > now) {
+            p = &r->next;
+            continue;
+        }
+        struct pd_err err = {0};
+        pd_fail(&err, PD_ETIMEOUT, "timed out while %s", r->what);
+        *p = r->next;
+        r->answer(l, NULL, NULL, &err, r->arg);
+        free(r);
+        p = &l->requests; /* the callback may have changed the list */
+        if (l->phase != PHASE_OPEN)
+            return;
+    }
+    schedule(l);
+}
+
+static void enter_phase(struct link *l, enum phase p, uint64_t timeout_ms) {
+    l->phase = p;
+    uv_timer_start(&l->timer, on_timer, timeout_ms, 0);
+}
+
+/* --- sending --------------------------------------------------------------------------------------------- */
+
+static int put_frame(struct link *l, unsigned type, uint64_t req, const char *text, const void *sec1, size_t n1) {
+    static const uint8_t zeros[WIRE_ALIGN];
+    uint8_t head[WIRE_HEADER];
+    size_t len[2] = {strlen(text), n1};
+    wire_header(head, (uint16_t)type, 0, req, sec1 ? 2 : 1, len);
+    int rc = transport_write(l->t, head, sizeof head);
+    if (!rc && len[0])
+        rc = transport_write(l->t, text, len[0]);
+    if (!rc && wire_pad(len[0]))
+        rc = transport_write(l->t, zeros, wire_pad(len[0]));
+    if (!rc && sec1 && n1)
+        rc = transport_write(l->t, sec1, n1);
+    if (!rc && sec1 && wire_pad(n1))
+        rc = transport_write(l->t, zeros, wire_pad(n1));
+    return rc;
+}
+
+int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const void *sec1, size_t n1) {
+    if (l->phase != PHASE_OPEN) {
+        json_decref(body);
+        return 0;
+    }
+    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    json_decref(body);
+    if (body && !text)
+        return PD_ENOMEM;
+    int rc = put_frame(l, type, req, text ? text : type == WIRE_AG_PKG_DATA ? "" : "{}", sec1, n1);
+    free(text);
+    if (rc) /* part of a frame may be on its way: nothing sensible can follow */
+        link_break(l, PD_ENOMEM, "out of memory");
+    return rc;
+}
+
+uint64_t link_expect(struct link *l, unsigned type, uint64_t timeout_ms, const char *what, link_answer answer, void *arg) {
+    struct request *r = pd_calloc(1, sizeof *r);
+    if (!r)
+        return 0;
+    *r = (struct request){.id = ++l->next_id, .deadline_ms = uv_now(l->env->loop) + timeout_ms, .type = type,
+                          .what = what, .answer = answer, .arg = arg};
+    struct request **p = &l->requests;
+    while (*p)
+        p = &(*p)->next;
+    *p = r;
+    if (l->phase == PHASE_OPEN)
+        schedule(l);
+    return r->id;
+}
+
+int link_request(struct link *l, unsigned type, json_t *body, const void *sec1, size_t n1, uint64_t timeout_ms,
+                 const char *what, link_answer answer, void *arg) {
+    uint64_t id = link_expect(l, type, timeout_ms, what, answer, arg);
+    if (!id) {
+        json_decref(body);
+        return PD_ENOMEM;
+    }
+    link_send(l, type, id, body, sec1, n1); /* a failure breaks the link, which answers the request */
+    return 0;
+}
+
+void link_on_drain(struct link *l, void (*drain)(struct link *l, void *arg), void *arg) {
+    l->drain = drain;
+    l->drain_arg = arg;
+}
+
+size_t link_queued(const struct link *l) { return transport_queued(l->t); }
+const struct agent_facts *link_facts(const struct link *l) { return &l->facts; }
+const char *link_doing(const struct link *l) { return doing[l->phase]; }
+
+/* --- receiving ------------------------------------------------------------------------------------------- */
+
+static json_t *parse_body(const struct wire_frame *f) {
+    if (f->type == WIRE_AG_LOG || f->type == WIRE_AG_PKG_DATA || (f->flags & WIRE_F_ERROR) || !f->sec[0])
+        return json_object();
+    if (f->len[0] > WIRE_JSON_MAX)
+        return NULL;
+    json_t *body = json_loadb((const char *)f->sec[0], f->len[0], 0, NULL);
+    if (body && !json_is_object(body)) {
+        json_decref(body);
+        return NULL;
+    }
+    return body;
+}
+
+static void copy_text(char *out, size_t cap, const json_t *body, const char *name) {
+    const char *s = json_string_value(json_object_get(body, name));
+    pd_fmt(out, cap, "%s", s ? s : "");
+}
+
+static void error_of(const struct wire_frame *f, struct pd_err *err) {
+    struct pd_rd r;
+    char msg[sizeof err->msg];
+    pd_rd_init(&r, f->sec[0], f->len[0]);
+    uint32_t code = pd_get_u32(&r);
+    pd_get_str(&r, msg, sizeof msg);
+    if (r.failed || code == 0 || code > 1000)
+        pd_fail(err, PD_EPROTO, "the agent sent an error that can't be read");
+    else
+        pd_fail(err, -(int)code, "%s", msg);
+}
+
+static void take_hello(struct link *l, const struct wire_frame *f, json_t *body) {
+    struct agent_facts *a = &l->facts;
+    const char *build = json_string_value(json_object_get(body, "build"));
+    char msg[300];
+    if (f->type == WIRE_AG_HELLO && (f->flags & WIRE_F_ERROR)) { /* it could not start, and says why */
+        struct pd_err err = {0};
+        error_of(f, &err);
+        link_break(l, err.code == PD_EEXIST ? PD_ECONF : pd_code_exit_status(err.code) == 1 ? PD_EHOST : err.code, err.msg);
+        return;
+    }
+    if (f->type != WIRE_AG_HELLO || json_integer_value(json_object_get(body, "version")) != WIRE_VERSION) {
+        pd_fmt(msg, sizeof msg, "the agent speaks another version of the protocol (%lld, not %d)",
+               (long long)json_integer_value(json_object_get(body, "version")), WIRE_VERSION);
+        link_break(l, PD_EHOST, msg);
+        return;
+    }
+    copy_text(a->job, sizeof a->job, body, "job");
+    copy_text(a->root, sizeof a->root, body, "root");
+    copy_text(a->arch, sizeof a->arch, body, "arch");
+    copy_text(a->state, sizeof a->state, body, "state");
+    json_t *node = json_object_get(body, "node");
+    a->node = json_is_integer(node) ? (int)json_integer_value(node) : -1;
+    a->disk_free = (uint64_t)json_integer_value(json_object_get(body, "disk_free"));
+    a->addrs = json_incref(json_object_get(body, "addrs"));
+    /* One that was found running may be of another build, a started one may not. */
+    if ((!l->env->job || l->env->start) && build && strcmp(build, l->env->agent->sha256)) {
+        pd_fmt(msg, sizeof msg, "the cached agent is damaged; remove %.150s/.paddlectl/bin/agent-%.12s*", a->root,
+               l->env->agent->sha256);
+        link_break(l, PD_EHOST, msg);
+        return;
+    }
+    l->phase = PHASE_OPEN;
+    schedule(l);
+    l->ev->on_hello(l, l->arg);
+}
+
+/* An answer repeats the id and the type; the frames of a fetched package are the exception (types differ). */
+static void take_answer(struct link *l, struct request *r, const struct wire_frame *f, json_t *body) {
+    struct pd_err err = {0};
+    if (f->flags & WIRE_F_ERROR)
+        error_of(f, &err);
+    /* Taken out before the call, which may add requests or close the link; put back if more frames are to come. */
+    struct request **p = &l->requests;
+    while (*p != r)
+        p = &(*p)->next;
+    *p = r->next;
+    int last = r->answer(l, f, body, err.code ? &err : NULL, r->arg);
+    if (r->type != WIRE_AG_FETCH || err.code || last || l->phase != PHASE_OPEN) {
+        free(r);
+    } else {
+        r->deadline_ms = uv_now(l->env->loop) + 60000; /* a silence this long between pieces is a failure */
+        r->next = l->requests;
+        l->requests = r;
+    }
+    if (l->phase == PHASE_OPEN)
+        schedule(l);
+}
+
+static void take_frame(struct link *l, struct wire_frame *f) {
+    json_t *body = parse_body(f);
+    if (!body) {
+        link_break(l, PD_EPROTO, "the agent sent a message that is no JSON object");
+        return;
+    }
+    if (l->phase == PHASE_HELLO) {
+        take_hello(l, f, body);
+    } else if (f->req) {
+        struct request *r = l->requests;
+        while (r && r->id != f->req)
+            r = r->next;
+        if (r) /* else its deadline has passed */
+            take_answer(l, r, f, body);
+    } else if (f->type != WIRE_AG_PING) {
+        l->ev->on_frame(l, f, body, l->arg);
+    }
+    json_decref(body);
+}
+
+static void take_frames(struct link *l, const uint8_t *p, size_t n) {
+    struct pd_err err = {0};
+    struct wire_frame *f;
+    if (wire_decoder_feed(l->dec, p, n, &err) == PD_ENOMEM) {
+        link_break(l, PD_ENOMEM, "out of memory");
+        return;
+    }
+    while (l->phase != PHASE_CLOSED && (f = wire_decoder_next(l->dec))) {
+        take_frame(l, f);
+        wire_frame_free(f);
+    }
+    pd_err_clear(&err);
+    if (l->phase != PHASE_CLOSED && wire_decoder_error(l->dec, &err)) {
+        pd_err_prefix(&err, "the agent's stream is broken");
+        link_break(l, err.code, err.msg);
+    }
+}
+
+/* --- boot ------------------------------------------------------------------------------------------------ */
+
+static void upload_some(struct link *l) {
+    const struct agent_image *img = l->env->agent;
+    while (l->uploaded < img->size && transport_queued(l->t) < 2 * UPLOAD_PIECE) {
+        size_t n = img->size - l->uploaded;
+        if (n > UPLOAD_PIECE)
+            n = UPLOAD_PIECE;
+        if (transport_write(l->t, img->bytes + l->uploaded, n)) {
+            link_break(l, PD_ENOMEM, "out of memory");
+            return;
+        }
+        l->uploaded += n;
+    }
+}
+
+static int arch_fits(const char *arch) {
+    struct utsname u;
+    return uname(&u) || !strcmp(u.machine, arch);
+}
+
+static void take_boot(struct link *l, const uint8_t *p, size_t n) {
+    while (n && (l->phase == PHASE_BOOT || l->phase == PHASE_UPLOAD)) {
+        size_t used;
+        char text[BOOT_LINE], msg[BOOT_LINE + PATH_MAX + 100];
+        enum boot_event e = boot_input(&l->boot, p, n, &used, text, sizeof text);
+        p += used;
+        n -= used;
+        if (e == BOOT_SEND && !arch_fits(text)) {
+            pd_fmt(msg, sizeof msg, "the node is %s, but %s is not built for it", text, l->env->agent->path);
+            link_break(l, PD_EHOST, msg);
+        } else if (e == BOOT_SEND) {
+            enter_phase(l, PHASE_UPLOAD, l->env->upload_timeout_ms);
+            upload_some(l);
+        } else if (e == BOOT_RUN) {
+            enter_phase(l, PHASE_HELLO, l->env->login_timeout_ms);
+        } else if (e == BOOT_FAIL) {
+            pd_fail(&l->why, PD_EHOST, "%s", text);
+            l->boot_failed = 1;
+            enter_phase(l, PHASE_BOOT_FAILED, FAIL_MS); /* the reason may still be on its way, on stderr */
+        }
+    }
+    if (n && l->phase == PHASE_HELLO)
+        take_frames(l, p, n);
+}
+
+/* --- the transport's events ------------------------------------------------------------------------------ */
+
+static void on_open(void *arg) {
+    struct link *l = arg;
+    int boots = l->boot.marker[0] != 0;
+    enter_phase(l, boots ? PHASE_BOOT : PHASE_HELLO, l->env->login_timeout_ms);
+}
+
+static void on_bytes(const uint8_t *p, size_t n, void *arg) {
+    struct link *l = arg;
+    if (l->phase == PHASE_BOOT || l->phase == PHASE_UPLOAD)
+        take_boot(l, p, n);
+    else if (l->phase == PHASE_HELLO || l->phase == PHASE_OPEN)
+        take_frames(l, p, n);
+}
+
+static void on_drain(void *arg) {
+    struct link *l = arg;
+    if (l->phase == PHASE_UPLOAD)
+        upload_some(l);
+    else if (l->phase == PHASE_OPEN && l->drain)
+        l->drain(l, l->drain_arg);
+}
+
+static void on_close(const struct pd_err *why, void *arg) {
+    struct link *l = arg;
+    struct pd_err end = l->why.code || l->own_close ? l->why : *why;
+    enum phase was = l->phase;
+    if (l->boot_failed) {
+        char tail[TRANSPORT_TAIL + 1];
+        pd_fmt(tail, sizeof tail, "%s", transport_stderr(l->t));
+        char *reason = pd_trim(tail);
+        size_t n = strlen(reason);
+        if (n)
+            snprintf(end.msg + strlen(end.msg), sizeof end.msg - strlen(end.msg), ": %s", reason + (n > 400 ? n - 400 : 0));
+    }
+    /* Before the agent has spoken, whatever ended the command makes the host unusable. */
+    if (end.code == PD_ECLOSED && was != PHASE_OPEN) {
+        end.code = PD_EHOST;
+        pd_err_prefix(&end, "while %s", doing[was]);
+    }
+    l->phase = PHASE_CLOSED;
+    struct pd_err gone = {0};
+    pd_fail(&gone, end.code ? end.code : PD_ECLOSED, "%s", end.code ? end.msg : "the connection was closed");
+    while (l->requests) {
+        struct request *r = l->requests;
+        l->requests = r->next;
+        r->answer(l, NULL, NULL, &gone, r->arg);
+        free(r);
+    }
+    l->ev->on_close(l, &end, l->arg);
+    l->transport_closed = 1;
+    uv_close((uv_handle_t *)&l->timer, on_timer_closed);
+}
+
+static const struct transport_events events = {on_open, on_bytes, on_drain, on_close};
+
+void link_close(struct link *l) {
+    if (l->phase == PHASE_CLOSED)
+        return;
+    l->own_close = 1;
+    l->phase = PHASE_CLOSED;
+    uv_timer_stop(&l->timer);
+    transport_close(l->t);
+}
+
+static void on_bye_time(uv_timer_t *t) {
+    struct link *l = t->data;
+    link_close(l);
+}
+
+void link_close_soon(struct link *l) {
+    if (l->phase == PHASE_CLOSED)
+        return;
+    l->own_close = 1;
+    uv_timer_start(&l->timer, on_bye_time, BYE_MS, 0);
+}
+
+static int open_local(struct link *l, int node, struct pd_err *err) {
+    char root[PATH_MAX], root_arg[PATH_MAX + 8], job_arg[80], node_arg[24];
+    int rc = root_for_local(l->env->root_dir, node, root, sizeof root, err);
+    if (rc)
+        return rc;
+    pd_fmt(root_arg, sizeof root_arg, "--root=%s", root);
+    pd_fmt(job_arg, sizeof job_arg, "--job=%s", l->env->job ? l->env->job : "");
+    pd_fmt(node_arg, sizeof node_arg, "--node=%d", node);
+    char *argv[] = {(char *)(uintptr_t)l->env->agent->path, (char *)(uintptr_t)"relay", root_arg,
+                    l->env->job ? job_arg : NULL, l->env->start ? node_arg : NULL, (char *)(uintptr_t)"--start", NULL};
+    if (!l->env->start)
+        argv[4] = NULL;
+    return transport_local(&l->t, l->env->loop, argv, &events, l, err);
+}
+
+static int open_ssh(struct link *l, const struct host *host, int node, struct pd_err *err) {
+    char root[PATH_MAX];
+    struct pd_buf command;
+    int rc = root_for_node(l->env->root_dir, node, root, sizeof root, err);
+    if (rc)
+        return rc;
+    pd_buf_init(&command);
+    if (boot_command(&l->boot, root, l->env->agent, l->env->job, l->env->start ? node : -1, &command))
+        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+    else
+        rc = ssh_pool_open(&l->t, l->env->ssh, host, (char *)command.data, &events, l, err);
+    pd_buf_release(&command);
+    return rc;
+}
+
+int link_open(struct link **out, const struct link_env *env, const struct host *host, int node,
+              const struct link_events *ev, void *arg, struct pd_err *err) {
+    struct link *l = pd_calloc(1, sizeof *l);
+    if (!l || !(l->dec = wire_decoder_new(LINK_FRAME_MAX))) {
+        free(l);
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    }
+    l->env = env;
+    l->ev = ev;
+    l->arg = arg;
+    int rc = host->local ? open_local(l, node, err) : open_ssh(l, host, node, err);
+    if (rc) {
+        wire_decoder_free(l->dec);
+        free(l);
+        return rc;
+    }
+    uv_timer_init(env->loop, &l->timer);
+    l->timer.data = l;
+    *out = l;
+    return 0;
+}

@@ -1,0 +1,78 @@
+/* cmd.c - see cmd.h. */
+#include "launcher/cmd/cmd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/str.h"
+
+enum { MAX_EXTRA = 24 };
+
+int cmd_fail(const struct pd_err *err) {
+    fprintf(stderr, "paddlectl: %s\n", err->msg);
+    return pd_code_exit_status(err->code);
+}
+
+static int help(const struct cmd_line *line, const struct pd_extra *extra) {
+    struct pd_buf text;
+    pd_buf_init(&text);
+    pd_options_help(line->who, extra, &text);
+    printf("usage: %s\n\n%.*s", line->usage, (int)text.len, text.data ? (char *)text.data : "");
+    pd_buf_release(&text);
+    return 0;
+}
+
+static int read_conf(struct pd_options *o, const char *path, struct pd_err *err) {
+    if (path)
+        return pd_options_read_conf(o, path, err);
+    if (!access("conf.ini", F_OK))
+        return pd_options_read_conf(o, "conf.ini", err);
+    if (*o->hosts) /* all of it on the command line */
+        return 0;
+    return pd_fail(err, PD_ENOENT, "there is no conf.ini here; give --conf=FILE, or make one with 'paddlectl init'");
+}
+
+int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_options *o, const char **rest, int *n_rest) {
+    int want_help = 0, n = 0;
+    const char *conf = NULL;
+    struct pd_extra extra[MAX_EXTRA] = {{"help", &want_help, NULL, "show this"}};
+    struct pd_err err = {0};
+    n = 1;
+    if (line->needs_conf)
+        extra[n++] = (struct pd_extra){"conf", NULL, &conf, "the configuration; default: ./conf.ini"};
+    for (const struct pd_extra *e = line->extra; e && e->name && n < MAX_EXTRA - 1; e++)
+        extra[n++] = *e;
+    if (pd_options_init(o, &err))
+        return cmd_fail(&err);
+    *n_rest = 0;
+    int rc = argc > CMD_REST_MAX ? pd_fail(&err, PD_EUSAGE, "more than %d words", CMD_REST_MAX) : 0;
+    if (!rc)
+        rc = pd_options_args(o, line->who, argc - 1, argv + 1, extra, rest, n_rest, &err);
+    if (!rc && want_help) {
+        pd_options_release(o);
+        return help(line, extra);
+    }
+    if (!rc && *n_rest > line->max_rest)
+        rc = pd_fail(&err, PD_EUSAGE, "'%s' is one word too many; see 'paddlectl %s --help'", rest[line->max_rest], argv[0]);
+    if (!rc && line->needs_conf)
+        rc = read_conf(o, conf, &err);
+    if (!rc)
+        return CMD_GO_ON;
+    pd_options_release(o);
+    return cmd_fail(&err);
+}
+
+int cmd_share_dir(const char *name, char *out, size_t cap, struct pd_err *err) {
+    char self[4096];
+    if (pd_self_dir(self, sizeof self))
+        return pd_fail(err, PD_ENOENT, "cannot find out where this program lies");
+    /* beside bin/ when installed; two folders up from build/FLAVOUR in the source tree */
+    if (!pd_fmt(out, cap, "%s/../share/paddlectl/%s", self, name) && !access(out, R_OK | X_OK))
+        return 0;
+    if (!pd_fmt(out, cap, "%s/../../%s", self, name) && !access(out, R_OK | X_OK))
+        return 0;
+    return pd_fail(err, PD_ENOENT, "%s is neither in %s/../share/paddlectl nor in %s/../..", name, self, self);
+}

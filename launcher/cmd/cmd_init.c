@@ -1,0 +1,113 @@
+/* cmd_init.c - paddlectl init: a folder to begin with, NAME/conf.ini and NAME/workspace/. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/str.h"
+#include "launcher/cmd/cmd.h"
+
+enum { FILE_MAX_BYTES = 64 << 20, MAX_DEPTH = 16 };
+
+static int copy_file(const char *from, const char *to, mode_t mode, struct pd_err *err) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    int rc = pd_read_file(from, FILE_MAX_BYTES, &b, err);
+    if (!rc)
+        rc = pd_write_file_atomic(to, b.data, b.len, mode & 0777, err);
+    pd_buf_release(&b);
+    return rc;
+}
+
+static int copy_tree(const char *from, const char *to, int depth, struct pd_err *err) {
+    DIR *d = opendir(from);
+    struct dirent *e;
+    int rc = d ? pd_mkdirs(to, 0755, err) : pd_fail_errno(err, PD_ENOENT, errno, "cannot read %s", from);
+    while (!rc && (e = readdir(d))) {
+        char a[PATH_MAX], b[PATH_MAX];
+        struct stat st;
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+            continue;
+        if (depth > MAX_DEPTH || pd_fmt(a, sizeof a, "%s/%s", from, e->d_name) || pd_fmt(b, sizeof b, "%s/%s", to, e->d_name))
+            rc = pd_fail(err, PD_EIO, "path too long: %s/%s", from, e->d_name);
+        else if (stat(a, &st))
+            rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", a);
+        else if (S_ISDIR(st.st_mode))
+            rc = copy_tree(a, b, depth + 1, err);
+        else
+            rc = copy_file(a, b, st.st_mode, err);
+    }
+    if (d)
+        closedir(d);
+    return rc;
+}
+
+static void list_templates(const char *dir, FILE *f) {
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    while (d && (e = readdir(d)))
+        if (e->d_name[0] != '.')
+            fprintf(f, "  %s\n", e->d_name);
+    if (d)
+        closedir(d);
+}
+
+static int init(const char *name, const char *to, struct pd_err *err) {
+    char templates[PATH_MAX], from[PATH_MAX], conf_dir[PATH_MAX], conf[PATH_MAX], new_conf[PATH_MAX], workspace[PATH_MAX];
+    struct stat st;
+    int rc = cmd_share_dir("workspace_template", templates, sizeof templates, err);
+    if (!rc)
+        rc = cmd_share_dir("conf", conf_dir, sizeof conf_dir, err);
+    if (rc)
+        return rc;
+    if (!name) {
+        printf("templates:\n");
+        list_templates(templates, stdout);
+        return 0;
+    }
+    if (strchr(name, '/') || name[0] == '.' || pd_fmt(from, sizeof from, "%s/%s", templates, name) || stat(from, &st))
+        return pd_fail(err, PD_ENOENT, "there is no template '%s'; 'paddlectl init' lists them", name);
+    if (pd_fmt(conf, sizeof conf, "%s/conf.ini", conf_dir) || pd_fmt(new_conf, sizeof new_conf, "%s/conf.ini", to) ||
+        pd_fmt(workspace, sizeof workspace, "%s/workspace", to))
+        return pd_fail(err, PD_EUSAGE, "path too long: %s", to);
+    if (!lstat(new_conf, &st) || !lstat(workspace, &st))
+        return pd_fail(err, PD_EUSAGE, "%s has a conf.ini or workspace already; nothing was changed", to);
+    rc = copy_tree(from, workspace, 0, err);
+    if (!rc)
+        rc = copy_file(conf, new_conf, 0644, err);
+    if (!rc)
+        printf("%s: write your hosts there\n%s: the workspace\n", new_conf, workspace);
+    return rc;
+}
+
+int cmd_init(int argc, char **argv) {
+    const char *template = NULL;
+    const struct pd_extra extra[] = {{"template", NULL, &template, "the template, instead of NAME"}, {0}};
+    const struct cmd_line line = {
+        .usage = "paddlectl init [NAME [FOLDER]], or paddlectl init --template NAME [FOLDER]\n"
+                 "Makes FOLDER (default: NAME) with a conf.ini and a workspace copied from the template NAME. Without NAME: lists\n"
+                 "the templates.",
+        .extra = extra,
+        .max_rest = 2,
+    };
+    struct pd_options o;
+    struct pd_err err = {0};
+    const char *rest[CMD_REST_MAX];
+    int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
+    if (rc != CMD_GO_ON)
+        return rc;
+    pd_options_release(&o);
+    if (template && n_rest > 1) {
+        pd_fail(&err, PD_EUSAGE, "'%s' is one word too many; see 'paddlectl init --help'", rest[1]);
+        return cmd_fail(&err);
+    }
+    const char *name = template ? template : n_rest ? rest[0] : NULL, *last = n_rest ? rest[n_rest - 1] : name;
+    if (init(name, last, &err))
+        return cmd_fail(&err);
+    return 0;
+}

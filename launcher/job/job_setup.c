@@ -1,0 +1,295 @@
+/* job_setup.c - what a job is (id, key, packages, spec), and the requests that bring one node up. */
+#include <errno.h>
+#include <limits.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "launcher/job/job_impl.h"
+
+enum { ASK_MS = 30000, SETUP_MS = 60000, NODE_GRACE_MS = 1000 }; /* a job without its client is gone attach_lease + 2 s later */
+
+/* --- the job as a whole -------------------------------------------------------------------------------------- */
+
+/* JOB<YYYYmmddHHMMSS>-<4 hex>: sorts by time, and two started in one second differ. */
+static void make_id(char *out, size_t cap) {
+    time_t now = time(NULL);
+    struct tm tm;
+    char stamp[20];
+    uint8_t r[2];
+    randombytes_buf(r, sizeof r);
+    localtime_r(&now, &tm);
+    strftime(stamp, sizeof stamp, "%Y%m%d%H%M%S", &tm);
+    pd_fmt(out, cap, "JOB%s-%02x%02x", stamp, r[0], r[1]);
+}
+
+static json_t *ids(const int *v, size_t n) {
+    json_t *a = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(a, json_integer(v[i]));
+    return a;
+}
+
+static json_t *env_object(const struct pd_options *o) {
+    json_t *e = json_object();
+    for (size_t i = 0; i < o->n_env; i++)
+        json_object_set_new(e, o->env[i].name, json_string(o->env[i].value));
+    return e;
+}
+
+/* What conf.ini and the command line say of [train]: it wins over the workspace's train.ini, whose values the workers
+ * read themselves. */
+static json_t *train_object(const struct pd_options *o) {
+    size_t n;
+    const struct pd_option *t = pd_option_table(&n);
+    json_t *train = json_object();
+    for (size_t i = 0; i < n; i++) {
+        struct pd_buf text;
+        if (strcmp(t[i].section, "train") || o->origin[i].level <= PD_FROM_TRAIN_INI)
+            continue;
+        pd_buf_init(&text);
+        pd_options_text(o, i, &text);
+        json_object_set_new(train, t[i].name, json_stringn((char *)text.data, text.len));
+        pd_buf_release(&text);
+    }
+    return train;
+}
+
+static int make_spec(struct job *j, struct pd_err *err) {
+    const struct pd_options *o = j->opts;
+    j->spec = json_pack(
+        "{s:s, s:b, s:I, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:s}",
+        "job", j->id, "attached", 1, "attach_lease_ms", (json_int_t)(o->attach_lease * 1000),
+        "detach_lease_ms", (json_int_t)(o->detach_lease * 1000), "grace_ms", NODE_GRACE_MS,
+        "pserver_nodes", ids(j->c.pservers, j->c.n_pservers), "trainer_nodes", ids(j->c.trainers, j->c.n_trainers),
+        "port", (json_int_t)o->port, "ports_num", (json_int_t)o->ports_num,
+        "ports_num_for_sparse", (json_int_t)o->ports_num_for_sparse, "nic", o->nic,
+        "pserver_command", o->pserver_command, "trainer_command", o->trainer_command,
+        "env", env_object(o), "train", train_object(o), "outputs", "output");
+    return j->spec ? 0 : pd_fail(err, PD_ECONF, "a value of the configuration is not UTF-8 text");
+}
+
+/* The outputs come at the end, after hours maybe: whether they can be written is tried before. Nothing stays of the trial. */
+static int try_outputs(const struct pd_options *o, struct pd_err *err) {
+    char dir[PATH_MAX], probe[PATH_MAX + 32];
+    struct stat st;
+    if (pd_fmt(dir, sizeof dir, "%s", o->outputs))
+        return pd_fail(err, PD_ECONF, "%s: the path is too long", option_where(o, "outputs"));
+    while (lstat(dir, &st) && errno == ENOENT) { /* up to what is there */
+        char *slash = strrchr(dir, '/');
+        if (slash && slash != dir)
+            *slash = 0;
+        else
+            strcpy(dir, slash ? "/" : ".");
+    }
+    pd_fmt(probe, sizeof probe, "%s/.paddlectl-XXXXXX", dir);
+    if (!mkdtemp(probe))
+        return pd_fail_errno(err, PD_ECONF, errno, "%s: outputs %s: cannot write to %s", option_where(o, "outputs"), o->outputs, dir);
+    rmdir(probe);
+    return 0;
+}
+
+int job_describe(struct job *j, struct pd_err *err) {
+    const struct pd_options *o = j->opts;
+    int rc = 0;
+    make_id(j->id, sizeof j->id);
+    randombytes_buf(j->key, sizeof j->key);
+    if (pd_fmt(j->output_dir, sizeof j->output_dir, "%s/%s", o->outputs, j->id) ||
+        pd_fmt(j->aside, sizeof j->aside, "%s/.%s.part", o->outputs, j->id))
+        return pd_fail(err, PD_ECONF, "%s: the path is too long", option_where(o, "outputs"));
+    if (!*o->job_workspace && !*o->job_dispatch_package)
+        return pd_fail(err, PD_ECONF, "there is no workspace: give job_dispatch_package (a folder or tar archive here) or "
+                                      "job_workspace (a folder on the nodes)");
+    if (try_outputs(o, err))
+        return err->code;
+    j->sends_workspace = !*o->job_workspace;
+    if (j->sends_workspace && package_workspace(&j->workspace, "workspace", o->job_dispatch_package, err)) {
+        rc = err->code;
+        pd_err_prefix(err, "%s", option_where(o, "job_dispatch_package"));
+    }
+    j->needs_worker = !*o->pserver_command || !*o->trainer_command;
+    if (!rc && j->needs_worker) {
+        rc = node_program_path("paddle_worker", j->worker_path, sizeof j->worker_path, err);
+        if (!rc)
+            rc = package_worker_hash(&j->worker, j->worker_path, err);
+    }
+    if (!rc)
+        rc = make_spec(j, err);
+    j->c.env.job = j->id;
+    j->c.env.start = 1;
+    return rc;
+}
+
+/* --- one node -------------------------------------------------------------------------------------------------- */
+
+static void fail_memory(struct node *n) {
+    struct pd_err err = {0};
+    pd_fail(&err, PD_ENOMEM, "out of memory");
+    node_fail(n, &err);
+}
+
+static void request(struct node *n, unsigned type, json_t *body, const void *sec1, size_t n1, uint64_t ms, const char *what,
+                    link_answer answer) {
+    if (!body || link_request(n->link, type, body, sec1, n1, ms, what, answer, n))
+        fail_memory(n);
+}
+
+static void after_worker(struct node *n) { node_enter(n, n->job->sends_workspace ? NODE_WORKSPACE : NODE_SETUP); }
+
+static int on_worker_query(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct node *n = arg;
+    (void)l;
+    (void)f;
+    if (n->step != NODE_WORKER_QUERY)
+        return 1;
+    if (err)
+        node_fail(n, err);
+    else if (json_is_true(json_object_get(body, "have")))
+        after_worker(n);
+    else
+        node_enter(n, NODE_WORKER_SEND);
+    return 1;
+}
+
+void send_worker_query(struct node *n) {
+    const struct package *w = &n->job->worker;
+    request(n, WIRE_AG_PKG_QUERY, json_pack("{s:s, s:s, s:s}", "kind", w->kind, "name", w->name, "hash", w->hash), NULL, 0,
+            ASK_MS, "asking for the worker", on_worker_query);
+}
+
+static int on_worker_sent(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct node *n = arg;
+    (void)l;
+    (void)f;
+    (void)body;
+    if (n->step != NODE_WORKER_SEND)
+        return 1;
+    if (err) {
+        struct pd_err e = *err;
+        pd_err_prefix(&e, "sending the worker");
+        node_fail(n, &e);
+    } else {
+        after_worker(n);
+    }
+    return 1;
+}
+
+void send_worker(struct node *n) {
+    struct pd_err err = {0};
+    /* Packed when the first node lacks it; a tenth of a second. */
+    if (package_worker_pack(&n->job->worker, n->job->worker_path, &err))
+        node_fail(n, &err);
+    else if (package_send(n->link, &n->job->worker, "sending the worker", on_worker_sent, n))
+        fail_memory(n);
+}
+
+static int on_workspace_sent(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct node *n = arg;
+    (void)l;
+    (void)f;
+    (void)body;
+    if (n->step != NODE_WORKSPACE)
+        return 1;
+    if (err) {
+        struct pd_err e = *err;
+        pd_err_prefix(&e, "sending the workspace");
+        node_fail(n, &e);
+    } else {
+        node_enter(n, NODE_SETUP);
+    }
+    return 1;
+}
+
+void send_workspace(struct node *n) {
+    if (package_send(n->link, &n->job->workspace, "sending the workspace", on_workspace_sent, n))
+        fail_memory(n);
+}
+
+/* job_workspace for this node: %n replaced; relative: below root_dir; ~: possible when root_dir begins with it too, since
+ * then the agent's answer shows the home folder. */
+static int workspace_path(struct node *n, char *out, size_t cap, struct pd_err *err) {
+    const struct pd_options *o = n->job->opts;
+    const char *root = link_facts(n->link)->root;
+    char path[PATH_MAX], template[PATH_MAX];
+    int rc = root_for_node(o->job_workspace, n->id, path, sizeof path, err);
+    if (!rc)
+        rc = root_for_node(o->root_dir, n->id, template, sizeof template, err);
+    if (rc)
+        return rc;
+    if (path[0] == '/')
+        rc = pd_fmt(out, cap, "%s", path);
+    else if (path[0] != '~')
+        rc = pd_fmt(out, cap, "%s/%s", root, path);
+    else if (template[0] == '~' && pd_ends(root, template + 1))
+        rc = pd_fmt(out, cap, "%.*s%s", (int)(strlen(root) - strlen(template + 1)), root, path + 1);
+    else
+        return pd_fail(err, PD_ECONF, "%s: job_workspace %s: give the whole path, or one below root_dir",
+                       option_where(o, "job_workspace"), o->job_workspace);
+    return rc ? pd_fail(err, PD_ECONF, "%s: the path is too long", option_where(o, "job_workspace")) : 0;
+}
+
+static int on_setup(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct node *n = arg;
+    (void)l;
+    (void)f;
+    if (n->step != NODE_SETUP)
+        return 1;
+    json_t *addrs = json_object_get(body, "addrs"), *port = json_object_get(body, "port");
+    struct pd_err e = {0};
+    if (err) {
+        e = *err;
+    } else if (!json_is_array(addrs) || json_integer_value(port) <= 0 || json_integer_value(port) > 65535) {
+        pd_fail(&e, PD_EPROTO, "the agent's answer to the set-up has no address");
+    } else {
+        n->addrs = json_incref(addrs);
+        n->port = (int)json_integer_value(port);
+        node_enter(n, NODE_READY);
+        return 1;
+    }
+    node_fail(n, &e);
+    return 1;
+}
+
+void send_setup(struct node *n) {
+    struct job *j = n->job;
+    char workspace[PATH_MAX] = "";
+    struct pd_err err = {0};
+    if (!j->sends_workspace && workspace_path(n, workspace, sizeof workspace, &err)) {
+        node_fail(n, &err);
+        return;
+    }
+    request(n, WIRE_AG_JOB_SETUP,
+            json_pack("{s:s, s:i, s:i, s:O, s:s, s:s}", "job", j->id, "node", n->id, "n_nodes", j->n_nodes, "spec", j->spec,
+                      "worker", j->needs_worker ? j->worker.hash : "", "workspace", workspace),
+            j->key, sizeof j->key, SETUP_MS, "setting up the job", on_setup);
+}
+
+static int on_peers(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct node *n = arg;
+    (void)l;
+    (void)f;
+    (void)body;
+    if (n->step != NODE_PEERS)
+        return 1;
+    if (err)
+        node_fail(n, err);
+    else
+        node_enter(n, NODE_PEERED);
+    return 1;
+}
+
+void send_peers(struct node *n) {
+    struct job *j = n->job;
+    if (!j->peers) { /* once for all: with thousands of nodes the list is long */
+        json_t *nodes = json_array();
+        for (int i = 0; i < j->n_nodes; i++)
+            json_array_append_new(nodes, json_pack("{s:s, s:O, s:i}", "name", j->nodes[i].host->label, "addrs",
+                                                   j->nodes[i].addrs, "port", j->nodes[i].port));
+        j->peers = json_pack("{s:o}", "nodes", nodes);
+    }
+    request(n, WIRE_AG_JOB_PEERS, json_incref(j->peers), NULL, 0, ASK_MS, "introducing the nodes", on_peers);
+}
