@@ -421,7 +421,8 @@ static void on_close(const struct pd_err *why, void *arg) {
     uv_close((uv_handle_t *)&l->timer, on_timer_closed);
 }
 
-static const struct transport_events events = {on_open, on_bytes, on_drain, on_close};
+static const struct transport_events events = {
+    .on_open = on_open, .on_bytes = on_bytes, .on_drain = on_drain, .on_close = on_close};
 
 void link_close(struct link *l) {
     if (l->phase == PHASE_CLOSED)

@@ -9,18 +9,30 @@ void transport_init(struct transport *t, const struct transport_events *ev, void
     memset(t, 0, sizeof *t);
     t->ev = ev;
     t->arg = arg;
+    t->status = -1;
     pd_buf_init(&t->queue);
 }
 
 void transport_release(struct transport *t) { pd_buf_release(&t->queue); }
 
-int transport_write(struct transport *t, const void *p, size_t n) { return t->write(t, p, n); }
+int transport_write(struct transport *t, const void *p, size_t n) { return t->at_eof ? 0 : t->write(t, p, n); }
+
+void transport_eof(struct transport *t) {
+    if (t->at_eof)
+        return;
+    t->at_eof = 1;
+    t->eof(t);
+}
 
 void transport_close(struct transport *t) { t->close(t); }
 
 size_t transport_queued(const struct transport *t) { return t->queued; }
 
 const char *transport_stderr(const struct transport *t) { return t->tail; }
+
+int transport_status(const struct transport *t) { return t->signal[0] ? -1 : t->status; }
+
+const char *transport_signal(const struct transport *t) { return t->signal[0] ? t->signal : NULL; }
 
 int transport_push(struct transport *t, const void *p, size_t n) {
     if (t->queue_off == t->queue.len) {
@@ -43,7 +55,9 @@ void transport_pop(struct transport *t, size_t n) {
     t->queued -= n;
 }
 
-void transport_add_stderr(struct transport *t, const char *p, size_t n) {
+void transport_add_stderr(struct transport *t, const uint8_t *p, size_t n) {
+    if (n && t->ev->on_stderr)
+        t->ev->on_stderr(p, n, t->arg);
     if (n > TRANSPORT_TAIL) {
         p += n - TRANSPORT_TAIL;
         n = TRANSPORT_TAIL;
@@ -54,16 +68,16 @@ void transport_add_stderr(struct transport *t, const char *p, size_t n) {
         t->tail_len -= drop;
     }
     for (size_t i = 0; i < n; i++) /* terminal control codes of a node must not reach the user's terminal */
-        t->tail[t->tail_len++] = (unsigned char)p[i] < 32 && p[i] != '\n' && p[i] != '\t' ? ' ' : p[i];
+        t->tail[t->tail_len++] = p[i] < 32 && p[i] != '\n' && p[i] != '\t' ? ' ' : (char)p[i];
     t->tail[t->tail_len] = 0;
 }
 
-void transport_ended(const struct transport *t, int status, const char *signal, struct pd_err *why) {
+void transport_ended(const struct transport *t, struct pd_err *why) {
     char how[100], text[800];
-    if (signal)
-        pd_fmt(how, sizeof how, "was ended by signal %s", signal);
-    else if (status >= 0)
-        pd_fmt(how, sizeof how, "ended with exit status %d", status);
+    if (t->signal[0])
+        pd_fmt(how, sizeof how, "was ended by signal %s", t->signal);
+    else if (t->status >= 0)
+        pd_fmt(how, sizeof how, "ended with exit status %d", t->status);
     else
         pd_fmt(how, sizeof how, "ended, the connection was closed");
     /* The last lines say what went wrong; what a login prints before is noise. */

@@ -14,9 +14,8 @@ struct local {
     uv_process_t process;
     uv_pipe_t in, out, err;
     uv_timer_t opened; /* on_open must not come from inside the call that opens */
+    uv_shutdown_t shut;
     int n_handles, closing, exited, eof;
-    int64_t status;
-    int signal;
     struct pd_err why;
 };
 
@@ -48,9 +47,7 @@ static void close_all(struct local *l) {
 static void maybe_end(struct local *l) {
     if (l->closing || !l->exited || l->eof < 2)
         return;
-    char name[16];
-    snprintf(name, sizeof name, "%d", l->signal);
-    transport_ended(&l->base, (int)l->status, l->signal ? name : NULL, &l->why);
+    transport_ended(&l->base, &l->why);
     l->closing = 1;
     close_all(l);
 }
@@ -58,8 +55,14 @@ static void maybe_end(struct local *l) {
 static void on_exit_cb(uv_process_t *p, int64_t status, int sig) {
     struct local *l = p->data;
     l->exited = 1;
-    l->status = status;
-    l->signal = sig;
+    l->base.status = (int)status;
+    if (sig) {
+        const char *name = sigabbrev_np(sig);
+        if (name)
+            snprintf(l->base.signal, sizeof l->base.signal, "%s", name);
+        else
+            snprintf(l->base.signal, sizeof l->base.signal, "%d", sig);
+    }
     maybe_end(l);
 }
 
@@ -74,7 +77,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
     struct local *l = s->data;
     if (n > 0 && !l->closing) {
         if (s == (uv_stream_t *)&l->err)
-            transport_add_stderr(&l->base, buf->base, (size_t)n);
+            transport_add_stderr(&l->base, (uint8_t *)buf->base, (size_t)n);
         else
             l->base.ev->on_bytes((uint8_t *)buf->base, (size_t)n, l->base.arg);
     }
@@ -115,6 +118,17 @@ static int local_write(struct transport *t, const void *p, size_t n) {
     return 0;
 }
 
+static void on_shut(uv_shutdown_t *req, int status) {
+    (void)req; /* a broken pipe shows as the end of the process */
+    (void)status;
+}
+
+static void local_eof(struct transport *t) {
+    struct local *l = (struct local *)t;
+    if (!l->closing)
+        uv_shutdown(&l->shut, (uv_stream_t *)&l->in, on_shut); /* after the writes before it */
+}
+
 static void local_close(struct transport *t) {
     struct local *l = (struct local *)t;
     if (l->closing)
@@ -137,6 +151,7 @@ int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv, 
         return pd_fail(err, PD_ENOMEM, "out of memory");
     transport_init(&l->base, ev, arg);
     l->base.write = local_write;
+    l->base.eof = local_eof;
     l->base.close = local_close;
     uv_pipe_init(loop, &l->in, 0);
     uv_pipe_init(loop, &l->out, 0);

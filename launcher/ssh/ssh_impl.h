@@ -75,9 +75,7 @@ struct session {
     int attempts;
     int n_handles;   /* handles and requests whose callback is still to come */
     int in_drive, more, close_in_drive, dropped_early;
-    int exit_status;
-    char exit_signal[32];
-    int remote_closed;
+    int remote_closed, sent_eof;
     uint64_t read_since_grow;
     struct pd_err why;
 };

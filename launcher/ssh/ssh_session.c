@@ -353,7 +353,7 @@ static void enter_channel(struct session *s) { ssh_pool_leave(s); }
 static void on_exit_status(ssh_session ssh, ssh_channel ch, int status, void *arg) {
     (void)ssh;
     (void)ch;
-    ((struct session *)arg)->exit_status = status;
+    ((struct session *)arg)->base.status = status;
 }
 
 static void on_exit_signal(ssh_session ssh, ssh_channel ch, const char *signal, int core, const char *msg,
@@ -364,7 +364,7 @@ static void on_exit_signal(ssh_session ssh, ssh_channel ch, const char *signal, 
     (void)msg;
     (void)lang;
     struct session *s = arg;
-    snprintf(s->exit_signal, sizeof s->exit_signal, "%s", signal ? signal : "?");
+    snprintf(s->base.signal, sizeof s->base.signal, "%s", signal && *signal ? signal : "?");
 }
 
 static void on_channel_close(ssh_session ssh, ssh_channel ch, void *arg) {
@@ -441,7 +441,9 @@ static int read_all(struct session *s) {
         int m = read_some(s, 1);
         if (m < 0)
             return -1;
-        transport_add_stderr(&s->base, (char *)s->pool->read_buf, (size_t)m);
+        transport_add_stderr(&s->base, s->pool->read_buf, (size_t)m);
+        if (s->step != STEP_OPEN)
+            return 0;
         total += (size_t)n + (size_t)m;
         if (!n && !m && closed == s->remote_closed) /* the read of stderr may have brought the last of stdout */
             return 0;
@@ -468,6 +470,10 @@ static int write_all(struct session *s) {
     }
     if (wrote && transport_queued(&s->base) < TRANSPORT_LOW_WATER && s->base.ev->on_drain)
         s->base.ev->on_drain(s->base.arg);
+    if (s->step == STEP_OPEN && s->base.at_eof && !s->sent_eof && !transport_queued(&s->base)) {
+        s->sent_eof = 1;
+        return ssh_channel_send_eof(s->channel) == SSH_ERROR ? -1 : 0;
+    }
     return 0;
 }
 
@@ -477,7 +483,7 @@ static enum ssh_step run_open(struct session *s) {
     if (s->step != STEP_OPEN)
         return s->step;
     if (s->remote_closed && !s->more) { /* CLOSE, not EOF: the exit status comes between the two */
-        transport_ended(&s->base, s->exit_status, s->exit_signal[0] ? s->exit_signal : NULL, &s->why);
+        transport_ended(&s->base, &s->why);
         return STEP_FAILED;
     }
     if (s->remote_closed)
@@ -570,6 +576,12 @@ static int session_write(struct transport *t, const void *p, size_t n) {
     return 0;
 }
 
+static void session_eof(struct transport *t) {
+    struct session *s = (struct session *)t;
+    if (!s->in_drive && s->step == STEP_OPEN)
+        arm(s, 1);
+}
+
 /* --- opening ----------------------------------------------------------------------------------------------- */
 
 int ssh_pool_open(struct transport **out, struct ssh_pool *pool, const struct host *host, const char *command,
@@ -579,11 +591,11 @@ int ssh_pool_open(struct transport **out, struct ssh_pool *pool, const struct ho
         return pd_fail(err, PD_ENOMEM, "out of memory");
     transport_init(&s->base, ev, arg);
     s->base.write = session_write;
+    s->base.eof = session_eof;
     s->base.close = session_close;
     s->pool = pool;
     s->fd = s->agent_fd = -1;
     s->agent_done = 1;
-    s->exit_status = -1;
     s->budget_ms = pool->connect_timeout_ms;
     int rc = ssh_pool_configure(s, host, err);
     if (!rc && (!(s->command = pd_strdup(command)) || !(s->slot = ssh_pool_slot(pool, s->host, s->port))))

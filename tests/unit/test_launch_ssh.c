@@ -69,10 +69,10 @@ static void need_sshd(void) {
 
 struct run {
     struct transport *t;
-    size_t got, to_send, sent;
-    char text[4000];
+    size_t got, to_send, sent, got_err;
+    char text[4000], err_text[100], signal[32];
     size_t text_len;
-    int opened, closed, close_at_bytes, close_on_open;
+    int opened, closed, close_at_bytes, close_on_open, eof, status;
     struct pd_err why;
 };
 
@@ -101,15 +101,27 @@ static void on_drain(void *arg) {
         assert_int_equal(transport_write(r->t, piece, n), 0);
         r->sent += n;
     }
+    if (r->eof && r->sent == r->to_send)
+        transport_eof(r->t);
+}
+
+static void on_stderr(const uint8_t *p, size_t n, void *arg) {
+    struct run *r = arg;
+    for (size_t i = 0; i < n && r->got_err + i + 1 < sizeof r->err_text; i++)
+        r->err_text[r->got_err + i] = (char)p[i];
+    r->got_err += n;
 }
 
 static void on_close(const struct pd_err *why, void *arg) {
     struct run *r = arg;
     r->closed++;
     r->why = *why;
+    r->status = transport_status(r->t);
+    snprintf(r->signal, sizeof r->signal, "%s", transport_signal(r->t) ? transport_signal(r->t) : "");
 }
 
-static const struct transport_events events = {on_open, on_bytes, on_drain, on_close};
+static const struct transport_events events = {
+    .on_open = on_open, .on_bytes = on_bytes, .on_drain = on_drain, .on_close = on_close, .on_stderr = on_stderr};
 
 static struct ssh_opts options(void) {
     return (struct ssh_opts){.identity_file = key_file, .known_hosts = known_file, .config = "/dev/null",
@@ -123,9 +135,11 @@ static void run_with(struct run *r, const struct ssh_opts *o, const struct host 
     uv_loop_init(&loop);
     if (ssh_pool_new(&pool, &loop, o, &err))
         fail_msg("%s", err.msg);
-    if (ssh_pool_open(&r->t, pool, host, command, &events, r, &err))
+    char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)(uintptr_t)command, NULL};
+    if (host->local ? transport_local(&r->t, &loop, argv, &events, r, &err)
+                    : ssh_pool_open(&r->t, pool, host, command, &events, r, &err))
         fail_msg("%s", err.msg);
-    if (r->to_send)
+    if (r->to_send || r->eof)
         on_drain(r);
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(r->closed, 1);
@@ -162,6 +176,39 @@ static void test_commands(void **state) {
         if (r.got != rows[i].got || r.why.code != rows[i].code || (rows[i].text && strcmp(r.text, rows[i].text)) ||
             (rows[i].why && strcmp(r.why.msg, rows[i].why)))
             fail_msg("%s: %zu bytes, '%.50s', %d '%s'", rows[i].name, r.got, r.text, r.why.code, r.why.msg);
+    }
+}
+
+/* What `paddlectl exec` needs: the outputs apart, the end of stdin, the exit; on a host and here alike. */
+static void test_plain_commands(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *command, *out, *err, *signal;
+        size_t send, got, got_err;
+        int status;
+    } rows[] = {
+        {"apart", "echo out; echo err >&2; exit 3", "out\n", "err\n", "", 0, 4, 4, 3},
+        {"an empty stdin", "cat; echo end", "end\n", "", "", 0, 4, 0, 0},
+        {"stdin to its end", "wc -c; exit 1", "3000000\n", "", "", 3000000, 8, 0, 1},
+        {"a signal", "echo x; kill -TERM $$", "x\n", "", "TERM", 0, 2, 0, -1},
+        {"much of both", "head -c 5000000 /dev/zero; head -c 6000000 /dev/zero >&2", NULL, NULL, "", 0, 5000000, 6000000, 0},
+        {"not found", "/does/not/exist", "", NULL, "", 0, 0, SIZE_MAX, 127},
+        {"it ends without reading", "exit 5", "", "", "", 30000000, 0, 0, 5},
+    };
+    struct host local = {.local = 1};
+    for (size_t i = 0; i < 2 * (sizeof rows / sizeof rows[0]); i++) {
+        size_t k = i / 2;
+        struct run r = {.eof = 1, .to_send = rows[k].send};
+        struct ssh_opts o = options();
+        if (!(i & 1) && no_sshd[0])
+            continue;
+        run_with(&r, &o, i & 1 ? &local : &fixture.v[0], rows[k].command);
+        if (r.got != rows[k].got || (r.got_err != rows[k].got_err && rows[k].got_err != SIZE_MAX) ||
+            r.status != rows[k].status || strcmp(r.signal, rows[k].signal) || r.why.code != PD_ECLOSED ||
+            (rows[k].out && strcmp(r.text, rows[k].out)) || (rows[k].err && strcmp(r.err_text, rows[k].err)))
+            fail_msg("%s (%s): %zu+%zu bytes, '%.50s', '%.50s', status %d, signal '%s', %d '%s'", rows[k].name,
+                     i & 1 ? "local" : "ssh", r.got, r.got_err, r.text, r.err_text, r.status, r.signal, r.why.code,
+                     r.why.msg);
     }
 }
 
@@ -474,6 +521,7 @@ int main(void) {
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_plain_commands),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_close_early),
         cmocka_unit_test(test_silent_server),
