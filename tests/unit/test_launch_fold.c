@@ -1,0 +1,182 @@
+/* test_launch_fold.c - names into ranges; the texts are what `nodeset -f` (clustershell) says, which is asked too where it is
+ * installed, and whose expansion of random folds must give the names back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "launcher/view/fold.h"
+
+enum { NAMES_MAX = 64, TEXT_MAX = 4000 };
+
+static const struct {
+    const char *names, *want;
+    int not_nodeset; /* it writes this one otherwise */
+} rows[] = {
+    {"", "", 1},
+    {"a", "a", 0},
+    {"a a1", "a,a1", 0},
+    {"node3 node1 node2 node7", "node[1-3,7]", 0},
+    {"gpu-01 gpu-02 gpu-03 gpu-04 node1", "gpu-[01-04],node1", 0},
+    {"n1 n1 n2 n2 n2", "n[1-2]", 0},
+    {"a9 a10 a11", "a[9-11]", 0},
+    {"a09 a10", "a[09-10]", 0},
+    {"a08 a99 a100", "a[08,99,100]", 0},
+    {"a99 a100 a098", "a[99,098,100]", 0},
+    {"x00 x0 x000", "x[0,00,000]", 0},
+    {"node2.x.org node3.x.org node10.x.org", "node[2-3,10].x.org", 0},
+    {"10.0.0.1 10.0.0.2 10.0.1.1 10.0.1.2", "10.0.[0-1].[1-2]", 0},
+    {"10.0.0.1 10.0.0.2 10.0.1.1", "10.0.0.[1-2],10.0.1.1", 0},
+    {"c1n1 c1n2 c2n1 c2n2 c3n1", "c[1-2]n[1-2],c3n1", 0},
+    {"local local.2 local.3", "local,local.[2-3]", 0},
+    {"root@h1 root@h2", "root@h[1-2]", 0},
+    {"fe80::1 fe80::2", "fe80::1,fe80::2", 1},
+    {"h1:22 h2:22 h2:23", "h[1-2]:22,h2:23", 1},
+    {"a[1] a[2]", "a[1],a[2]", 1},
+    {"n123456789012345678901 n123456789012345678902", "n123456789012345678901,n123456789012345678902", 1},
+    {"1.2.3.4.5.6.7.8.9 1.2.3.4.5.6.7.8.10", "1.2.3.4.5.6.7.8.10,1.2.3.4.5.6.7.8.9", 1},
+};
+
+static size_t words(char *text, const char **out) {
+    size_t n = 0;
+    for (char *p = strtok(text, " \n"); p && n < NAMES_MAX; p = strtok(NULL, " \n"))
+        out[n++] = p;
+    return n;
+}
+
+static int have_nodeset(void) { return system("command -v nodeset >/dev/null 2>&1") == 0; }
+
+/* What `nodeset OPTION names` says; from a file, so that no shell reads the names. */
+static void nodeset(const char *option, const char *names, char *out) {
+    char path[] = "/tmp/test-fold-XXXXXX", command[100];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, names, strlen(names)) == (ssize_t)strlen(names) && write(fd, "\n", 1) == 1);
+    close(fd);
+    snprintf(command, sizeof command, "nodeset %s <%s", option, path);
+    FILE *p = popen(command, "r");
+    assert_non_null(p);
+    size_t n = fread(out, 1, TEXT_MAX - 1, p);
+    while (n && out[n - 1] == '\n')
+        n--;
+    out[n] = 0;
+    assert_int_equal(pclose(p), 0);
+    unlink(path);
+}
+
+static void test_rows(void **state) {
+    (void)state;
+    int ask = have_nodeset();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[400], said[TEXT_MAX];
+        const char *names[NAMES_MAX];
+        snprintf(text, sizeof text, "%s", rows[i].names);
+        size_t n = words(text, names);
+        char *got = fold_hosts(names, n);
+        assert_non_null(got);
+        if (strcmp(got, rows[i].want))
+            fail_msg("%s: '%s', not '%s'", rows[i].names, got, rows[i].want);
+        if (ask && !rows[i].not_nodeset) {
+            nodeset("-f", rows[i].names, said);
+            if (strcmp(got, said))
+                fail_msg("%s: '%s', nodeset says '%s'", rows[i].names, got, said);
+        }
+        free(got);
+    }
+}
+
+static int cmp(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* Sorted, each once, blanks between. */
+static void canonical(char *text, char *out) {
+    const char *v[NAMES_MAX];
+    size_t n = words(text, v);
+    qsort(v, n, sizeof *v, cmp);
+    out[0] = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!i || strcmp(v[i], v[i - 1]))
+            snprintf(out + strlen(out), TEXT_MAX - strlen(out), "%s ", v[i]);
+}
+
+static void test_random(void **state) {
+    (void)state;
+    if (!have_nodeset())
+        skip();
+    uint64_t seed = 20;
+    for (int round = 0; round < 12; round++) {
+        char names[NAMES_MAX][24], all[TEXT_MAX] = "", back[TEXT_MAX], a[TEXT_MAX], b[TEXT_MAX];
+        const char *v[NAMES_MAX];
+        size_t n = 1 + (size_t)round * 4;
+        for (size_t i = 0; i < n; i++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            unsigned r = (unsigned)(seed >> 33);
+            if (r & 1)
+                snprintf(names[i], sizeof names[i], "n%0*u", (int)(r >> 1 & 3), r >> 8 & 15);
+            else
+                snprintf(names[i], sizeof names[i], "r%ux%0*u", r >> 3 & 3, (int)(r >> 1 & 1) * 2, r >> 8 & 3);
+            v[i] = names[i];
+            snprintf(all + strlen(all), sizeof all - strlen(all), "%s ", names[i]);
+        }
+        char *got = fold_hosts(v, n);
+        assert_non_null(got);
+        nodeset("-e", got, back);
+        canonical(all, a);
+        canonical(back, b);
+        if (strcmp(a, b))
+            fail_msg("'%s' folded is %s, which is '%s'", a, got, b);
+        free(got);
+    }
+}
+
+/* Sizes of real clusters; nothing is quadratic in them. */
+static void test_many(void **state) {
+    (void)state;
+    enum { N = 16384 };
+    char(*names)[16] = malloc(N * sizeof *names);
+    const char **v = malloc(N * sizeof *v);
+    for (unsigned i = 0; i < N; i++) {
+        snprintf(names[i], sizeof names[i], "10.1.%u.%u", i / 256 * 2, (i * 7 + 3) % 256);
+        v[i] = names[i];
+    }
+    char *got = fold_hosts(v, N);
+    assert_non_null(got);
+    assert_int_equal(strncmp(got, "10.1.[0,2,4,6,", 14), 0);
+    assert_non_null(strstr(got, "126].[0-255]"));
+    free(got);
+    free(v);
+    free(names);
+}
+
+static void test_no_memory(void **state) {
+    (void)state;
+    static const char *const names[] = {"c1n1", "c1n2", "c2n1", "c2n2"};
+    for (int i = 1; i < 40; i++) {
+        char arm[20];
+        snprintf(arm, sizeof arm, "alloc:%d", i);
+        pd_fault_arm(arm);
+        char *got = fold_hosts(names, 4);
+        pd_fault_arm(NULL);
+        if (got) {
+            assert_string_equal(got, "c[1-2]n[1-2]");
+            assert_true(i > 5);
+            free(got);
+            return;
+        }
+    }
+    fail();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
