@@ -16,6 +16,17 @@ int cmd_fail(const struct pd_err *err) {
     return pd_code_exit_status(err->code);
 }
 
+static int print_json(json_t *v, size_t flags) {
+    int bad = !v || json_dumpf(v, stdout, flags | JSON_PRESERVE_ORDER) || putchar('\n') == EOF || fflush(stdout);
+    json_decref(v);
+    if (bad)
+        fputs("paddlectl: the result cannot be written\n", stderr);
+    return bad ? 1 : 0;
+}
+
+int cmd_print_json(json_t *v) { return print_json(v, JSON_INDENT(2)); }
+int cmd_print_json_line(json_t *v) { return print_json(v, JSON_COMPACT); }
+
 static int help(const struct cmd_line *line, const struct pd_extra *extra) {
     struct pd_buf text;
     pd_buf_init(&text);

@@ -2,6 +2,8 @@
 #ifndef LAUNCHER_CMD_H
 #define LAUNCHER_CMD_H
 
+#include <jansson.h>
+
 #include "conf/options.h"
 
 enum { CMD_REST_MAX = 4096, CMD_GO_ON = -1 };
@@ -15,18 +17,30 @@ int cmd_conf(int argc, char **argv);
 int cmd_prepare(int argc, char **argv);
 int cmd_split(int argc, char **argv);
 
-/* What a subcommand takes. */
+/* What a subcommand takes. --help, the man page and the completions are made from it, so there is nothing else to write. */
 struct cmd_line {
-    const char *usage;            /* "paddlectl stop [options] [JOB]" and what it does; printed by --help */
+    const char *usage;            /* "paddlectl stop [options] [JOB]\n" and what it does, in a sentence or three */
+    const char *about;            /* NULL, or more for the man page: paragraphs, with an empty line between them */
+    const char *examples;         /* NULL, or lines "paddlectl stop\tends the only job that runs\n" */
+    const char *status;           /* NULL: the usual ones; or lines "255\ta host could not be reached\n" of its own */
+    const char *sections;         /* of conf.ini, whose options it shows; NULL: "cluster ssh". It accepts all. */
     unsigned who;                 /* whose options of the table: PD_LAUNCHER, or 0 */
-    const struct pd_extra *extra; /* its own, ends with a NULL name; or NULL */
+    const struct pd_extra *extra; /* its own, ends with a NULL name; or NULL. See CMD_JSON. */
     int max_rest;                 /* words that are no options */
     int needs_conf;               /* read conf.ini (--conf=FILE) */
 };
 
+/* The row of `extra` for a command that reports: {.. CMD_JSON(&json), {0}} */
+#define CMD_JSON(flag) {"json", flag, NULL, "print the result as JSON"}
+
 /* Parse into *o (pd_options_release it when CMD_GO_ON is returned) and rest[0..*n_rest). Else: the exit status, after
  * --help or a message. */
 int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_options *o, const char **rest, int *n_rest);
+
+/* The result to stdout, indented, with a newline; `v` is stolen. The exit status: 0, or 1 when it cannot be written. */
+int cmd_print_json(json_t *v);
+/* The same on one line, for what comes one object a line. */
+int cmd_print_json_line(json_t *v);
 
 int cmd_fail(const struct pd_err *err); /* "paddlectl: message"; the exit status of its code */
 

@@ -50,10 +50,7 @@ static int show_json(const struct pd_options *o) {
     for (size_t i = 0; i < o->n_env; i++)
         json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s}", "section", "env", "name", o->env[i].name, "value",
                                              o->env[i].value, "from", o->env[i].where));
-    int bad = json_dumpf(all, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(all);
-    return bad ? 1 : 0;
+    return cmd_print_json(all);
 }
 
 /* The workspace's train.ini counts too, when the workspace is a folder here. */
@@ -67,7 +64,7 @@ static int read_train(struct pd_options *o, struct pd_err *err) {
 
 int cmd_conf(int argc, char **argv) {
     int json = 0;
-    const struct pd_extra extra[] = {{"json", &json, NULL, "as JSON"}, {0}};
+    const struct pd_extra extra[] = {CMD_JSON(&json), {0}};
     const struct cmd_line line = {
         .usage = "paddlectl conf [options]\n"
                  "Shows the value of every option, and whether it comes from conf.ini (with the line), the workspace's train.ini,\n"

@@ -21,9 +21,10 @@ static int show(const struct count *c, int json) {
         else
             printf("%-14s %llu\n", c->name, (unsigned long long)c->value);
     }
-    int bad = json && (json_dumpf(all, stdout, JSON_INDENT(2)) || putchar('\n') == EOF);
+    if (json)
+        return cmd_print_json(all);
     json_decref(all);
-    return bad ? 1 : 0;
+    return 0;
 }
 
 static int number(const char *name, const char *text, uint64_t max, uint64_t *out, struct pd_err *err) {
@@ -73,7 +74,7 @@ int cmd_prepare(int argc, char **argv) {
         {"share", NULL, &share, "use this share of the lines, 0 < share <= 1; default: 1"},
         {"shuffle", NULL, &shuffle, "shuffle the lines: true or false; default: true"},
         {"seed", NULL, &seed, "of the shuffle; default: 1"},
-        {"json", &json, NULL, "report the counts as JSON"},
+        CMD_JSON(&json),
         {0},
     };
     const struct cmd_line line = {
@@ -118,7 +119,7 @@ int cmd_split(int argc, char **argv) {
         {"shards", NULL, &shards, "how many; required"},
         {"out", NULL, &d.out, "folder for the shards; default: the current one"},
         {"prefix", NULL, &d.prefix, "shards are PREFIX-00000, PREFIX-00001, ...; default: train.txt"},
-        {"json", &json, NULL, "report the counts as JSON"},
+        CMD_JSON(&json),
         {0},
     };
     const struct cmd_line line = {

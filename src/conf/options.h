@@ -90,7 +90,8 @@ int pd_options_read_environ(struct pd_options *o, unsigned who, char *const *env
 
 /* A subcommand's own options beside the table. */
 struct pd_extra {
-    const char *name;
+    const char *name;   /* "grep", or with what its value is: "grep=REGEX". FILE and FOLDER complete to files, JOB to
+                         * jobs, "a|b|c" to these words; any other is only shown. */
     int *flag;          /* --name sets it to 1 (or --name=0|1) ... */
     const char **value; /* ... or --name=VALUE, --name VALUE; the string stays argv's */
     const char *text;

@@ -286,18 +286,19 @@ static int take_extra(const struct pd_extra *extra, const char *name, const char
                       struct pd_err *err) {
     for (; extra && extra->name; extra++) {
         char norm[64];
+        int len = (int)strcspn(extra->name, "=");
         normalize(norm, sizeof norm, extra->name);
-        if (strcmp(norm, name))
+        if (strlen(name) != (size_t)len || strncmp(norm, name, (size_t)len))
             continue;
         int64_t v = 1;
         if (extra->flag) {
             if (value && parse_bool(value, &v))
-                return pd_fail(err, PD_EUSAGE, "--%s is 0 or 1, not '%s'", extra->name, value);
+                return pd_fail(err, PD_EUSAGE, "--%.*s is 0 or 1, not '%s'", len, extra->name, value);
             *extra->flag = (int)v;
             return 1;
         }
         if (!value && !next)
-            return pd_fail(err, PD_EUSAGE, "--%s needs a value", extra->name);
+            return pd_fail(err, PD_EUSAGE, "--%.*s needs a value", len, extra->name);
         *used = value ? 0 : 1;
         *extra->value = value ? value : next;
         return 1;
@@ -382,7 +383,7 @@ void pd_options_help(unsigned who, const struct pd_extra *extra, struct pd_buf *
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     for (; extra && extra->name; extra++)
-        pd_put_fmt(out, "  --%s%s\n        %s\n", extra->name, extra->flag ? "" : "=VALUE", extra->text);
+        pd_put_fmt(out, "  --%s%s\n        %s\n", extra->name, extra->flag || strchr(extra->name, '=') ? "" : "=VALUE", extra->text);
     const char *section = "";
     for (size_t i = 0; i < n; i++) {
         if (!(t[i].who & who))
