@@ -51,7 +51,7 @@ static void stop(struct gather_node *n) {
 }
 
 static int is_over(const char *state) {
-    static const char *const over[] = {"done", "failed", "stopped"};
+    static const char *const over[] = {"done", "failed", "stopped", "lost"};
     for (size_t i = 0; i < sizeof over / sizeof over[0]; i++)
         if (!strcmp(state, over[i]))
             return 1;

@@ -121,7 +121,7 @@ int agent_run_stdio(const struct place *p, enum agent_mode mode) {
     if (mode == AGENT_OVER) {
         ag.result = result_read(p);
         ag.logs_open = !logs_open(&ag.logs, p->dir, 1, &err);
-        snprintf(ag.state, sizeof ag.state, "%s", ag.result ? msg_str(ag.result, "status") : "failed");
+        snprintf(ag.state, sizeof ag.state, "%s", ag.result ? msg_str(ag.result, "status") : "lost");
         snprintf(ag.text, sizeof ag.text, ag.result ? "the job is over" : "the job's agent is gone and left no result");
     }
     uv_stream_t *in = open_pipe(&ag.loop, 0), *out = open_pipe(&ag.loop, 1);

@@ -10,6 +10,7 @@
 #include "agent/facts.h"
 #include "agent/result.h"
 #include "agent/session.h"
+#include "agent/status.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
@@ -40,6 +41,8 @@ static void job_over(struct job *j, const char *status, const json_t *first_fail
     ag->result = result_make(&ag->place, j->spec.node, status, first_failure, later);
     if (j->started && result_write(&ag->place, ag->result, &err))
         pd_error(&ag->log, "%s", err.msg);
+    j->ended_us = pd_wall_us();
+    status_save(ag);
     agent_set_state(ag, status, "%s", "");
     for (struct session *s = ag->sessions; s; s = s->next) {
         if (!s->conn)
@@ -90,6 +93,8 @@ void job_post(struct job *j, int to_head, uint16_t type, uint64_t req, json_t *b
 
 /* What this node has to say to the head. */
 void job_answer(struct job *j, uint16_t type, uint64_t req, json_t *body) {
+    if (type == WIRE_HD_START || type == WIRE_HD_EXITED)
+        status_save(j->ag);
     if (type == WIRE_HD_FAIL)
         snprintf(j->failed, sizeof j->failed, "%s", msg_str(body, "reason"));
     if (j->spec.node == 0)
@@ -220,6 +225,7 @@ int job_on_setup(struct session *s, const struct wire_frame *f, const json_t *bo
     uv_signal_init(&ag->loop, &j->on_child);
     j->post_timer.data = j->on_child.data = j;
     j->n_handles = 2;
+    j->started_us = pd_wall_us();
     ag->job = j; /* from here on agent_quit closes what there is of it */
     json_t *copy = json_deep_copy(body);
     int rc = copy ? job_start(j, copy, &port, err) : pd_fail(err, PD_ENOMEM, "out of memory");
@@ -229,6 +235,7 @@ int job_on_setup(struct session *s, const struct wire_frame *f, const json_t *bo
         agent_quit_soon(ag); /* a node that can't be set up has no second try */
         return rc;
     }
+    status_save(ag);
     uv_signal_start(&j->on_child, on_child, SIGCHLD);
     pd_info(&ag->log, "node %d of %d, port %d", j->spec.node, j->spec.n_nodes, port);
     const json_t *first = json_array_get(j->addrs, 0);

@@ -32,6 +32,8 @@ struct job {
     struct post *posts, **posts_end; /* messages between head and node of this agent */
     uv_timer_t post_timer;
     uv_signal_t on_child;
+    uint64_t started_us, ended_us; /* on this node: the set-up, the result */
+    unsigned restarts;
     int n_handles;
     int ran;                /* the head has begun: from here on a detached job needs no client */
     int started;            /* a process was started, somewhere in the job */

@@ -271,7 +271,9 @@ static void on_start(struct node *n, uint64_t req, const json_t *body) {
         r->rank = (int)msg_int(body, "rank", 0, SPEC_MAX_NODES, 0);
         if (!start_process(n, r, body, &err)) {
             r->started = 1;
-            pd_info(n->log, "%s %d runs as process %d, port %d", role_names[which], r->rank, (int)proc_pid(r->proc),
+            r->pid = proc_pid(r->proc);
+            r->started_us = pd_wall_us();
+            pd_info(n->log, "%s %d runs as process %d, port %d", role_names[which], r->rank, (int)r->pid,
                     r->ports[0]);
             if (which == ROLE_PSERVER)
                 ready_start(r);

@@ -16,6 +16,8 @@ struct node_role {
     struct node *node;
     enum role role;
     int rank, started, ready;
+    pid_t pid;             /* its number, also after its end */
+    uint64_t started_us;
     struct proc *proc;     /* kept after its end: its pipes may still bring output */
     json_t *exit_body;     /* HD_EXITED once it has ended */
     uint64_t log_from;     /* where its output begins in the stream */

@@ -17,12 +17,16 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/fs.h"
 #include "base/str.h"
 
 struct entry {
     pid_t pid, ppid;
     char state;
     unsigned long long start; /* ticks since boot: with the number it names one process */
+    unsigned long long user, sys; /* ticks of processor time */
+    long long kids_user, kids_sys; /* of children that were waited for */
+    long threads, rss_pages;
     int below;
 };
 
@@ -40,8 +44,9 @@ static int read_stat(pid_t pid, struct entry *e) {
     text[n] = 0;
     const char *s = strrchr(text, ')');
     int ppid;
-    if (!s || sscanf(s + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &e->state,
-                     &ppid, &e->start) != 3)
+    if (!s || sscanf(s + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld %*d %*d %ld %*d %llu %*u %ld",
+                     &e->state, &ppid, &e->user, &e->sys, &e->kids_user, &e->kids_sys, &e->threads, &e->start,
+                     &e->rss_pages) != 9)
         return -1;
     e->pid = pid;
     e->ppid = ppid;
@@ -123,6 +128,42 @@ int procs_signal_below(pid_t top, int sig) {
             count += signal_one(&v[i], sig);
     free(v);
     return count;
+}
+
+static void read_cpus(pid_t pid, char *out, size_t cap) {
+    static const char key[] = "\nCpus_allowed_list:\t";
+    char path[40], text[8192];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : pd_read_full(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    const char *s = strstr(text, key);
+    snprintf(out, cap, "%.*s", s ? (int)strcspn(s + sizeof key - 1, "\n") : 0, s ? s + sizeof key - 1 : "");
+}
+
+int procs_usage(pid_t top, struct procs_usage *u) {
+    struct entry *v;
+    size_t n;
+    unsigned long long ticks = 0;
+    *u = (struct procs_usage){0};
+    if (read_table(&v, &n))
+        return -1;
+    mark_below(v, n, top);
+    int found = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!v[i].below && v[i].pid != top)
+            continue;
+        found |= v[i].pid == top;
+        ticks += v[i].user + v[i].sys + (unsigned long long)(v[i].kids_user + v[i].kids_sys);
+        u->rss_bytes += (uint64_t)v[i].rss_pages * (uint64_t)sysconf(_SC_PAGESIZE);
+        u->threads += (unsigned)v[i].threads;
+    }
+    free(v);
+    u->cpu_ms = ticks * 1000 / (unsigned long long)sysconf(_SC_CLK_TCK);
+    read_cpus(top, u->cpus, sizeof u->cpus);
+    return found ? 0 : -1;
 }
 
 int procs_become_subreaper(void) { return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }

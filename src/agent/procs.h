@@ -6,12 +6,21 @@
 #define PD_AGENT_PROCS_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* Send `sig` to every descendant of `top` that is not a zombie; `top` itself is spared. Returns how many were
  * signalled, or -1 when /proc can't be read. A process that ends meanwhile is not confused with a later one of
  * the same number. */
 int procs_signal_below(pid_t top, int sig);
+
+/* What `top` and all below it use now; cpu_ms also counts children that ended and were waited for. -1: it is gone. */
+struct procs_usage {
+    uint64_t rss_bytes, cpu_ms;
+    unsigned threads;
+    char cpus[512]; /* that `top` may run on: "0-3,8" */
+};
+int procs_usage(pid_t top, struct procs_usage *u);
 
 /* Make this process the one that orphans below it come to. 0 or -1 with errno. */
 int procs_become_subreaper(void);

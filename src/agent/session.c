@@ -51,6 +51,7 @@ static const struct {
     {WIRE_AG_STOP, 1, 1, job_on_stop},
     {WIRE_AG_FETCH, 1, 1, fetch_on_fetch},
     {WIRE_AG_LIST, 0, 0, list_on_list},
+    {WIRE_AG_STATUS, 1, 0, list_on_status},
     {WIRE_AG_BYE, 0, 0, on_bye},
 };
 
@@ -110,7 +111,7 @@ void session_say_state(struct session *s) {
 
 static void on_open(struct net_conn *c, void *arg) {
     struct session *s = arg;
-    s->ag->last_client_ns = pd_mono_ns();
+    /* Whoever only looks whether an agent answers (AG_LIST) renews no lease: its first frame does. */
     msg_send(c, WIRE_AG_HELLO, 0, hello(s->ag));
     session_say_state(s);
     if (s->ag->result)

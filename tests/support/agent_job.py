@@ -327,6 +327,47 @@ def test_agents_that_die():
     j.gone()
 
 
+def test_status_now_and_afterwards():
+    busy = ("echo '{\"ev\":\"progress\",\"role\":\"trainer\",\"batch\":1}' >&$PADDLE_EVENT_FD; "
+            "echo '{\"ev\":\"progress\",\"role\":\"trainer\",\"batch\":2}' >&$PADDLE_EVENT_FD; "
+            "echo '{\"ev\":\"other\"}' >&$PADDLE_EVENT_FD; "
+            "python3 -c 'import time; x = bytearray(30 << 20); e = time.time() + 0.3\nwhile time.time() < e: pass\n"
+            "print(\"up\", flush=True); time.sleep(1000)' & wait")
+    before = time.time()
+    j = Job(n=2, trainer_nodes=[0], trainer_command=busy).run()
+    a = j.agents[0]
+    a.wait(lambda: b"up" in a.logs[1], "the trainer")
+    s = a.ask("STATUS", {})
+    assert (s["state"], s["node"], s["n_nodes"], s["attached"], s["clients"], s["restarts"]) == ("trainers", 0, 2, True, 0, 0), s
+    assert before - 1 <= s["started_us"] / 1e6 <= s["now_us"] / 1e6 <= time.time() + 1 and s["ended_us"] == 0, s
+    ps, tr = s["processes"]
+    assert (ps["role"], ps["rank"], ps["state"], ps["listening"]) == ("pserver", 0, "running", True) and ps["port"] >= 23000, ps
+    assert (tr["role"], tr["rank"], tr["state"], tr["listening"]) == ("trainer", 0, "running", False), tr
+    assert tr["rss_bytes"] > 30 << 20 and tr["cpu_ms"] >= 100 and tr["threads"] >= 2, tr  # of the shell's child
+    with open("/proc/%d/status" % tr["pid"]) as f:
+        assert "\nCpus_allowed_list:\t" + tr["cpus"] + "\n" in f.read(), tr
+    assert s["progress"]["batch"] == 2, s
+    assert s["streams"]["train.log"] == {"first": 0, "size": 3}, s
+    other = Agent(binary, "--root=" + j.roots[1], "--job=" + j.id)
+    s = other.ask("STATUS", {})
+    assert s["clients"] == 1 and s["progress"] is None and [p["role"] for p in s["processes"]] == ["pserver"], s
+    other.bye()
+    os.kill(tr["pid"], signal.SIGKILL)
+    j.result()
+    j.bye()
+    late = Agent(binary, "--root=" + j.roots[0], "--job=" + j.id)
+    s = late.ask("STATUS", {})
+    assert s["state"] == "failed" and s["started_us"] < s["ended_us"] <= s["now_us"] and s["n_nodes"] == 2, s
+    ps, tr = s["processes"]
+    assert (tr["state"], tr["exit_code"], tr["signal"], tr["threads"]) == ("exited", -1, 9, 0) and ps["state"] == "exited", s
+    assert tr["started_us"] <= tr["ended_us"] <= s["ended_us"] and s["progress"]["batch"] == 2, s
+    rows = late.ask("LIST", {})["jobs"]
+    row = [r for r in rows if r["job"] == j.id][0]
+    assert (row["state"], row["n_nodes"], row["attached"], row["pid"]) == ("failed", 2, True, 0), row
+    assert (row["started_us"], row["ended_us"]) == (s["started_us"], s["ended_us"]), row
+    late.bye()
+
+
 def test_clients_that_stall():
     def agent_gone(j):
         pid = j.agents[0].hello["pid"]

@@ -1,6 +1,7 @@
 """Run by tests/integration/agent_packages.sh."""
 import hashlib
 import os
+import pwd
 import signal
 import sys
 import time
@@ -72,7 +73,9 @@ def daemon(job):
     refused(lambda: a.send_package("workspace", tar(tree)), "exists already")
     t = Agent(binary, "--root=" + root)
     jobs = t.ask("LIST", {})["jobs"]
-    assert jobs == [{"job": job, "node": 0, "state": "running", "pid": a.hello["pid"]}], jobs
+    me = pwd.getpwuid(os.getuid()).pw_name
+    assert jobs == [dict(job=job, node=0, state="running", pid=a.hello["pid"], user=me, started_us=0, ended_us=0,
+                         attached=False, n_nodes=0)], jobs  # not set up yet
     t.bye()
     b.close()
     c = Agent(binary, "--root=" + root, "--job=" + job)  # cut in the middle of a package: nothing is left
@@ -91,7 +94,8 @@ def guardian_cleans_up_after_kill_9(job, a):
     wait_until(lambda: os.path.exists(folder + "/result.json"), "result.json")
     t = Agent(binary, "--root=" + root)
     jobs = t.ask("LIST", {})["jobs"]
-    assert jobs == [{"job": job, "node": 0, "state": "failed", "pid": 0}], jobs
+    assert [(r["job"], r["node"], r["state"], r["pid"]) for r in jobs] == [(job, 0, "failed", 0)], jobs
+    assert abs(jobs[0]["ended_us"] / 1e6 - time.time()) < 60, jobs
     t.bye()
     late = Agent(binary, "--root=" + root, "--job=" + job)
     assert "signal 9" in late.wait_result()["first_failure"]["reason"], late.results
