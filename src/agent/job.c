@@ -17,7 +17,7 @@
 #include "wire/msg.h"
 
 /* After a lease the processes have LEASE_GRACE_MS: all is over two seconds after the lease. */
-enum { FIRST_LEASE_MS = 10000, BYE_GRACE_MS = 1000, LEASE_GRACE_MS = 1000 };
+enum { FIRST_LEASE_MS = 10000, BYE_GRACE_MS = 1000, LEASE_GRACE_MS = 1000, LOG_TURN_MS = 5 };
 
 struct post {
     struct post *next;
@@ -116,10 +116,24 @@ static void on_node_refuse(void *arg, uint16_t type, uint64_t req, const struct 
         link_refuse(j->link, type, req, e);
 }
 
-static void on_log_grew(void *arg) {
-    struct job *j = arg;
+/* At once for what comes after a silence; a process that writes line by line makes a message every LOG_TURN_MS, not one a
+ * line. */
+static void on_log_turn(uv_timer_t *t) {
+    struct job *j = t->data;
+    if (!j->log_grew)
+        return;
+    j->log_grew = 0;
     for (struct session *s = j->ag->sessions; s; s = s->next)
         subs_pump(s);
+    if (!j->quitting)
+        uv_timer_start(t, on_log_turn, LOG_TURN_MS, 0);
+}
+
+static void on_log_grew(void *arg) {
+    struct job *j = arg;
+    j->log_grew = 1;
+    if (!uv_is_active((uv_handle_t *)&j->log_timer))
+        on_log_turn(&j->log_timer);
 }
 
 /* A request of the head, on whichever node. */
@@ -222,9 +236,10 @@ int job_on_setup(struct session *s, const struct wire_frame *f, const json_t *bo
     randombytes_buf(&j->incarnation, sizeof j->incarnation);
     facts_net_id(j->net_id);
     uv_timer_init(&ag->loop, &j->post_timer);
+    uv_timer_init(&ag->loop, &j->log_timer);
     uv_signal_init(&ag->loop, &j->on_child);
-    j->post_timer.data = j->on_child.data = j;
-    j->n_handles = 2;
+    j->post_timer.data = j->log_timer.data = j->on_child.data = j;
+    j->n_handles = 3;
     j->started_us = pd_wall_us();
     ag->job = j; /* from here on agent_quit closes what there is of it */
     json_t *copy = json_deep_copy(body);
@@ -427,6 +442,7 @@ void job_close(struct job *j) {
     node_free(j->node);
     j->head = NULL;
     uv_close((uv_handle_t *)&j->post_timer, on_handle_closed);
+    uv_close((uv_handle_t *)&j->log_timer, on_handle_closed);
     uv_close((uv_handle_t *)&j->on_child, on_handle_closed);
     while (j->posts) {
         struct post *p = j->posts;

@@ -31,6 +31,8 @@ struct job {
     struct link *link;
     struct post *posts, **posts_end; /* messages between head and node of this agent */
     uv_timer_t post_timer;
+    uv_timer_t log_timer;   /* runs for a moment after the clients were sent what the logs had */
+    int log_grew;           /* ... and they have more since */
     uv_signal_t on_child;
     uint64_t started_us, ended_us; /* on this node: the set-up, the result */
     unsigned restarts;

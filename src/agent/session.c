@@ -48,6 +48,7 @@ static const struct {
     {WIRE_AG_JOB_PEERS, 1, 1, job_on_peers},
     {WIRE_AG_JOB_RUN, 1, 0, job_on_run},
     {WIRE_AG_LOG_SUBSCRIBE, 1, 1, subs_on_subscribe},
+    {WIRE_AG_LOG_ACK, 1, 1, subs_on_ack},
     {WIRE_AG_STOP, 1, 1, job_on_stop},
     {WIRE_AG_FETCH, 1, 1, fetch_on_fetch},
     {WIRE_AG_LIST, 0, 0, list_on_list},

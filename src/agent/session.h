@@ -11,7 +11,9 @@ struct fetch;
 
 struct subscription {
     int on;
-    uint64_t offset, hint;
+    uint64_t offset, hint; /* the next byte to send */
+    uint64_t window;       /* 0: send whatever there is; else at most so many bytes beyond `acked` */
+    uint64_t acked;
 };
 
 struct session {
@@ -44,6 +46,7 @@ int list_on_list(struct session *s, const struct wire_frame *f, const json_t *bo
 /* Send what the log streams have for this client, as far as it keeps up. */
 void subs_pump(struct session *s);
 int subs_on_subscribe(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+int subs_on_ack(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 void fetch_pump(struct session *s); /* also when the connection is gone: the threads then end */
 int fetch_on_fetch(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 

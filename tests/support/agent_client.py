@@ -14,7 +14,7 @@ import time
 
 NAMES = dict(HELLO=0x101, PING=0x102, PKG_QUERY=0x103, PKG_BEGIN=0x104, PKG_DATA=0x105, PKG_END=0x106, JOB_SETUP=0x107,
              JOB_PEERS=0x108, JOB_RUN=0x109, STATE=0x10A, LOG_SUBSCRIBE=0x10B, LOG=0x10C, LOG_END=0x10D, RESULT=0x10E,
-             STOP=0x10F, FETCH=0x110, LIST=0x111, BYE=0x112, STATUS=0x113)
+             STOP=0x10F, FETCH=0x110, LIST=0x111, BYE=0x112, STATUS=0x113, LOG_ACK=0x114)
 HEADER = struct.Struct("<IHHQQII4Q")
 MAGIC = 0x314C4450
 
@@ -129,6 +129,8 @@ class Agent:
         elif f.type == NAMES["LOG"]:
             node, stream, offset, when = struct.unpack("<IIQQ", f.sections[0])
             self.log_frames.append((node, stream, offset, when, len(f.sections[1])))
+            for at, later in struct.iter_unpack("<QQ", f.sections[2] if len(f.sections) > 2 else b""):
+                self.log_frames.append((node, stream, at, later, 0))
             if offset != self.start.get(stream, 0) + len(self.logs[stream]):
                 self.errors.append("stream %d: offset %d after %d bytes" % (stream, offset, len(self.logs[stream])))
             self.logs[stream] += f.sections[1]
