@@ -32,16 +32,14 @@ static int create_all(struct ps_shard *s, uint32_t id, struct pd_err *err) {
 
 static int put_table(struct ps_shard *s, uint32_t id, struct model_writer *w, struct pd_err *err) {
     const struct ps_table *t = s->tables[id];
-    uint32_t *rows;
+    struct ps_index_entry *rows;
     if (ps_table_sorted(t, &rows))
         return pd_fail(err, PD_ENOMEM, "no memory to save table '%s'", s->job.sparse[id].name);
     int rc = 0;
-    for (uint64_t i = 0; i < ps_table_rows(t) && !rc; i++) {
-        uint64_t key = ps_table_key(t, rows[i]);
-        rc = model_writer_put(w, &key, sizeof key, err);
-    }
     for (uint64_t i = 0; i < ps_table_rows(t) && !rc; i++)
-        rc = model_writer_put(w, ps_table_row(t, rows[i]), ps_table_dim(t) * sizeof(float), err);
+        rc = model_writer_put(w, &rows[i].key, sizeof rows[i].key, err);
+    for (uint64_t i = 0; i < ps_table_rows(t) && !rc; i++)
+        rc = model_writer_put(w, ps_table_row(t, rows[i].row), ps_table_dim(t) * sizeof(float), err);
     free(rows);
     return rc;
 }

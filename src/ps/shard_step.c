@@ -292,8 +292,8 @@ static int touch_rows(struct ps_shard *s, uint32_t id, uint32_t n_parts, size_t 
         const struct row_push *p = &s->parts[i]->tables[id];
         for (size_t j = 0; p->here && j < p->list.n; j++, k++) {
             if (j + 32 < p->list.n)
-                __builtin_prefetch(ps_table_mark(s->tables[id], p->list.rows[j + 32]), 1);
-            uint32_t row = p->list.rows[j], *mark = ps_table_mark(s->tables[id], row);
+                __builtin_prefetch(ps_table_note(s->tables[id], p->list.rows[j + 32]), 1);
+            uint32_t row = p->list.rows[j], *mark = &ps_table_note(s->tables[id], row)->mark;
             s->nodes[k] = (struct node){.grad = p->grad + j * dim, .part = i};
             if (!*mark) {
                 s->touched[n] = (struct touch){.row = row, .first = (uint32_t)k, .last = (uint32_t)k, .n = 1};
@@ -356,7 +356,7 @@ static int apply_table(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct
             ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
         float *w = ps_table_row(table, t->row);
         reduce_and_apply(s, m, a, w, w + dim, dim, dim);
-        *ps_table_mark(table, t->row) = 0;
+        ps_table_note(table, t->row)->mark = 0;
     }
     return 0;
 }

@@ -1,8 +1,10 @@
 /* table.h - one server thread's part of a sparse table: rows of `dim` floats and their optimizer state, keyed by 64 bits.
  *
- *     index: open addressing, {key, row} by the high bits of mix64(key), doubled at 5/8 full
- *     slabs: rows of weights then state, each row 64-byte aligned; beside them keys and marks. Slabs never move, so a row
- *            number and its address stay valid for the life of the table.
+ *     index (index.h): key -> row number
+ *     slabs: rows of weights then state, each row 16-byte aligned, 64 where its size allows; beside them what the owner
+ *            keeps per row. Slabs never move, so a row number and its address stay valid for the life of the table.
+ *
+ * Memory per row: its values and state rounded up to 16 bytes, 8 bytes of struct ps_row_note, 20 to 30 bytes of index.
  *
  * A row's first value is a pure function of (seed, table name, key): normal numbers of
  * pd_rng_key(seed, PD_RNG_INIT, XXH3_64(name), key), times std plus mean. So it does not matter who creates a row, when,
@@ -15,8 +17,13 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "ps/index.h"
 
-#define PS_ROW_NONE UINT32_MAX
+/* What the owner keeps per row; zeros at first. */
+struct ps_row_note {
+    uint32_t mark; /* scratch: zero again after use */
+    uint32_t step; /* the optimizer's: the update that touched the row last, plus one */
+};
 
 struct ps_table_opts {
     const char *name;
@@ -40,15 +47,15 @@ void ps_table_initial(const struct ps_table *t, uint64_t key, float *out);
 
 float *ps_table_row(const struct ps_table *t, uint32_t row);    /* dim weights, then state * dim floats */
 void ps_table_prefetch(const struct ps_table *t, uint32_t row); /* for writing */
-uint32_t *ps_table_mark(const struct ps_table *t, uint32_t row); /* one word for the owner's use; 0 at first */
-uint64_t ps_table_key(const struct ps_table *t, uint32_t row);
+struct ps_row_note *ps_table_note(const struct ps_table *t, uint32_t row);
 uint64_t ps_table_rows(const struct ps_table *t);
 uint32_t ps_table_dim(const struct ps_table *t);
+uint64_t ps_table_bytes(const struct ps_table *t); /* memory in use */
 
 void ps_table_set_initial(struct ps_table *t, float mean, float std); /* for rows made from now on */
 
-/* All row numbers by ascending key; malloc'd. */
-int ps_table_sorted(const struct ps_table *t, uint32_t **rows);
+/* All rows by ascending key; ps_table_rows of them, malloc'd. */
+int ps_table_sorted(const struct ps_table *t, struct ps_index_entry **rows);
 
 uint64_t ps_name_hash(const char *name); /* XXH3_64 with seed 0 */
 

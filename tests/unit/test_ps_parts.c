@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/hash.h"
 #include "base/rng.h"
 #include "ps/job.h"
 #include "ps/layout.h"
@@ -216,7 +217,7 @@ static void test_table_rows_are_functions_of_their_key(void **state) {
     uint32_t again;
     assert_int_equal(ps_table_find(a, keys, 1, 1, &again), 0);
     assert_ptr_equal(ps_table_row(a, again), first); /* rows do not move */
-    assert_int_equal((uintptr_t)first % 64, 0);
+    assert_int_equal((uintptr_t)first % 16, 0);
     for (int d = 0; d < DIM; d++)
         assert_true(first[DIM + d] == 0); /* state begins at zero */
     double mean = 0, var = 0;
@@ -225,10 +226,10 @@ static void test_table_rows_are_functions_of_their_key(void **state) {
     for (int i = 0; i < N * DIM; i++)
         var += ((double)x[i] - mean) * ((double)x[i] - mean) / (N * DIM);
     assert_true(fabs(mean - 0.5) < 0.03 && fabs(var - 4) < 0.1);
-    uint32_t *sorted = NULL;
+    struct ps_index_entry *sorted = NULL;
     assert_int_equal(ps_table_sorted(a, &sorted), 0);
     for (uint64_t i = 1; i < ps_table_rows(a); i++)
-        assert_true(ps_table_key(a, sorted[i - 1]) < ps_table_key(a, sorted[i]));
+        assert_true(sorted[i - 1].key < sorted[i].key);
     free(sorted);
     free(keys);
     free(back);
@@ -256,7 +257,7 @@ static void test_table_without_memory(void **state) {
         int rc = ps_table_new(&t, &o);
         if (!rc)
             rc = ps_table_find(t, keys, 3000, 1, rows);
-        uint32_t *sorted = NULL;
+        struct ps_index_entry *sorted = NULL;
         if (!rc)
             rc = ps_table_sorted(t, &sorted);
         pd_fault_arm(NULL);
@@ -270,6 +271,54 @@ static void test_table_without_memory(void **state) {
         ps_table_free(t);
     }
     assert_true(done);
+}
+
+/* Every key stays where it was put while segments double and split; memory per row stays in bounds at every size. */
+static void test_table_grows_without_losing_rows_or_memory(void **state) {
+    (void)state;
+    enum { N = 3000000, PIECE = 10000, DIM = 4 };
+    struct ps_table *t = new_table(DIM); /* std 2: rows differ */
+    uint64_t *keys = malloc(PIECE * sizeof *keys);
+    uint32_t *rows = malloc(PIECE * sizeof *rows);
+    double worst = 0, values = 2 * DIM * sizeof(float);
+    for (uint64_t at = 0; at < N; at += PIECE) {
+        for (uint64_t i = 0; i < PIECE; i++)
+            keys[i] = pd_mix64(at + i + 1);
+        assert_int_equal(ps_table_find(t, keys, PIECE, 1, rows), 0);
+        for (uint32_t i = 0; i < PIECE; i++)
+            assert_int_equal(rows[i], at + i);
+        double per_row = (double)ps_table_bytes(t) / (double)ps_table_rows(t);
+        if (at >= 1000000 && per_row > worst)
+            worst = per_row;
+    }
+    print_message("at most %.1f bytes a row beside its %.0f of values and state\n", worst - values, values);
+    assert_true(worst - values <= 48);
+    assert_int_equal(ps_table_rows(t), N);
+    for (uint64_t at = 0; at < N; at += PIECE * 7) {
+        for (uint64_t i = 0; i < PIECE; i++)
+            keys[i] = pd_mix64(at + i + 1);
+        assert_int_equal(ps_table_find(t, keys, PIECE, 0, rows), 0);
+        for (uint32_t i = 0; i < PIECE; i++)
+            assert_int_equal(rows[i], at + i);
+    }
+    keys[0] = pd_mix64(N + 1); /* never put */
+    assert_int_equal(ps_table_find(t, keys, 1, 0, rows), 0);
+    assert_int_equal(rows[0], PS_ROW_NONE);
+    free(keys);
+    free(rows);
+    ps_table_free(t);
+}
+
+static void test_a_key_twice_in_one_request_is_one_row(void **state) {
+    (void)state;
+    struct ps_table *t = new_table(3);
+    const uint64_t keys[] = {5, 7, 5, 7, 9};
+    uint32_t rows[5];
+    assert_int_equal(ps_table_find(t, keys, 5, 1, rows), 0);
+    assert_int_equal(ps_table_rows(t), 3);
+    assert_int_equal(rows[0], rows[2]);
+    assert_int_equal(rows[1], rows[3]);
+    ps_table_free(t);
 }
 
 /* --- declarations --- */
@@ -371,6 +420,8 @@ int main(void) {
         cmocka_unit_test(test_optimizers_against_doubles),
         cmocka_unit_test(test_table_rows_are_functions_of_their_key),
         cmocka_unit_test(test_table_without_memory),
+        cmocka_unit_test(test_table_grows_without_losing_rows_or_memory),
+        cmocka_unit_test(test_a_key_twice_in_one_request_is_one_row),
         cmocka_unit_test(test_declaration_survives_the_wire),
         cmocka_unit_test(test_bad_declarations),
     };
