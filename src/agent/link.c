@@ -60,6 +60,7 @@ static void maybe_free(struct link *l) {
     free(l->peers);
     free(l->conns);
     free(l);
+    j->link = NULL; /* job_cut may still come */
     job_handle_closed(j);
 }
 
