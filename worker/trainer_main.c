@@ -1,4 +1,5 @@
 /* trainer_main.c - `paddle_worker trainer`: options, then the training job. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "train/trainer.h"
@@ -8,6 +9,8 @@ int trainer_main(int argc, char **argv) {
     struct worker w;
     struct pd_err err = {0};
     int rc = worker_init(&w, "trainer", PD_TRAINER, argc, argv, &err);
+    if (!rc && w.cpus.n && pd_pin_thread(&w.cpus, 0))
+        rc = pd_fail_errno(&err, PD_EHOST, errno, "cannot pin the trainer's thread");
     if (!rc) {
         struct train_setup setup = {.options = &w.options, .job_id = w.job_id, .key = w.has_key ? w.key : NULL,
                                     .output_dir = getenv("PADDLE_OUTPUT_DIR"), .log = &w.log, .out_fd = 1, .log_lines = w.log_fd != 2, .event_fd = w.event_fd};

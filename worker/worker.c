@@ -99,6 +99,22 @@ static void keep_freed_memory(void) {
     mallopt(M_TRIM_THRESHOLD, 256 << 20);
 }
 
+/* PADDLE_BIND=cores: whoever started us (the agent, or taskset) has given us these CPUs; a thread a core in turn. */
+static int read_cpus(struct worker *w, struct pd_err *err) {
+    const char *bind = getenv("PADDLE_BIND");
+    struct pd_cpuset may;
+    char text[300];
+    if (!bind || strcmp(bind, "cores"))
+        return 0;
+    if (pd_cpuset_mine(&may))
+        return pd_fail_errno(err, PD_EHOST, errno, "PADDLE_BIND=cores: cannot ask for the CPUs of this process");
+    int rc = pd_cpus_read(&w->cpus, PD_SYS_DEVICES, &may, err);
+    pd_cpuset_text(&may, text, sizeof text);
+    if (!rc)
+        pd_info(&w->log, "threads are pinned to the cores of CPUs %s in turn", text);
+    return rc;
+}
+
 int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int argc, char **argv, struct pd_err *err) {
     char name[32];
     memset(w, 0, sizeof *w);
@@ -124,6 +140,8 @@ int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int arg
         w->has_key = !rc;
     }
     w->event_fd = event_fd();
+    if (!rc)
+        rc = read_cpus(w, err);
     if (rc)
         worker_release(w);
     return rc;
@@ -131,6 +149,7 @@ int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int arg
 
 void worker_release(struct worker *w) {
     pd_options_release(&w->options);
+    pd_cpus_release(&w->cpus);
     if (w->log_fd > 2)
         close(w->log_fd);
     w->log_fd = 2;

@@ -2,6 +2,7 @@
 #ifndef PADDLE_WORKER_H
 #define PADDLE_WORKER_H
 
+#include "base/cpus.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "conf/options.h"
@@ -15,6 +16,7 @@ struct worker {
     uint8_t key[WIRE_KEY_BYTES]; /* zero without a key file */
     int has_key;
     int event_fd; /* -1: nobody listens */
+    struct pd_cpus cpus; /* PADDLE_BIND=cores: those of this process, for its threads to be pinned; else none */
 };
 
 /* argv without the program and the role. train.ini is read when it is there; only a trainer needs it. On

@@ -59,17 +59,20 @@ static json_t *train_object(const struct pd_options *o) {
     return train;
 }
 
+static const char *const bind_names[] = {[PD_BIND_NONE] = "none", [PD_BIND_CORES] = "cores", [PD_BIND_NUMA] = "numa"};
+
 static int make_spec(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     j->spec = json_pack(
-        "{s:s, s:b, s:I, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:s}",
+        "{s:s, s:b, s:I, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:s, s:s}",
         "job", j->id, "attached", 1, "attach_lease_ms", (json_int_t)(o->attach_lease * 1000),
         "detach_lease_ms", (json_int_t)(o->detach_lease * 1000), "grace_ms", NODE_GRACE_MS,
         "pserver_nodes", ids(j->c.pservers, j->c.n_pservers), "trainer_nodes", ids(j->c.trainers, j->c.n_trainers),
         "port", (json_int_t)o->port, "ports_num", (json_int_t)o->ports_num,
         "ports_num_for_sparse", (json_int_t)o->ports_num_for_sparse, "nic", o->nic,
         "pserver_command", o->pserver_command, "trainer_command", o->trainer_command,
-        "env", env_object(o), "train", train_object(o), "outputs", "output");
+        "env", env_object(o), "train", train_object(o), "outputs", "output",
+        "bind", bind_names[o->bind]);
     return j->spec ? 0 : pd_fail(err, PD_ECONF, "a value of the configuration is not UTF-8 text");
 }
 

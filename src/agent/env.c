@@ -135,6 +135,8 @@ char **env_build(const struct place *p, const struct spec *s, const struct env_r
     put(&l, "PADDLE_OUTPUT_DIR", "%s/output", p->dir);
     put(&l, "PADDLE_LOG_DIR", "%s/log", p->dir);
     put(&l, "PADDLE_EVENT_FD", "%d", PROC_EVENT_FD);
+    if (s->bind != BIND_NONE)
+        put(&l, "PADDLE_BIND", "%s", bind_names[s->bind]);
     put_listen_fds(&l, r->n_listen_fds);
     put_number(&l, "TRAINER_ID", r->rank);
     put_number(&l, "NUM_GRADIENT_SERVERS", s->n_role[ROLE_TRAINER]);

@@ -15,7 +15,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/cpus.h"
 #include "base/fs.h"
+#include "base/hash.h"
 #include "base/str.h"
 
 static int usable_cores(void) {
@@ -136,13 +138,29 @@ int facts_addrs(const char *nic, json_t **out, struct pd_err *err) {
     return 0;
 }
 
-void facts_net_id(char out[96]) {
-    char boot[64] = "?", ns[40] = "?";
+static void boot_id(char out[64]) {
     struct pd_buf b;
     pd_buf_init(&b);
+    strcpy(out, "?");
     if (!pd_read_file("/proc/sys/kernel/random/boot_id", 64, &b, NULL) && b.len)
-        snprintf(boot, sizeof boot, "%.*s", (int)strcspn((char *)b.data, "\n"), (char *)b.data);
+        snprintf(out, 64, "%.*s", (int)strcspn((char *)b.data, "\n"), (char *)b.data);
     pd_buf_release(&b);
+}
+
+void facts_machine(char out[96]) {
+    char boot[64];
+    struct pd_cpuset may = {{0}};
+    uint64_t hash = 0;
+    boot_id(boot);
+    (void)pd_cpuset_mine(&may);
+    for (int i = 0; i < PD_CPU_WORDS; i++)
+        hash = pd_mix64(hash ^ may.w[i]) + 1;
+    snprintf(out, 96, "%.50s %016llx", boot, (unsigned long long)hash);
+}
+
+void facts_net_id(char out[96]) {
+    char boot[64], ns[40] = "?";
+    boot_id(boot);
     ssize_t n = readlink("/proc/self/ns/net", ns, sizeof ns - 1);
     if (n > 0)
         ns[n] = 0;

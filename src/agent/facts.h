@@ -17,4 +17,7 @@ int facts_addrs(const char *nic, json_t **out, struct pd_err *err);
 /* Equal on two nodes exactly when they share a network stack, so that 127.x means the same on both. */
 void facts_net_id(char out[96]);
 
+/* Equal on two nodes when they run on one machine and may use the same CPUs of it. */
+void facts_machine(char out[96]);
+
 #endif

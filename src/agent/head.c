@@ -54,10 +54,29 @@ static json_t *ask_probe(struct head *h, int node, uint16_t *type) {
                      json_object_get(json_array_get(h->peers, (size_t)target), "port"));
 }
 
+static int has_role(const struct head *h, int node) {
+    return spec_rank(h->spec, ROLE_PSERVER, node) >= 0 || spec_rank(h->spec, ROLE_TRAINER, node) >= 0;
+}
+
+/* Agents with processes that share a machine's CPUs divide them: each is told which of how many it is. */
+static void count_machine(const struct head *h, int node, int *index, int *count) {
+    *index = *count = 0;
+    for (int i = 0; i < h->spec->n_nodes; i++)
+        if (!strcmp(h->node[i].machine, h->node[node].machine) && has_role(h, i)) {
+            *index += i < node;
+            ++*count;
+        }
+}
+
 static json_t *ask_bind(struct head *h, int node, uint16_t *type) {
-    int ps = spec_rank(h->spec, ROLE_PSERVER, node) >= 0, tr = spec_rank(h->spec, ROLE_TRAINER, node) >= 0;
+    int ps = spec_rank(h->spec, ROLE_PSERVER, node) >= 0, tr = spec_rank(h->spec, ROLE_TRAINER, node) >= 0, index = 0, count = 1;
     *type = WIRE_HD_BIND;
-    return ps || tr ? json_pack("{s:b, s:b, s:s}", "pserver", ps, "trainer", tr, "addr", h->node[node].addr) : NULL;
+    if (!ps && !tr)
+        return NULL;
+    if (h->spec->bind != BIND_NONE)
+        count_machine(h, node, &index, &count);
+    return json_pack("{s:b, s:b, s:s, s:i, s:i}", "pserver", ps, "trainer", tr, "addr", h->node[node].addr, "machine_index",
+                     index, "machine_count", count);
 }
 
 static void put_endpoint(struct pd_buf *b, const struct head *h, int node, enum role r) {
@@ -385,6 +404,7 @@ void head_joined(struct head *h, int node, const json_t *join) {
     n->joined = n->ever_joined = 1;
     n->incarnation = incarnation;
     snprintf(n->net_id, sizeof n->net_id, "%s", msg_str(join, "net_id"));
+    snprintf(n->machine, sizeof n->machine, "%s", msg_str(join, "machine"));
     json_array_foreach(json_object_get(join, "ready"), i, v)
         n->ready = 1;
     json_array_foreach(json_object_get(join, "exited"), i, v)

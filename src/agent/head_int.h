@@ -22,7 +22,7 @@ enum head_state {
 struct head_node {
     int joined, ever_joined;
     int64_t incarnation;
-    char net_id[96];
+    char net_id[96], machine[96];
     char addr[48];         /* the one that its peer could reach */
     int ports[N_ROLES];    /* first port of each role */
     int asked, answered;   /* the state's request */

@@ -181,8 +181,8 @@ static void on_head_over(void *arg, const char *status, const json_t *first_fail
 }
 
 json_t *job_join_body(struct job *j) {
-    json_t *o = json_pack("{s:i, s:I, s:s, s:s}", "node", j->spec.node, "incarnation",
-                          (json_int_t)(j->incarnation >> 1), "net_id", j->net_id, "failed", j->failed);
+    json_t *o = json_pack("{s:i, s:I, s:s, s:s, s:s}", "node", j->spec.node, "incarnation",
+                          (json_int_t)(j->incarnation >> 1), "net_id", j->net_id, "machine", j->machine, "failed", j->failed);
     if (o)
         node_describe(j->node, o);
     return o;
@@ -235,6 +235,7 @@ int job_on_setup(struct session *s, const struct wire_frame *f, const json_t *bo
     memcpy(j->key, f->sec[1], sizeof j->key);
     randombytes_buf(&j->incarnation, sizeof j->incarnation);
     facts_net_id(j->net_id);
+    facts_machine(j->machine);
     uv_timer_init(&ag->loop, &j->post_timer);
     uv_timer_init(&ag->loop, &j->log_timer);
     uv_signal_init(&ag->loop, &j->on_child);

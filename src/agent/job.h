@@ -24,7 +24,7 @@ struct job {
     struct spec spec;
     uint8_t key[32];
     uint64_t incarnation;
-    char net_id[96];
+    char net_id[96], machine[96];
     json_t *addrs, *peers;  /* own addresses; AG_JOB_PEERS' array */
     struct node *node;
     struct head *head;      /* node 0 only */

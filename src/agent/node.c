@@ -1,13 +1,10 @@
-/* node.c - see node.h: messages, binding, starting, exits. Ready checks are in ready.c, the end in ending.c. */
+/* node.c - see node.h: messages, starting, exits. HD_BIND is in node_bind.c, ready checks in ready.c, the end in ending.c. */
 #include "agent/node.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +12,6 @@
 #include "agent/env.h"
 #include "agent/msg.h"
 #include "agent/node_int.h"
-#include "agent/ports.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
@@ -45,7 +41,7 @@ int node_new(struct node **out, uv_loop_t *loop, const struct place *p, const st
     return 0;
 }
 
-static void close_sockets(struct node_role *r) {
+void node_close_sockets(struct node_role *r) {
     for (unsigned i = 0; i < r->n_fds; i++)
         close(r->fds[i]);
     r->n_fds = 0;
@@ -71,7 +67,7 @@ void node_free(struct node *n) {
     n->freeing = 1;
     for (int i = 0; i < N_ROLES; i++) {
         struct node_role *r = &n->role[i];
-        close_sockets(r);
+        node_close_sockets(r);
         drop_claims(r);
         json_decref(r->exit_body);
         ready_close(r);
@@ -129,65 +125,6 @@ int node_lay_out(const struct place *p, const struct spec *s, const uint8_t key[
     return rc ? rc : pd_write_file_atomic(path, key, 32, 0600, err);
 }
 
-/* --- HD_BIND --- */
-
-static int is_own_address(const char *ip) {
-    struct sockaddr_in sa = {.sin_family = AF_INET};
-    if (inet_pton(AF_INET, ip, &sa.sin_addr) != 1)
-        return 0;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int ok = fd >= 0 && !bind(fd, (struct sockaddr *)&sa, sizeof sa);
-    if (fd >= 0)
-        close(fd);
-    return ok;
-}
-
-/* A port for a user's own program has to be free on every address: it may listen on all of them. */
-static int bind_ports(struct node *n, struct node_role *r, unsigned want, int *from, struct pd_err *err) {
-    int users = *n->spec->command[r->role] || r->role == ROLE_TRAINER;
-    while (r->n_fds < want) {
-        int port, fd;
-        fd = ports_bind(users ? "0.0.0.0" : n->bind_ip, *from, &port, users ? &r->claims[r->n_claims] : NULL, err);
-        if (fd < 0) {
-            close_sockets(r);
-            return fd;
-        }
-        r->n_claims += (unsigned)users;
-        r->ports[r->n_fds] = port;
-        r->fds[r->n_fds++] = fd;
-        *from = *from ? port + 1 : 0;
-    }
-    return 0;
-}
-
-static int do_bind(struct node *n, const json_t *body, struct pd_err *err) {
-    int from = n->spec->port, rc = 0;
-    const char *addr = msg_str(body, "addr");
-    snprintf(n->addr, sizeof n->addr, "%.45s", *addr ? addr : "127.0.0.1");
-    snprintf(n->bind_ip, sizeof n->bind_ip, "%s", is_own_address(addr) ? addr : "0.0.0.0");
-    if (msg_bool(body, "pserver"))
-        rc = bind_ports(n, &n->role[ROLE_PSERVER], (unsigned)(n->spec->n_dense + n->spec->n_sparse), &from, err);
-    if (!rc && msg_bool(body, "trainer"))
-        rc = bind_ports(n, &n->role[ROLE_TRAINER], 1, &from, err);
-    n->bound = !rc;
-    return rc;
-}
-
-static void on_bind(struct node *n, uint64_t req, const json_t *body) {
-    struct pd_err err = {0};
-    if (!n->bound && do_bind(n, body, &err)) {
-        n->io.refuse(n->arg, WIRE_HD_BIND, req, &err);
-        return;
-    }
-    json_t *ports = json_array();
-    const struct node_role *ps = &n->role[ROLE_PSERVER];
-    unsigned want = msg_bool(body, "pserver") ? (unsigned)(n->spec->n_dense + n->spec->n_sparse) : 0;
-    for (unsigned i = 0; i < want; i++)
-        json_array_append_new(ports, json_integer(ps->ports[i]));
-    n->io.send(n->arg, WIRE_HD_BIND, req,
-               json_pack("{s:o, s:i}", "pserver_ports", ports, "trainer_port", n->role[ROLE_TRAINER].ports[0]));
-}
-
 /* --- HD_START --- */
 
 static void log_trouble(struct node *n, struct pd_err *err) {
@@ -243,14 +180,14 @@ static int start_process(struct node *n, struct node_role *r, const json_t *body
         place_path(n->place->dir, "workspace", cwd, err))
         return pd_fail(err, PD_EIO, "path too long: %s", n->place->root);
     if (*own || r->role == ROLE_TRAINER)
-        close_sockets(r); /* held until now; a program of the user's binds its port itself */
+        node_close_sockets(r); /* held until now; a program of the user's binds its port itself */
     const struct env_role er = {.role = r->role, .rank = r->rank, .port = r->ports[0], .n_listen_fds = r->n_fds,
                                 .job_env = json_object_get(body, "env")};
     char **envp = env_build(n->place, n->spec, &er, environ);
     char *const shell[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)own, NULL};
     char *const ours[] = {title, (char *)(uintptr_t)role_names[r->role], NULL};
     const struct proc_command cmd = {.path = *own ? "/bin/sh" : worker, .argv = *own ? shell : ours, .envp = envp,
-                                     .cwd = cwd, .fds = r->fds, .n_fds = r->n_fds};
+                                     .cwd = cwd, .fds = r->fds, .n_fds = r->n_fds, .bind = r->bind.on ? &r->bind : NULL};
     r->log_from = n->logs->f[stream_of(r->role)].size;
     int rc = envp ? proc_start(&r->proc, n->loop, &cmd, &ev, r, err) : pd_fail(err, PD_ENOMEM, "out of memory");
     if (envp)
@@ -300,7 +237,7 @@ static void on_ended(void *arg) {
 
 void node_message(struct node *n, uint16_t type, uint64_t req, const json_t *body) {
     if (type == WIRE_HD_BIND) {
-        on_bind(n, req, body);
+        node_on_bind(n, req, body);
     } else if (type == WIRE_HD_START) {
         on_start(n, req, body);
     } else if (type == WIRE_HD_END) {

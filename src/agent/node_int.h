@@ -1,7 +1,8 @@
-/* node_int.h - what node.c, ready.c and ending.c share. */
+/* node_int.h - what node.c, node_bind.c, ready.c and ending.c share. */
 #ifndef PD_AGENT_NODE_INT_H
 #define PD_AGENT_NODE_INT_H
 
+#include "agent/bind.h"
 #include "agent/node.h"
 #include "agent/proc.h"
 #include "net/conn.h"
@@ -26,6 +27,7 @@ struct node_role {
     unsigned n_fds;
     int claims[2 * SPEC_MAX_PORTS]; /* of a user's own program's ports, held until it ends */
     unsigned n_claims;
+    struct bind_set bind;
     /* ready.c */
     uv_timer_t ready_timer;
     uv_tcp_t *probe;       /* the attempt under way */
@@ -53,6 +55,9 @@ struct node {
 };
 
 void node_handle_closed(void *node);
+void node_close_sockets(struct node_role *r);
+
+void node_on_bind(struct node *n, uint64_t req, const json_t *body); /* HD_BIND */
 
 /* Poll PADDLE_PORT until it accepts, then HD_READY; too late is HD_FAIL. */
 void ready_init(struct node_role *r);

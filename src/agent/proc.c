@@ -33,7 +33,7 @@ struct proc {
 };
 
 /* What the child tells before exec took over: the step that failed and errno. */
-enum step { STEP_SETUP, STEP_CWD, STEP_EXEC };
+enum step { STEP_SETUP, STEP_BIND, STEP_CWD, STEP_EXEC };
 struct trouble {
     int step, errnum;
 };
@@ -76,6 +76,8 @@ static void become(const struct proc_command *cmd, int null, int out, int events
         give_up(report, STEP_SETUP);
     report = base;
     close_range((unsigned)base + 1, ~0u, 0);
+    if (cmd->bind && bind_apply(cmd->bind))
+        give_up(report, STEP_BIND);
     if (chdir(cmd->cwd))
         give_up(report, STEP_CWD);
     execve(cmd->path, cmd->argv, cmd->envp);
@@ -173,6 +175,8 @@ void proc_close(struct proc *p, void (*closed)(void *), void *arg) {
 }
 
 static int why_not(const struct proc_command *cmd, const struct trouble *t, struct pd_err *err) {
+    if (t->step == STEP_BIND)
+        return pd_fail_errno(err, PD_EHOST, t->errnum, "cannot bind %s to its CPUs", cmd->path);
     if (t->step == STEP_CWD)
         return pd_fail_errno(err, PD_EHOST, t->errnum, "cannot use the folder %s", cmd->cwd);
     if (t->step == STEP_EXEC)

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
+#include "agent/bind.h"
 #include "base/err.h"
 
 struct proc;
@@ -27,6 +28,7 @@ struct proc_command {
     const char *cwd;
     const int *fds;          /* become descriptors 4, 5, ... of the process; closed here */
     unsigned n_fds;
+    const struct bind_set *bind; /* NULL: where the agent may run */
 };
 
 /* Descriptor 3 of every process is the pipe for events; 4 and on are those given. */

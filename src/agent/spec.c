@@ -22,16 +22,19 @@ static int read_nodes(struct spec *s, const json_t *o, const char *key, enum rol
     size_t n = json_array_size(a), i;
     if (!json_is_array(a) || n > (size_t)s->n_nodes)
         return pd_fail(err, PD_EPROTO, "spec.%s is not an array of at most %d nodes", key, s->n_nodes);
-    if (!(s->nodes[r] = pd_calloc(n + 1, sizeof *s->nodes[r])))
+    s->nodes[r] = pd_calloc(n + 1, sizeof *s->nodes[r]);
+    s->rank[r] = pd_malloc((size_t)s->n_nodes * sizeof *s->rank[r]);
+    if (!s->nodes[r] || !s->rank[r])
         return pd_fail(err, PD_ENOMEM, "out of memory");
+    memset(s->rank[r], 0xff, (size_t)s->n_nodes * sizeof *s->rank[r]);
     json_array_foreach(a, i, v) {
         json_int_t node = json_is_integer(v) ? json_integer_value(v) : -1;
         if (node < 0 || node >= s->n_nodes)
             return pd_fail(err, PD_EPROTO, "spec.%s names a node that is not one of 0..%d", key, s->n_nodes - 1);
-        for (size_t k = 0; k < i; k++)
-            if (s->nodes[r][k] == (int)node)
-                return pd_fail(err, PD_EPROTO, "spec.%s names node %d twice", key, (int)node);
+        if (s->rank[r][node] >= 0)
+            return pd_fail(err, PD_EPROTO, "spec.%s names node %d twice", key, (int)node);
         s->nodes[r][i] = (int)node;
+        s->rank[r][node] = (int)i;
     }
     s->n_role[r] = (int)n;
     return 0;
@@ -79,9 +82,12 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
     s->command[ROLE_PSERVER] = msg_str(o, "pserver_command");
     s->command[ROLE_TRAINER] = msg_str(o, "trainer_command");
     const char *hash = msg_str(body, "worker");
-    int rc = 0;
+    int rc = 0, how = *msg_str(o, "bind") ? bind_of(msg_str(o, "bind")) : BIND_NONE;
+    s->bind = how < 0 ? BIND_NONE : (enum bind_how)how;
     if (s->n_nodes < 1 || s->n_nodes > SPEC_MAX_NODES || s->node < 0 || s->node >= s->n_nodes)
         rc = pd_fail(err, PD_EPROTO, "node %d of %d nodes is no node", s->node, s->n_nodes);
+    else if (how < 0)
+        rc = pd_fail(err, PD_ECONF, "bind is none, cores or numa, not '%.20s'", msg_str(o, "bind"));
     else if (pd_fmt(s->nic, sizeof s->nic, "%s", msg_str(o, "nic")))
         rc = pd_fail(err, PD_ECONF, "nic is too long");
     else if (*s->workspace && *s->workspace != '/')
@@ -106,15 +112,12 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
 }
 
 void spec_release(struct spec *s) {
-    for (int r = 0; r < N_ROLES; r++)
+    for (int r = 0; r < N_ROLES; r++) {
         free(s->nodes[r]);
+        free(s->rank[r]);
+    }
     json_decref(s->whole);
     *s = (struct spec){0};
 }
 
-int spec_rank(const struct spec *s, enum role r, int node) {
-    for (int i = 0; i < s->n_role[r]; i++)
-        if (s->nodes[r][i] == node)
-            return i;
-    return -1;
-}
+int spec_rank(const struct spec *s, enum role r, int node) { return s->rank[r][node]; }

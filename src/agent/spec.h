@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "agent/bind.h"
 #include "base/err.h"
 
 enum { SPEC_MAX_NODES = 65536, SPEC_MAX_PORTS = 250 };
@@ -20,11 +21,13 @@ struct spec {
     uint64_t connect_ms, ready_ms, end_ms; /* for all agents to join, a pserver to listen, pservers to end */
     unsigned grace_ms;
     int port, n_dense, n_sparse; /* where to start looking; ports of a pserver */
+    enum bind_how bind;
     char nic[64], worker[65];    /* worker: hash, "" if unused */
     const char *workspace;       /* the strings and objects below point into `whole` */
     const char *command[N_ROLES];
     int n_role[N_ROLES];
     int *nodes[N_ROLES]; /* node of rank i */
+    int *rank[N_ROLES];  /* of node i, or -1 */
     json_t *env, *train; /* objects of strings */
     json_t *whole;
 };

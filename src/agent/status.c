@@ -25,12 +25,12 @@ enum { PASSWD_MAX = 8 << 20, PROGRESS_BYTES = 65536 };
 /* What is known without asking the kernel; the same goes into state.json. */
 static json_t *process(const struct node_role *r) {
     const json_t *x = r->exit_body;
-    return json_pack("{s:s, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:i, s:b}", "role", role_names[r->role], "rank", r->rank, "pid",
+    return json_pack("{s:s, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:i, s:b, s:s}", "role", role_names[r->role], "rank", r->rank, "pid",
                      (int)r->pid, "state", x ? "exited" : "running", "exit_code",
                      x ? (json_int_t)msg_int(x, "exit_code", -1, 255, -1) : -1, "signal",
                      (json_int_t)msg_int(x, "signal", 0, 128, 0), "started_us", (json_int_t)r->started_us, "ended_us",
                      (json_int_t)msg_int(x, "time", 0, INT64_MAX, 0), "port", r->ports[0], "listening",
-                     !x && r->role == ROLE_PSERVER && r->ready);
+                     !x && r->role == ROLE_PSERVER && r->ready, "bind", bind_names[r->node->spec->bind]);
 }
 
 static json_t *processes(const struct node *n) {

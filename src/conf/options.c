@@ -53,6 +53,8 @@ static const struct pd_option table[] = {
      "an attached job ends when paddlectl has been gone so long"},
     {"job", "detach_lease", PD_F64, F(detach_lease), PD_LAUNCHER, "60", 1, 86400, 0, "s",
      "a node ends its processes when it has lost the head node so long"},
+    {"job", "bind", PD_CHOICE, F(bind), PD_LAUNCHER, "none", 0, 0, "none|cores|numa", "",
+     "CPUs of a process: all; whole physical cores of its own, dealt by threads; whole NUMA nodes with their memory"},
 
     {"train", "config", PD_STR, F(config), ALL, "train.ini", 0, 0, 0, "", "model and training configuration in the workspace"},
     {"train", "job", PD_CHOICE, F(job), ALL, "train", 0, 0, "train|test|checkgrad", "",

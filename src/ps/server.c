@@ -3,6 +3,7 @@
  */
 #include "ps/server.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,9 @@ static void on_signal(uv_signal_t *h, int signum) {
 
 static void thread_main(void *arg) {
     struct server_thread *t = arg;
+    const struct ps_server_opts *o = &t->server->opts;
+    if (o->cpus && pd_pin_thread(o->cpus, t->index))
+        pd_warn(o->log, "thread %u cannot be pinned: %s", t->index, strerror(errno));
     server_thread_run(t);
     uv_mutex_lock(&t->server->lock);
     t->server->n_ended++;

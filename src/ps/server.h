@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "base/cpus.h"
 #include "base/err.h"
 #include "base/log.h"
 
@@ -22,6 +23,7 @@ struct ps_server_opts {
     int signals;                /* 1: SIGTERM and SIGINT stop it */
     uint64_t wait_log_ms;       /* a wait that lasts so long is logged with who is missing; 0: 10 s */
     const char *output_dir;     /* see struct ps_shard_opts; must outlive the server, may be NULL */
+    const struct pd_cpus *cpus; /* pin thread i to its i-th core, in turn; NULL: no; must outlive the server */
     const struct pd_log *log;   /* may be NULL; must outlive the server */
 };
 

@@ -453,9 +453,14 @@ def test_bad_requests():
     a.bye()
 
 
-os.environ["PD_TEST_MARK"] = "%d-%d" % (os.getpid(), time.time_ns())
-for name, test in list(globals().items()):
-    if name.startswith("test_") and (not only or any(o in name for o in only)):
-        t = time.monotonic()
-        test()
-        print("%-50s %.1f s" % (name, time.monotonic() - t), flush=True)
+def run_tests(tests):
+    os.environ["PD_TEST_MARK"] = "%d-%d" % (os.getpid(), time.time_ns())
+    for name, test in list(tests.items()):
+        if name.startswith("test_") and (not only or any(o in name for o in only)):
+            t = time.monotonic()
+            test()
+            print("%-50s %.1f s" % (name, time.monotonic() - t), flush=True)
+
+
+if __name__ == "__main__":
+    run_tests(globals())

@@ -272,6 +272,41 @@ static void loopback_first_on_one_machine(void **state) {
     finish(e);
 }
 
+/* Nodes of one machine are told which of how many they are, counting only those with processes. */
+static void who_shares_a_machine(void **state) {
+    static const struct {
+        const char *machine[N];
+        int pserver_on_0;
+        int index[N], count[N];
+    } rows[] = {
+        {{"a", "a", "a"}, 1, {0, 1, 2}, {3, 3, 3}},
+        {{"a", "b", "a"}, 1, {0, 0, 1}, {2, 1, 2}},
+        {{"a", "a", "a"}, 0, {0, 0, 1}, {1, 2, 2}}, /* node 0 has no process: it is not asked */
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        struct env *e = begin("", 60000);
+        e->spec.bind = BIND_CORES;
+        if (!rows[k].pserver_on_0)
+            for (int r = 0; r < N_ROLES; r++)
+                e->spec.rank[r][0] = -1;
+        head_run(e->head);
+        for (int i = 0; i < N; i++) {
+            json_t *j = json_pack("{s:i, s:i, s:s, s:s}", "node", i, "incarnation", 1, "net_id", "net0", "machine", rows[k].machine[i]);
+            head_joined(e->head, i, j);
+            json_decref(j);
+        }
+        for (int i = 0; i < N; i++)
+            reply_probe(e, i);
+        for (int i = !rows[k].pserver_on_0; i < N; i++) {
+            const json_t *b = last(e, i, WIRE_HD_BIND)->body;
+            assert_int_equal(msg_int(b, "machine_index", -1, 99, -1), rows[k].index[i]);
+            assert_int_equal(msg_int(b, "machine_count", -1, 99, -1), rows[k].count[i]);
+        }
+        finish(e);
+    }
+}
+
 static void how_pservers_end(void **state) {
     static const struct {
         const char *command;
@@ -466,6 +501,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_of_a_job),
         cmocka_unit_test(loopback_first_on_one_machine),
+        cmocka_unit_test(who_shares_a_machine),
         cmocka_unit_test(how_pservers_end),
         cmocka_unit_test(a_pserver_that_leaves_its_trainers),
         cmocka_unit_test(a_node_that_comes_back_is_asked_again),
