@@ -1,9 +1,11 @@
 /* cluster.c - see cluster.h. */
 #include "launcher/cluster/cluster.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/str.h"
 
@@ -17,16 +19,15 @@ const char *option_where(const struct pd_options *opts, const char *name) {
 static int check_hosts(struct cluster *c, struct pd_err *err) {
     const struct pd_options *o = c->opts;
     char root[PATH_MAX];
-    if (!*o->hosts)
-        return pd_fail(err, PD_ECONF, "there are no hosts: conf.ini needs [cluster] hosts = ..., or give --hosts=");
-    int rc = hosts_parse(&c->hosts, o->hosts, option_where(o, "hosts"), err);
+    int rc = hosts_load(&c->hosts, o, err);
     if (!rc)
         rc = hosts_roles(&c->pservers, &c->n_pservers, o->pservers, c->hosts.n, "pservers", option_where(o, "pservers"), err);
     if (!rc)
         rc = hosts_roles(&c->trainers, &c->n_trainers, o->trainers, c->hosts.n, "trainers", option_where(o, "trainers"), err);
-    if (!rc && root_for_node(o->root_dir, 0, root, sizeof root, err)) {
-        rc = err->code;
-        pd_err_prefix(err, "%s", option_where(o, "root_dir"));
+    for (size_t i = 0; i < c->hosts.n && !rc; i++) {
+        const struct host *h = &c->hosts.v[i];
+        if ((rc = root_for_node(h->root_dir, (int)i, root, sizeof root, err)))
+            pd_err_prefix(err, "%s", h->from[PD_HOST_ROOT_DIR] ? h->from[PD_HOST_ROOT_DIR] : option_where(o, "root_dir"));
     }
     return rc;
 }
@@ -41,10 +42,15 @@ static int open_pool(struct cluster *c, struct pd_err *err) {
         .connect_timeout_ms = (uint64_t)(o->connect_timeout * 1000),
         .fanout = (int)o->fanout,
     };
-    for (size_t i = 0; i < c->hosts.n; i++)
-        if (!c->hosts.v[i].local)
-            return ssh_pool_new(&c->ssh, &c->loop, &s, err);
-    return 0;
+    int remote = 0;
+    for (size_t i = 0; i < c->hosts.n; i++) {
+        const struct host *h = &c->hosts.v[i];
+        remote |= !h->local;
+        if (!h->local && h->identity_file && access(h->identity_file, R_OK))
+            return pd_fail_errno(err, PD_ECONF, errno, "%s: identity_file: cannot read %s", h->from[PD_HOST_IDENTITY_FILE],
+                                 h->identity_file);
+    }
+    return remote ? ssh_pool_new(&c->ssh, &c->loop, &s, err) : 0;
 }
 
 int cluster_init(struct cluster *c, const struct pd_options *opts, struct pd_err *err) {

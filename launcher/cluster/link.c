@@ -445,9 +445,9 @@ void link_close_soon(struct link *l) {
     uv_timer_start(&l->timer, on_bye_time, BYE_MS, 0);
 }
 
-static int open_local(struct link *l, int node, struct pd_err *err) {
+static int open_local(struct link *l, const struct host *host, int node, struct pd_err *err) {
     char root[PATH_MAX], root_arg[PATH_MAX + 8], job_arg[80], node_arg[24];
-    int rc = root_for_local(l->env->root_dir, node, root, sizeof root, err);
+    int rc = root_for_local(host->root_dir ? host->root_dir : l->env->root_dir, node, root, sizeof root, err);
     if (rc)
         return rc;
     pd_fmt(root_arg, sizeof root_arg, "--root=%s", root);
@@ -463,7 +463,7 @@ static int open_local(struct link *l, int node, struct pd_err *err) {
 static int open_ssh(struct link *l, const struct host *host, int node, struct pd_err *err) {
     char root[PATH_MAX];
     struct pd_buf command;
-    int rc = root_for_node(l->env->root_dir, node, root, sizeof root, err);
+    int rc = root_for_node(host->root_dir ? host->root_dir : l->env->root_dir, node, root, sizeof root, err);
     if (rc)
         return rc;
     pd_buf_init(&command);
@@ -485,7 +485,7 @@ int link_open(struct link **out, const struct link_env *env, const struct host *
     l->env = env;
     l->ev = ev;
     l->arg = arg;
-    int rc = host->local ? open_local(l, node, err) : open_ssh(l, host, node, err);
+    int rc = host->local ? open_local(l, host, node, err) : open_ssh(l, host, node, err);
     if (rc) {
         wire_decoder_free(l->dec);
         free(l);

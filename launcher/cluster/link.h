@@ -41,7 +41,7 @@ struct link_env {
     uv_loop_t *loop;
     struct ssh_pool *ssh; /* NULL when all hosts are local */
     const struct agent_image *agent;
-    const char *root_dir;       /* of conf.ini: with ~ and %n */
+    const char *root_dir;       /* of conf.ini: with ~ and %n; for hosts that have none of their own */
     const char *job;            /* NULL: no job; else the job to start or to join */
     int start;
     uint64_t login_timeout_ms;  /* from exec to the agent's first word: the login shell's start-up files */

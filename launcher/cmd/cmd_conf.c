@@ -1,14 +1,78 @@
-/* cmd_conf.c - paddlectl conf: every option's value and where it came from. */
-#include <jansson.h>
+/* cmd_conf.c - paddlectl conf: every option's value and where it came from, and what they come to for each node. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/str.h"
+#include "launcher/cluster/cluster.h"
 #include "launcher/cmd/cmd.h"
 
+/* The hosts with their roles. */
+struct nodes {
+    struct hosts hosts;
+    int *pservers, *trainers;
+    size_t n_pservers, n_trainers;
+};
+
 static int is_launchers(const struct pd_option *t) { return (t->who & PD_LAUNCHER) != 0; }
+
+static void nodes_release(struct nodes *n) {
+    hosts_release(&n->hosts);
+    free(n->pservers);
+    free(n->trainers);
+}
+
+static int nodes_load(struct nodes *n, const struct pd_options *o, struct pd_err *err) {
+    memset(n, 0, sizeof *n);
+    int rc = *o->hosts ? hosts_load(&n->hosts, o, err) : 0; /* no hosts yet: not this command's business */
+    if (!rc && n->hosts.n)
+        rc = hosts_roles(&n->pservers, &n->n_pservers, o->pservers, n->hosts.n, "pservers", option_where(o, "pservers"), err);
+    if (!rc && n->hosts.n)
+        rc = hosts_roles(&n->trainers, &n->n_trainers, o->trainers, n->hosts.n, "trainers", option_where(o, "trainers"), err);
+    if (rc)
+        nodes_release(n);
+    return rc;
+}
+
+static int rank_of(const int *ids, size_t n, size_t node) {
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] == (int)node)
+            return (int)i;
+    return -1;
+}
+
+/* --- text: a conf.ini again, with comments that say where each line is from ---------------------------------------- */
+
+static void line(const char *name, const char *value, int n, const char *where) {
+    int width = (int)strlen(name) + n;
+    printf("%s = %.*s%*s ; %s\n", name, n, value, width < 40 ? 40 - width : 0, "", where);
+}
+
+static void env_lines(const char *prefix, const struct pd_env_var *env, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        char name[100];
+        snprintf(name, sizeof name, "%s%s", prefix, env[i].name);
+        line(name, env[i].value, (int)strlen(env[i].value), env[i].where);
+    }
+}
+
+static void show_sections(const struct pd_options *o) {
+    for (size_t i = 0; i < o->n_groups; i++) {
+        const struct pd_group *g = &o->groups[i];
+        if (!i)
+            printf("\n[groups]\n");
+        line(g->name, g->hosts, (int)strlen(g->hosts), g->where);
+    }
+    for (size_t i = 0; i < o->n_host_sections; i++) {
+        const struct pd_host_section *h = &o->host_sections[i];
+        printf("\n[host %s] ; %s\n", h->pattern, h->where);
+        for (int k = 0; k < PD_HOST_N_KEYS; k++)
+            if (h->value[k].text)
+                line(pd_host_keys[k].name, h->value[k].text, (int)strlen(h->value[k].text), h->value[k].where);
+        env_lines("env.", h->env, h->n_env);
+    }
+}
 
 static void show_text(const struct pd_options *o) {
     size_t n;
@@ -18,22 +82,44 @@ static void show_text(const struct pd_options *o) {
         struct pd_buf v;
         if (!is_launchers(&t[i]))
             continue;
-        if (strcmp(section, t[i].section))
+        if (strcmp(section, t[i].section)) {
+            if (!strcmp(section, "cluster"))
+                show_sections(o);
             printf("%s[%s]\n", *section ? "\n" : "", t[i].section);
+        }
         section = t[i].section;
         pd_buf_init(&v);
         pd_options_text(o, i, &v);
-        printf("%s = %.*s%*s ; %s\n", t[i].name, (int)v.len, v.data ? (char *)v.data : "",
-               (int)(strlen(t[i].name) + v.len < 40 ? 40 - strlen(t[i].name) - v.len : 0), "", o->origin[i].where);
+        line(t[i].name, v.data ? (char *)v.data : "", (int)v.len, o->origin[i].where);
         pd_buf_release(&v);
     }
     if (o->n_env)
         printf("\n[env]\n");
-    for (size_t i = 0; i < o->n_env; i++)
-        printf("%s = %s ; %s\n", o->env[i].name, o->env[i].value, o->env[i].where);
+    env_lines("", o->env, o->n_env);
 }
 
-static int show_json(const struct pd_options *o) {
+static void show_nodes(const struct nodes *n) {
+    for (size_t i = 0; i < n->hosts.n; i++) {
+        const struct host *h = &n->hosts.v[i];
+        int p = rank_of(n->pservers, n->n_pservers, i), t = rank_of(n->trainers, n->n_trainers, i);
+        printf("%zu\t%s\t", i, h->label);
+        const char *to = h->local ? "-" : h->address ? h->address : h->addr;
+        printf(strchr(to, ':') ? "%s%s[%s]" : "%s%s%s", h->user ? h->user : "", h->user ? "@" : "", to);
+        if (h->port)
+            printf(":%d", h->port);
+        putchar('\t');
+        printf("%s\t", h->root_dir);
+        if (p >= 0)
+            printf("pserver.%d", p);
+        if (t >= 0)
+            printf("%strainer.%d", p >= 0 ? "," : "", t);
+        puts(p < 0 && t < 0 ? "-" : "");
+    }
+}
+
+/* --- JSON ---------------------------------------------------------------------------------------------------------- */
+
+static json_t *options_json(const struct pd_options *o) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     json_t *all = json_array();
@@ -50,8 +136,46 @@ static int show_json(const struct pd_options *o) {
     for (size_t i = 0; i < o->n_env; i++)
         json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s}", "section", "env", "name", o->env[i].name, "value",
                                              o->env[i].value, "from", o->env[i].where));
-    return cmd_print_json(all);
+    return all;
 }
+
+static json_t *groups_json(const struct pd_options *o) {
+    json_t *all = json_array();
+    for (size_t i = 0; i < o->n_groups; i++)
+        json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "name", o->groups[i].name, "hosts", o->groups[i].hosts, "from",
+                                             o->groups[i].where));
+    return all;
+}
+
+static json_t *rank_json(int rank) { return rank < 0 ? json_null() : json_integer(rank); }
+
+static json_t *nodes_json(const struct nodes *n, const struct pd_options *o) {
+    json_t *all = json_array();
+    for (size_t i = 0; i < n->hosts.n; i++) {
+        const struct host *h = &n->hosts.v[i];
+        json_t *env = json_object(), *from = json_object();
+        for (size_t k = 0; k < o->n_env; k++)
+            json_object_set_new(env, o->env[k].name, json_string(o->env[k].value));
+        for (size_t k = 0; k < h->n_env; k++) {
+            char name[100];
+            snprintf(name, sizeof name, "env.%s", h->env[k]->name);
+            json_object_set_new(env, h->env[k]->name, json_string(h->env[k]->value));
+            json_object_set_new(from, name, json_string(h->env[k]->where));
+        }
+        for (int k = 0; k < PD_HOST_N_KEYS; k++)
+            if (h->from[k])
+                json_object_set_new(from, pd_host_keys[k].name, json_string(h->from[k]));
+        json_array_append_new(
+            all, json_pack("{s:i, s:s, s:s, s:b, s:s?, s:s?, s:s?, s:o, s:s?, s:s, s:o, s:o, s:o, s:o}", "node", (int)i, "name",
+                           h->label, "spec", h->spec, "local", h->local, "host", h->addr, "address", h->address, "user", h->user,
+                           "port", h->port ? json_integer(h->port) : json_null(), "identity_file",
+                           h->identity_file, "root_dir", h->root_dir, "pserver", rank_json(rank_of(n->pservers, n->n_pservers, i)),
+                           "trainer", rank_json(rank_of(n->trainers, n->n_trainers, i)), "env", env, "from", from));
+    }
+    return all;
+}
+
+/* --- the command --------------------------------------------------------------------------------------------------- */
 
 /* The workspace's train.ini counts too, when the workspace is a folder here. */
 static int read_train(struct pd_options *o, struct pd_err *err) {
@@ -63,29 +187,48 @@ static int read_train(struct pd_options *o, struct pd_err *err) {
 }
 
 int cmd_conf(int argc, char **argv) {
-    int json = 0;
-    const struct pd_extra extra[] = {CMD_JSON(&json), {0}};
-    const struct cmd_line line = {
+    int json = 0, only_nodes = 0;
+    const struct pd_extra extra[] = {
+        {"nodes", &only_nodes, NULL, "a line for each node: id, name, [user@]address[:port], root_dir, roles; separated by tabs"},
+        CMD_JSON(&json),
+        {0},
+    };
+    const struct cmd_line line_ = {
         .usage = "paddlectl conf [options]\n"
                  "Shows the value of every option, and whether it comes from conf.ini (with the line), the workspace's train.ini,\n"
-                 "the command line, or is the default.",
+                 "the command line, or is the default; groups and sections of hosts likewise. What is printed is a conf.ini.",
+        .about = "With --json also the nodes are listed, with what conf.ini says of each in the end: user, port, address, root_dir,\n"
+                 "identity_file, environment, and the ranks of its parameter server and trainer. null is what conf.ini leaves open: your name\n"
+                 "and port 22, unless ~/.ssh/config says otherwise.",
+        .examples = "paddlectl conf --num_passes=5\twhere a value comes from, and what the command line would change\n"
+                    "paddlectl conf --nodes\twhat the list of hosts expands to\n",
+        .sections = "cluster ssh job train",
         .who = PD_LAUNCHER,
         .extra = extra,
         .needs_conf = 1,
     };
     struct pd_options o;
+    struct nodes n = {0};
     struct pd_err err = {0};
     const char *rest[CMD_REST_MAX];
-    int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
+    int n_rest, rc = cmd_parse(&line_, argc, argv, &o, rest, &n_rest);
     if (rc != CMD_GO_ON)
         return rc;
     rc = 0;
-    if (read_train(&o, &err))
+    if (read_train(&o, &err)) {
         rc = cmd_fail(&err);
-    else if (json)
-        rc = show_json(&o);
-    else
-        show_text(&o);
+    } else {
+        if (!json && !only_nodes)
+            show_text(&o); /* first: who has a mistake in the list of hosts looks here */
+        if (nodes_load(&n, &o, &err))
+            rc = cmd_fail(&err);
+        else if (json)
+            rc = cmd_print_json(json_pack("{s:o, s:o, s:o}", "options", options_json(&o), "groups", groups_json(&o), "nodes",
+                                          nodes_json(&n, &o)));
+        else if (only_nodes)
+            show_nodes(&n);
+        nodes_release(&n);
+    }
     pd_options_release(&o);
     return rc;
 }

@@ -39,6 +39,14 @@ static void talk(struct gather_node *n) {
     }
 }
 
+/* As run takes it for all nodes: with ~ and %n, or relative to root_dir when that differs. */
+static void say_path(const struct cluster *c, const struct package *p) {
+    const char *root = c->hosts.v[0].root_dir;
+    for (size_t i = 1; i < c->hosts.n && root; i++)
+        root = strcmp(root, c->hosts.v[i].root_dir) ? NULL : root;
+    printf("%s%sworkspaces/%s-%s\n", root ? root : "", root ? "/" : "", p->name, p->hash);
+}
+
 static int dispatch(const struct pd_options *o, struct pd_err *err) {
     struct cluster c;
     struct gather g;
@@ -57,8 +65,8 @@ static int dispatch(const struct pd_options *o, struct pd_err *err) {
     if (!(rc = gather_init(&g, &c, err))) {
         if (gather_run(&g, talk, &p))
             status = gather_say(&g);
-        else /* as run takes it: with ~ and %n, the same for all nodes */
-            printf("%s/workspaces/%s-%s\n", o->root_dir, p.name, p.hash);
+        else
+            say_path(&c, &p);
         gather_release(&g);
     }
     package_release(&p);

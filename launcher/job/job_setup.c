@@ -220,7 +220,7 @@ static int workspace_path(struct node *n, char *out, size_t cap, struct pd_err *
     char path[PATH_MAX], template[PATH_MAX];
     int rc = root_for_node(o->job_workspace, n->id, path, sizeof path, err);
     if (!rc)
-        rc = root_for_node(o->root_dir, n->id, template, sizeof template, err);
+        rc = root_for_node(n->host->root_dir, n->id, template, sizeof template, err);
     if (rc)
         return rc;
     if (path[0] == '/')
@@ -257,6 +257,17 @@ static int on_setup(struct link *l, const struct wire_frame *f, json_t *body, co
     return 1;
 }
 
+/* The spec as this node gets it: its own variables of [host ...] over those of [env]. A new reference. */
+static json_t *spec_for(const struct node *n) {
+    if (!n->host->n_env)
+        return json_incref(n->job->spec);
+    json_t *spec = json_copy(n->job->spec), *env = json_copy(json_object_get(spec, "env"));
+    for (size_t i = 0; i < n->host->n_env; i++)
+        json_object_set_new(env, n->host->env[i]->name, json_string(n->host->env[i]->value));
+    json_object_set_new(spec, "env", env);
+    return spec;
+}
+
 void send_setup(struct node *n) {
     struct job *j = n->job;
     char workspace[PATH_MAX] = "";
@@ -266,7 +277,7 @@ void send_setup(struct node *n) {
         return;
     }
     request(n, WIRE_AG_JOB_SETUP,
-            json_pack("{s:s, s:i, s:i, s:O, s:s, s:s}", "job", j->id, "node", n->id, "n_nodes", j->n_nodes, "spec", j->spec,
+            json_pack("{s:s, s:i, s:i, s:o, s:s, s:s}", "job", j->id, "node", n->id, "n_nodes", j->n_nodes, "spec", spec_for(n),
                       "worker", j->needs_worker ? j->worker.hash : "", "workspace", workspace),
             j->key, sizeof j->key, SETUP_MS, "setting up the job", on_setup);
 }

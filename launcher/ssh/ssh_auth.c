@@ -36,7 +36,7 @@ static void add_key(struct session *s, const char *path, int quiet) {
 
 void auth_init(struct session *s) {
     static const char *const usual[] = {"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"};
-    if (*s->pool->identity_file)
+    if (*s->pool->identity_file && !s->own_identity)
         add_key(s, s->pool->identity_file, 0);
     else if (s->config_identity)
         add_key(s, s->config_identity, 0);

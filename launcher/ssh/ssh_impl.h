@@ -49,6 +49,7 @@ struct session {
     struct ssh_pool *pool;
     enum ssh_step step;
     char *host, *user, *command, *config_identity;
+    int own_identity; /* config_identity is this host's own, before [ssh] identity_file */
     int port;
     struct ssh_slot *slot;
     int has_slot;

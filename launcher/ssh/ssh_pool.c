@@ -180,10 +180,15 @@ out:
     if (!rc) {
         struct passwd *pw = getpwuid(getuid());
         const char *me = pw ? pw->pw_name : getenv("USER");
-        s->host = pd_strdup(hostname ? hostname : name);
+        s->host = pd_strdup(host->address ? host->address : hostname ? hostname : name);
         s->user = pd_strdup(host->user ? host->user : user ? user : me ? me : "root");
         s->port = host->port ? host->port : port ? (int)port : 22;
-        if (!s->host || !s->user)
+        if (host->identity_file) { /* of [host ...]: it wins over all others */
+            free(s->config_identity);
+            s->config_identity = ssh_pool_expand(pool, host->identity_file);
+            s->own_identity = 1;
+        }
+        if (!s->host || !s->user || (s->own_identity && !s->config_identity))
             rc = pd_fail(err, PD_ENOMEM, "out of memory");
     }
     ssh_string_free_char(hostname);

@@ -131,3 +131,21 @@ int pd_unhex(void *out, size_t n, const char *hex) {
     }
     return 0;
 }
+
+size_t pd_distance(const char *a, const char *b) {
+    size_t row[2][64], n = strlen(a), m = strlen(b);
+    if (n > 60 || m > 60)
+        return 99;
+    for (size_t j = 0; j <= m; j++)
+        row[0][j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t *p = row[(i - 1) % 2], *q = row[i % 2];
+        q[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t d = p[j - 1] + (a[i - 1] != b[j - 1]);
+            d = d < p[j] + 1 ? d : p[j] + 1;
+            q[j] = d < q[j - 1] + 1 ? d : q[j - 1] + 1;
+        }
+    }
+    return row[n % 2][m];
+}

@@ -18,6 +18,8 @@ size_t pd_utf8_valid(const char *s, size_t n);             /* bytes from the sta
 char *pd_trim(char *s);                                    /* in place; returns the first non-blank */
 int pd_starts(const char *s, const char *prefix);
 int pd_ends(const char *s, const char *suffix);
+/* How many letters must change, come or go (Levenshtein); 99 for names above 60 bytes. For "did you mean", up to 2. */
+size_t pd_distance(const char *a, const char *b);
 void pd_hex(char *out, const void *bytes, size_t n);       /* 2n digits and a NUL */
 int pd_unhex(void *out, size_t n, const char *hex);        /* exactly 2n digits; 0 or -1 */
 

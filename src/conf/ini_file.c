@@ -2,7 +2,8 @@
  *
  * inih reads at most 199 bytes a line into its own buffer and joins lines that begin with a blank. So a longer
  * line is handed over in pieces, each but the first with a blank in front, and put together again here; a line that only
- * looks continued because it is indented loses its indentation.
+ * looks continued because it is indented loses its indentation. It also ends a section's name at the first ']', which
+ * "[host node[1-3]]" has inside: section lines are read here, and inih sees "[s]" in their place.
  */
 #include "conf/ini_file.h"
 
@@ -16,7 +17,7 @@
 #include "base/buf.h"
 #include "base/fs.h"
 
-enum { MAX_FILE = 16 << 20, MAX_LINE = 64 << 10, PIECE = 150, MAX_NAME = 49 };
+enum { MAX_FILE = 16 << 20, MAX_LINE = 64 << 10, PIECE = 150, MAX_NAME = 49, MAX_SECTION = 1000 };
 
 enum join { FRESH, CONTINUED, SPLIT }; /* what the piece that inih sees is to the one before */
 
@@ -28,8 +29,10 @@ struct reading {
     int line;               /* of the file */
     enum join join;
     pd_ini_pair on_pair;
+    pd_ini_section on_section;
     void *arg;
-    char section[MAX_NAME + 1], name[MAX_NAME + 1];
+    char header[MAX_SECTION + 1];  /* of the line being read ... */
+    char section[MAX_SECTION + 1], name[MAX_NAME + 1]; /* ... and of the pair being put together */
     struct pd_buf value;    /* of the pair being put together */
     int value_line, have;
     int rc;
@@ -40,6 +43,8 @@ static int flush(struct reading *r) {
     if (!r->have || r->rc)
         return r->rc;
     r->have = 0;
+    if (!r->on_pair)
+        return 0;
     pd_put_u8(&r->value, 0);
     if (r->value.failed)
         return r->rc = pd_fail(r->err, PD_ENOMEM, "%s: out of memory", r->path);
@@ -48,12 +53,13 @@ static int flush(struct reading *r) {
 
 static int on_piece(void *arg, const char *section, const char *name, const char *value) {
     struct reading *r = arg;
+    (void)section;
     if (r->rc)
         return 0;
     if (r->join == FRESH) {
         if (flush(r))
             return 0;
-        snprintf(r->section, sizeof r->section, "%s", section);
+        strcpy(r->section, r->header);
         snprintf(r->name, sizeof r->name, "%s", name);
         pd_buf_clear(&r->value);
         r->value_line = r->line;
@@ -85,11 +91,33 @@ static int check_line(struct reading *r, const char *s, const char *end) {
         return pd_fail(r->err, PD_ECONF, "%s:%d: the line has %zu bytes, the limit is %d", r->path, r->line, n, MAX_LINE);
     if (memchr(s, 0, n))
         return pd_fail(r->err, PD_ECONF, "%s:%d: the line holds a NUL byte", r->path, r->line);
-    const char *stop = s < end && *s == '[' ? memchr(s, ']', n) : NULL;
-    size_t name = stop ? (size_t)(stop - s - 1) : strcspn(s, "=:\n");
-    if (s < end && *s != ';' && *s != '#' && !isblank((unsigned char)*s) && name > MAX_NAME && name < n)
+    size_t name = strcspn(s, "=:\n");
+    if (s < end && !strchr(";#[", *s) && !isblank((unsigned char)*s) && name > MAX_NAME && name < n)
         return pd_fail(r->err, PD_ECONF, "%s:%d: a name of %zu bytes, the limit is %d", r->path, r->line, name, MAX_NAME);
     return 0;
+}
+
+/* "[host node[1-3]]  ; why": all between the first bracket and the last one before a comment. */
+static int read_header(struct reading *r, const char *s, const char *end) {
+    const char *stop = s;
+    for (const char *c = s; c + 1 < end; c++)
+        if (isblank((unsigned char)*c) && (c[1] == ';' || c[1] == '#'))
+            end = c;
+    while (end > s && isspace((unsigned char)end[-1]))
+        end--;
+    if (end - s >= 2 && end[-1] == ']')
+        stop = end - 1;
+    size_t n = (size_t)(stop - s);
+    if (!n)
+        return pd_fail(r->err, PD_ECONF, "%s:%d: a section is written [name], not '%.*s'", r->path, r->line,
+                       end - s > 100 ? 100 : (int)(end - s), s);
+    if (--n > MAX_SECTION)
+        return pd_fail(r->err, PD_ECONF, "%s:%d: a section's name of %zu bytes, the limit is %d", r->path, r->line, n, MAX_SECTION);
+    if (flush(r)) /* the pair above belongs to the section above */
+        return r->rc;
+    memcpy(r->header, s + 1, n);
+    r->header[n] = 0;
+    return r->on_section ? r->on_section(r->arg, r->header, r->line, r->err) : 0;
 }
 
 /* Where to cut a long text so that no blank is lost and no comment is made: after a byte, before a byte, neither of
@@ -142,6 +170,11 @@ static char *next_piece(char *out, int size, void *arg) {
             r->join = CONTINUED;
         }
     }
+    if (s < end && *s == '[' && r->join == FRESH) {
+        if ((r->rc = read_header(r, s, end)))
+            return NULL;
+        return give(r, out, "[s]", 3, "");
+    }
     const char *first = s;
     while (first < end && isblank((unsigned char)*first))
         first++;
@@ -151,6 +184,10 @@ static char *next_piece(char *out, int size, void *arg) {
 }
 
 int pd_ini_read(const char *path, pd_ini_pair on_pair, void *arg, struct pd_err *err) {
+    return pd_ini_read_sections(path, NULL, on_pair, arg, err);
+}
+
+int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pair on_pair, void *arg, struct pd_err *err) {
     struct pd_buf text;
     pd_buf_init(&text);
     int rc = pd_read_file(path, MAX_FILE, &text, err);
@@ -159,7 +196,7 @@ int pd_ini_read(const char *path, pd_ini_pair on_pair, void *arg, struct pd_err 
         return rc;
     }
     struct reading r = {.path = path, .at = (const char *)text.data, .end = (const char *)text.data + text.len,
-                        .on_pair = on_pair, .arg = arg, .err = err};
+                        .on_pair = on_pair, .on_section = on_section, .arg = arg, .err = err};
     pd_buf_init(&r.value);
     if (text.len >= 3 && !memcmp(text.data, "\xef\xbb\xbf", 3))
         r.at += 3;

@@ -1,8 +1,8 @@
 /* ini_file.h - reading an INI file with what inih as packaged lacks: line numbers, long lines, file:line errors.
  *
  * `name = value` and `name: value`; ` ;` begins a comment, as does a line that starts with ; or #. An indented line
- * continues the value above, unless it looks like `name = ...`. Lines up to 64 KiB, names and sections up to
- * 49 bytes.
+ * continues the value above, unless it looks like `name = ...`. A section's name may hold brackets: [host node[1-3]].
+ * Lines up to 64 KiB, names up to 49 bytes, sections' names up to 1000.
  */
 #ifndef PD_CONF_INI_FILE_H
 #define PD_CONF_INI_FILE_H
@@ -16,5 +16,9 @@ typedef int (*pd_ini_pair)(void *arg, const char *section, const char *name, con
 
 /* 0; PD_ENOENT or PD_EIO (the file), PD_ECONF (its syntax, or a section name that is cut), or on_pair's code. */
 int pd_ini_read(const char *path, pd_ini_pair on_pair, void *arg, struct pd_err *err);
+
+/* The same, which also tells of each section, an empty one too, before its first pair. Either may be NULL. */
+typedef int (*pd_ini_section)(void *arg, const char *section, int line, struct pd_err *err);
+int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pair on_pair, void *arg, struct pd_err *err);
 
 #endif

@@ -133,11 +133,8 @@ void pd_options_release(struct pd_options *o) {
     for (size_t i = 0; i < N_OPTIONS; i++)
         if (table[i].type == PD_STR || table[i].type == PD_PATH)
             free(*(char **)pd_option_field(o, i));
-    for (size_t i = 0; i < o->n_env; i++) {
-        free(o->env[i].name);
-        free(o->env[i].value);
-    }
-    free(o->env);
+    pd_sections_release(o);
+    free(o->conf_dir);
     free(o->origin);
     memset(o, 0, sizeof *o);
 }

@@ -33,6 +33,26 @@ struct pd_env_var {
     char where[300]; /* "conf.ini:12" */
 };
 
+/* [groups]: a name for hosts. */
+struct pd_group {
+    char *name, *hosts;
+    char where[300];
+};
+
+/* [host PATTERN]: what is different on some hosts. The keys are rows of pd_host_keys. */
+enum pd_host_key { PD_HOST_USER, PD_HOST_PORT, PD_HOST_ADDRESS, PD_HOST_IDENTITY_FILE, PD_HOST_ROOT_DIR, PD_HOST_N_KEYS };
+
+struct pd_host_section {
+    char *pattern;
+    char where[300];
+    struct pd_host_value {
+        char *text; /* NULL: not given; right for the key's type */
+        char where[300];
+    } value[PD_HOST_N_KEYS];
+    struct pd_env_var *env; /* env.NAME */
+    size_t n_env;
+};
+
 /* Strings are owned; "" when unset. Numbers are within the table's bounds. */
 struct pd_options {
     /* [cluster] */
@@ -57,6 +77,11 @@ struct pd_options {
 
     struct pd_env_var *env; /* [env], file order, names unique */
     size_t n_env;
+    struct pd_group *groups; /* file order, names unique */
+    size_t n_groups;
+    struct pd_host_section *host_sections; /* file order: a later one wins */
+    size_t n_host_sections;
+    char *conf_dir; /* the folder of conf.ini; NULL: none was read */
     struct pd_origin {
         enum pd_origin_level level;
         char where[300]; /* "default", "conf.ini:12", "command line", "PADDLE_INIT_SEED" */
@@ -80,7 +105,16 @@ const struct pd_option *pd_option_table(size_t *n);
 int pd_options_init(struct pd_options *o, struct pd_err *err); /* all defaults; 0 or PD_ENOMEM */
 void pd_options_release(struct pd_options *o);
 
-/* conf.ini: sections cluster, ssh, job, env, train. PD_PATH values are relative to the file's folder. An unknown section or
+/* A key of [host PATTERN]. */
+struct pd_host_option {
+    const char *name;
+    enum pd_opt_type type;
+    double min, max;
+    const char *text;
+};
+extern const struct pd_host_option pd_host_keys[PD_HOST_N_KEYS];
+
+/* conf.ini: sections cluster, groups, host ..., ssh, job, env, train. PD_PATH values are relative to the file's folder. An unknown section or
  * key, a value out of range: PD_ECONF "conf.ini:12: port is 0..65535, not '70000'". */
 int pd_options_read_conf(struct pd_options *o, const char *path, struct pd_err *err);
 

@@ -31,7 +31,7 @@ static int parse_bool(const char *v, int64_t *out) {
     return -1;
 }
 
-static char *resolve(const char *value, const char *base_dir) {
+char *pd_option_path(const char *value, const char *base_dir) {
     char path[PATH_MAX];
     const char *home = getenv("HOME");
     int rc;
@@ -53,7 +53,7 @@ int pd_option_assign(struct pd_options *o, size_t i, const char *value, const ch
     switch (row->type) {
     case PD_STR:
     case PD_PATH: {
-        char *s = row->type == PD_PATH ? resolve(value, base_dir) : pd_strdup(value);
+        char *s = row->type == PD_PATH ? pd_option_path(value, base_dir) : pd_strdup(value);
         if (!s)
             return pd_fail(err, PD_ECONF, "%s: %s: the value is too long", where, row->name);
         free(*(char **)field);
@@ -110,35 +110,16 @@ int pd_options_find(const char *name, unsigned who) {
     return find(NULL, norm, who);
 }
 
-/* Levenshtein distance of short names, two rows. */
-static int distance(const char *a, const char *b) {
-    int row[2][64];
-    size_t n = strlen(a), m = strlen(b);
-    if (n > 60 || m > 60)
-        return 99;
-    for (size_t j = 0; j <= m; j++)
-        row[0][j] = (int)j;
-    for (size_t i = 1; i <= n; i++) {
-        int *p = row[(i - 1) % 2], *q = row[i % 2];
-        q[0] = (int)i;
-        for (size_t j = 1; j <= m; j++) {
-            int d = p[j - 1] + (a[i - 1] != b[j - 1]);
-            d = d < p[j] + 1 ? d : p[j] + 1;
-            q[j] = d < q[j - 1] + 1 ? d : q[j - 1] + 1;
-        }
-    }
-    return row[n % 2][m];
-}
-
 static int unknown(const char *section, const char *name, unsigned who, int code, const char *where, struct pd_err *err) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     for (const struct pd_refused *r = pd_refused_options; r->name; r++)
         if (!strcmp(r->name, name))
             return pd_fail(err, code, "%s: '%s' has no meaning here: %s", where, name, r->why);
-    int best = 3, at = -1, elsewhere = find(NULL, name, who);
+    int at = -1, elsewhere = find(NULL, name, who);
+    size_t best = 3;
     for (size_t i = 0; i < n; i++) {
-        int d = t[i].who & who && (!section || !strcmp(section, t[i].section)) ? distance(name, t[i].name) : 99;
+        size_t d = t[i].who & who && (!section || !strcmp(section, t[i].section)) ? pd_distance(name, t[i].name) : 99;
         if (d < best) {
             best = d;
             at = (int)i;
@@ -187,39 +168,50 @@ struct file {
     int n_seen;
 };
 
-static int set_env(struct file *f, const char *name, const char *value, const char *where, struct pd_err *err) {
-    struct pd_options *o = f->o;
-    for (const char *s = name; *s; s++)
-        if (!(isalnum((unsigned char)*s) || *s == '_') || isdigit((unsigned char)*name))
-            return pd_fail(err, PD_ECONF, "%s: '%s' is no name of an environment variable", where, name);
-    for (size_t i = 0; i < o->n_env; i++)
-        if (!strcmp(o->env[i].name, name))
-            return pd_fail(err, PD_ECONF, "%s: %s is set twice, first at %s", where, name, o->env[i].where);
-    struct pd_env_var *env = pd_realloc(o->env, (o->n_env + 1) * sizeof *env);
-    if (!env)
-        return pd_fail(err, PD_ENOMEM, "%s: out of memory", where);
-    o->env = env;
-    env += o->n_env;
-    *env = (struct pd_env_var){.name = pd_strdup(name), .value = pd_strdup(value)};
-    snprintf(env->where, sizeof env->where, "%s", where);
-    o->n_env++;
-    return env->name && env->value ? 0 : pd_fail(err, PD_ENOMEM, "%s: out of memory", where);
+static const char *const sections[] = {"cluster", "groups", "host", "ssh", "job", "env", "train"};
+
+static int on_section(void *arg, const char *section, int line, struct pd_err *err) {
+    struct file *f = arg;
+    char where[300];
+    const char *near = NULL;
+    size_t best = 3;
+    snprintf(where, sizeof where, "%s:%d", f->path, line);
+    if (f->train)
+        return 0;
+    const char *pattern = pd_host_pattern(section);
+    if (pattern)
+        return pd_host_section_begin(f->o, pattern, where, err);
+    if (!strcmp(section, "host"))
+        return pd_fail(err, PD_ECONF, "%s: which host? write [host node3] or [host node[3-5]]", where);
+    for (size_t k = 0; k < sizeof sections / sizeof sections[0]; k++) {
+        size_t d = pd_distance(sections[k], section);
+        if (!d)
+            return 0;
+        if (d < best) {
+            best = d;
+            near = sections[k];
+        }
+    }
+    if (near)
+        return pd_fail(err, PD_ECONF, "%s: unknown section [%.100s], did you mean [%s]?", where, section, near);
+    return pd_fail(err, PD_ECONF, "%s: unknown section [%.100s] (known: cluster, groups, host NAME, ssh, job, env, train)", where,
+                   section);
 }
 
 static int on_pair(void *arg, const char *section, const char *name, const char *value, int line, struct pd_err *err) {
     struct file *f = arg;
     char where[300];
-    static const char *const sections[] = {"cluster", "ssh", "job", "env", "train"};
     snprintf(where, sizeof where, "%s:%d", f->path, line);
     if (f->train && strcmp(section, "train"))
         return 0;
-    size_t k = 0;
-    while (k < sizeof sections / sizeof sections[0] && strcmp(sections[k], section))
-        k++;
-    if (k == sizeof sections / sizeof sections[0])
-        return pd_fail(err, PD_ECONF, "%s: unknown section [%s] (known: cluster, ssh, job, env, train)", where, section);
+    if (!*section)
+        return pd_fail(err, PD_ECONF, "%s: '%s' stands above the first [section]", where, name);
     if (!strcmp(section, "env"))
-        return set_env(f, name, value, where, err);
+        return pd_env_set(&f->o->env, &f->o->n_env, name, value, where, err);
+    if (!strcmp(section, "groups"))
+        return pd_group_set(f->o, name, value, where, err);
+    if (pd_host_pattern(section))
+        return pd_host_section_set(f->o, name, value, where, f->dir, err);
     int row = find(section, name, PD_LAUNCHER | (f->train ? PD_WORKER : 0));
     for (int i = 0; i < f->n_seen; i++)
         if (f->seen[i].row == row && row >= 0)
@@ -250,7 +242,12 @@ static int read_file(struct pd_options *o, const char *path, int train, struct p
         return pd_fail(err, PD_ECONF, "path too long: %s", path);
     if (slash == path)
         strcpy(f.dir, "/");
-    int rc = pd_ini_read(path, on_pair, &f, err);
+    if (!train) {
+        free(o->conf_dir);
+        if (!(o->conf_dir = pd_strdup(f.dir)))
+            return pd_fail(err, PD_ENOMEM, "%s: out of memory", path);
+    }
+    int rc = pd_ini_read_sections(path, on_section, on_pair, &f, err);
     return rc || train ? rc : place_defaults(&f, err);
 }
 

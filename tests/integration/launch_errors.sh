@@ -35,7 +35,7 @@ has root_dri
 conf '[cluster]' 'hosts = local' 'port = 70000'
 wrong 2 "conf.ini:3: port is 0..65535, not '70000'" run --conf=conf.ini
 conf '[cluster]' 'hosts = a, b, a'
-wrong 2 "conf.ini:2: host a is given twice" run --conf=conf.ini
+wrong 2 "conf.ini:2: host a is given twice, as entries 1 and 3 of the list" run --conf=conf.ini
 conf '[cluster]' 'hosts = a[3-1]'
 wrong 2 "conf.ini:2: the range in 'a[3-1]' runs backwards" run --conf=conf.ini
 conf '[cluster]' 'hosts = local' 'trainers = 2'

@@ -54,7 +54,23 @@ static void broken_files_name_the_line(void **state) {
         const char *name, *text, *want;
     } rows[] = {
         {"no equals sign", "[train]\n\nnum_passes 3\n", ":3: neither"},
-        {"unknown section", "[trian]\nnum_passes = 3\n", ":2: unknown section [trian]"},
+        {"unknown section", "[trian]\nnum_passes = 3\n", ":1: unknown section [trian], did you mean [train]?"},
+        {"unknown section without a pair", "[train]\n[flavours]\n", ":2: unknown section [flavours] (known: cluster, groups,"},
+        {"a section that is not closed", "[train]\n\n[job ; x\n", ":3: a section is written [name], not '[job'"},
+        {"text behind a section", "[job] x = 1\n", ":1: a section is written [name]"},
+        {"a pair above all sections", "x = 1\n[job]\n", ":1: 'x' stands above the first [section]"},
+        {"no pattern", "[host]\n", ":1: which host? write [host node3]"},
+        {"unknown key of a host", "[host a[1-3]]\nusr = x\n", ":2: unknown key 'usr' in [host a[1-3]], did you mean 'user'?"},
+        {"an option that hosts share", "[host a]\nseed = 3\n", ":2: 'seed' is the same for all hosts and belongs to [train]"},
+        {"key twice in a section", "[host a]\nuser = a\nuser = b\n", ":3: user is set twice, first at "},
+        {"port of a host", "[host a]\nport = 0\n", ":2: port is 1..65535, not '0'"},
+        {"user of a host", "[host a]\nuser = -oProxyCommand=x\n", ":2: not a user name: '-oProxyCommand=x'"},
+        {"address of a host", "[host a]\naddress = a b\n", ":2: not a host's name or address: 'a b'"},
+        {"empty key of a host", "[host a]\nroot_dir =\n", ":2: root_dir is empty"},
+        {"variable of a host", "[host a]\nenv.1A = x\n", ":2: '1A' is no name of an environment variable"},
+        {"variable that is no text", "[env]\nA = \xff\n", ":2: the value of A is not UTF-8 text"},
+        {"name of a group", "[groups]\na/b = x\n", ":2: 'a/b' is no name of a group"},
+        {"group twice", "[groups]\na = x\na = y\n", ":3: group a is there twice, first at "},
         {"unknown key with a neighbour", "[train]\nnum_pases = 3\n", ":2: unknown option 'num_pases', did you mean 'num_passes'?"},
         {"port out of range", "[cluster]\n; x\nport = 70000\n", ":3: port is 0..65535, not '70000'"},
         {"not a number", "[cluster]\nport = 7a\n", ":2: port is 0..65535, not '7a'"},
@@ -145,6 +161,45 @@ static void wrong_command_lines_are_usage_errors(void **state) {
     }
 }
 
+static int section(void *arg, const char *name, int line, struct pd_err *err) {
+    (void)err;
+    pd_put_fmt(arg, "[%s]@%d\n", name, line);
+    return 0;
+}
+
+/* inih ends a section's name at the first ]: "[host node[3-5]]" was "host node[3-5" and the rest was dropped in silence. */
+static void sections_may_hold_brackets(void **state) {
+    (void)state;
+    struct pd_buf got;
+    struct pd_err err = {0};
+    pd_buf_init(&got);
+    write_conf("[host node[3-5],x[1-2]]  ; see [y]\na = 1\n  b = 2\n[empty]\n[host [fe80::1]] # z\n c = 3\n   d\n");
+    if (pd_ini_read_sections(path, section, note, &got, &err))
+        fail_msg("%s", err.msg);
+    pd_put_u8(&got, 0);
+    assert_string_equal((char *)got.data, "[host node[3-5],x[1-2]]@1\nhost node[3-5],x[1-2].a=1@2\nhost node[3-5],x[1-2].b=2@3\n[empty]@4\n"
+                                          "[host [fe80::1]]@5\nhost [fe80::1].c=3 d@6\n");
+    pd_buf_release(&got);
+}
+
+static void groups_and_hosts_are_kept(void **state) {
+    (void)state;
+    struct pd_options o;
+    struct pd_err err = {0};
+    write_conf("[groups]\nweb = a[1-2],\n  b\n[host a1]\nport = 22\nidentity_file = k\nenv.X = 1\n[host a1]\nenv.X = 2\n");
+    assert_int_equal(pd_options_init(&o, NULL), 0);
+    if (pd_options_read_conf(&o, path, &err))
+        fail_msg("%s", err.msg);
+    assert_string_equal(o.conf_dir, "/tmp");
+    assert_string_equal(o.groups[0].hosts, "a[1-2], b");
+    assert_int_equal(o.n_host_sections, 2);
+    assert_string_equal(o.host_sections[0].value[PD_HOST_PORT].text, "22");
+    assert_string_equal(o.host_sections[0].value[PD_HOST_IDENTITY_FILE].text, "/tmp/k");
+    assert_string_equal(o.host_sections[1].env[0].value, "2");
+    assert_non_null(strstr(o.host_sections[1].where, ":8"));
+    pd_options_release(&o);
+}
+
 /* What --help prints can be given back: every default passes its own bounds, every name is found, text is there. */
 static void the_table_is_consistent(void **state) {
     (void)state;
@@ -179,7 +234,7 @@ static void the_table_is_consistent(void **state) {
 
 static void every_failed_allocation_is_reported(void **state) {
     (void)state;
-    write_conf("[cluster]\nhosts = a\n[env]\nA = 1\n[train]\nconfig = x.ini\n");
+    write_conf("[cluster]\nhosts = a\n[groups]\ng = a\n[host a]\nuser = b\nenv.B = 2\n[env]\nA = 1\n[train]\nconfig = x.ini\n");
     int failed = 0, ok = 0;
     for (int k = 1; k < 200 && !ok; k++) {
         char spec[32];
@@ -205,6 +260,8 @@ int main(void) {
         cmocka_unit_test(pairs_come_with_their_lines),
         cmocka_unit_test(broken_files_name_the_line),
         cmocka_unit_test(the_higher_source_wins_in_any_order),
+        cmocka_unit_test(sections_may_hold_brackets),
+        cmocka_unit_test(groups_and_hosts_are_kept),
         cmocka_unit_test(wrong_command_lines_are_usage_errors),
         cmocka_unit_test(the_table_is_consistent),
         cmocka_unit_test(every_failed_allocation_is_reported),
