@@ -38,6 +38,12 @@ conf '[cluster]' 'hosts = a, b, a'
 wrong 2 "conf.ini:2: host a is given twice, as entries 1 and 3 of the list" run --conf=conf.ini
 conf '[cluster]' 'hosts = a[3-1]'
 wrong 2 "conf.ini:2: the range in 'a[3-1]' runs backwards" run --conf=conf.ini
+conf '[cluster]' 'hosts = a[1-3]' '[host a[4-5]]' 'user = x'
+wrong 2 "conf.ini:3: [host a[4-5]]: there is no such host in the list of conf.ini:2" run --conf=conf.ini
+conf '[cluster]' 'hosts = a[1-3], @more' '[host a2]' 'usr = x'
+wrong 2 "conf.ini:4: unknown key 'usr' in [host a2], did you mean 'user'?" run --conf=conf.ini
+conf '[clutser]' 'hosts = a'
+wrong 2 "conf.ini:1: unknown section [clutser], did you mean [cluster]?" run --conf=conf.ini
 conf '[cluster]' 'hosts = local' 'trainers = 2'
 wrong 2 "conf.ini:3: trainers: 2 nodes wanted" run --conf=conf.ini
 conf '[cluster]' 'root_dir = /tmp/x'

@@ -22,7 +22,7 @@ static void test_files(void **state) {
         int *ids = NULL;
         size_t n;
         assert_int_equal(pd_options_init(&o, &err), 0);
-        if (pd_options_read_conf(&o, g.gl_pathv[i], &err) || hosts_parse(&h, o.hosts, g.gl_pathv[i], &err) ||
+        if (pd_options_read_conf(&o, g.gl_pathv[i], &err) || hosts_load(&h, &o, &err) ||
             hosts_roles(&ids, &n, o.pservers, h.n, "pservers", g.gl_pathv[i], &err))
             fail_msg("%s", err.msg);
         free(ids);
