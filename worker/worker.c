@@ -15,6 +15,8 @@
 #include "base/fs.h"
 #include "base/str.h"
 
+enum { DEFAULT_LOG_SIZE = 256 << 20, DEFAULT_LOG_KEEP = 4 };
+
 extern char **environ;
 
 /* OpenBLAS picks its kernels in a constructor of its own, from a variable that some machines export in login
@@ -30,6 +32,18 @@ __attribute__((constructor(101))) static void decide_blas(void) {
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
 }
 
+/* What the agent says, or whoever starts a worker by hand. */
+static int limit_log(struct pd_log *log, struct pd_err *err) {
+    const char *size = getenv("PADDLE_LOG_MAX_SIZE"), *files = getenv("PADDLE_LOG_KEEP");
+    uint64_t max = DEFAULT_LOG_SIZE, keep = DEFAULT_LOG_KEEP;
+    if (size && *size && pd_parse_size(size, INT64_MAX / 4, &max))
+        return pd_fail(err, PD_ECONF, "PADDLE_LOG_MAX_SIZE is a number of bytes (suffixes K, M, G), not '%.40s'", size);
+    if (files && *files && pd_parse_u64(files, 100, &keep))
+        return pd_fail(err, PD_ECONF, "PADDLE_LOG_KEEP is 0..100, not '%.40s'", files);
+    pd_log_limit(log, max, (unsigned)keep);
+    return 0;
+}
+
 static int open_log(struct worker *w, const char *role, struct pd_err *err) {
     const char *dir = getenv("PADDLE_LOG_DIR");
     char path[PATH_MAX];
@@ -37,11 +51,12 @@ static int open_log(struct worker *w, const char *role, struct pd_err *err) {
     if (dir && *dir) {
         if (pd_fmt(path, sizeof path, "%s/paddle_%s.INFO", dir, role))
             return pd_fail(err, PD_ECONF, "PADDLE_LOG_DIR is too long");
-        w->log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-        if (w->log_fd < 0)
-            return pd_fail_errno(err, PD_EIO, errno, "cannot open %s", path);
+        if (pd_log_open(&w->log, path, 2, PD_INFO, err))
+            return err->code;
+        w->log_fd = w->log.fd;
+        return limit_log(&w->log, err);
     }
-    pd_log_init(&w->log, w->log_fd, w->log_fd == 2 ? -1 : 2, PD_INFO);
+    pd_log_init(&w->log, w->log_fd, -1, PD_INFO);
     return 0;
 }
 
@@ -150,8 +165,7 @@ int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int arg
 void worker_release(struct worker *w) {
     pd_options_release(&w->options);
     pd_cpus_release(&w->cpus);
-    if (w->log_fd > 2)
-        close(w->log_fd);
+    pd_log_close(&w->log);
     w->log_fd = 2;
     pd_log_init(&w->log, 2, -1, PD_INFO);
     memset(w->key, 0, sizeof w->key);

@@ -191,11 +191,9 @@ static int listen_here(struct agent *ag, struct pd_err *err) {
 }
 
 static int open_log(struct agent *ag, struct pd_err *err) {
-    int fd = open("log/paddle_agent.INFO", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (fd < 0)
-        return pd_fail_errno(err, PD_EIO, errno, "cannot create %s/log/paddle_agent.INFO", ag->place.dir);
-    pd_log_init(&ag->log, fd, 2, PD_INFO);
-    return 0;
+    char path[PATH_MAX];
+    int rc = place_path(ag->place.dir, "log/paddle_agent.INFO", path, err);
+    return rc ? rc : pd_log_open(&ag->log, path, 2, PD_INFO, err);
 }
 
 static int write_pid(struct pd_err *err) {
@@ -231,8 +229,7 @@ int agent_run_daemon(const struct place *p, int ready) {
         agent_finish(&ag);
         pd_info(&ag.log, "the agent ends");
         keep = ag.job_started;
-        if (ag.log.fd >= 0)
-            close(ag.log.fd);
+        pd_log_close(&ag.log);
     }
     unlink(".agent/sock");
     unlink(".agent/key");

@@ -134,6 +134,8 @@ char **env_build(const struct place *p, const struct spec *s, const struct env_r
     put(&l, "PADDLE_KEY_FILE", "%s/.agent/key", p->dir);
     put(&l, "PADDLE_OUTPUT_DIR", "%s/output", p->dir);
     put(&l, "PADDLE_LOG_DIR", "%s/log", p->dir);
+    put(&l, "PADDLE_LOG_MAX_SIZE", "%llu", (unsigned long long)s->log_max_size);
+    put(&l, "PADDLE_LOG_KEEP", "%u", s->log_keep);
     put(&l, "PADDLE_EVENT_FD", "%d", PROC_EVENT_FD);
     if (s->bind != BIND_NONE)
         put(&l, "PADDLE_BIND", "%s", bind_names[s->bind]);

@@ -211,6 +211,10 @@ static int job_start(struct job *j, json_t *body, int *port, struct pd_err *err)
     if (!rc)
         rc = logs_open(&ag->logs, ag->place.dir, 0, err);
     ag->logs_open = !rc;
+    if (!rc) {
+        logs_limit(&ag->logs, j->spec.log_max_size, j->spec.log_keep);
+        pd_log_limit(&ag->log, j->spec.log_max_size, j->spec.log_keep);
+    }
     if (!rc)
         rc = node_new(&j->node, &ag->loop, &ag->place, &j->spec, &ag->logs, &ag->log, &io, j, err);
     if (!rc)

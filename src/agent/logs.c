@@ -2,73 +2,22 @@
 #include "agent/logs.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/logs_int.h"
 #include "base/fault.h"
 #include "base/fs.h"
-#include "base/str.h"
 
 const char *const log_names[N_LOG_STREAMS] = {"server.log", "train.log", "events"};
 
-struct record {
-    uint64_t offset, time_us;
-};
-
-static int open_file(const char *job_dir, const char *fmt_dir, const char *name, const char *suffix, int read_only,
-                     int *fd, uint64_t *size, struct pd_err *err) {
-    char path[PATH_MAX];
-    struct stat st;
-    if (pd_fmt(path, sizeof path, "%s/%s/%s%s", job_dir, fmt_dir, name, suffix))
-        return pd_fail(err, PD_EIO, "path too long: %s", job_dir);
-    *fd = open(path, (read_only ? O_RDONLY : O_RDWR | O_CREAT | O_APPEND) | O_CLOEXEC, 0644);
-    *size = 0;
-    if (*fd < 0)
-        return read_only && errno == ENOENT ? 0 : pd_fail_errno(err, PD_EIO, errno, "cannot open %s", path);
-    if (fstat(*fd, &st))
-        return pd_fail_errno(err, PD_EIO, errno, "cannot read %s", path);
-    *size = (uint64_t)st.st_size;
-    return 0;
-}
-
-int logs_open(struct logs *l, const char *job_dir, int read_only, struct pd_err *err) {
-    for (int i = 0; i < N_LOG_STREAMS; i++)
-        l->f[i] = (struct log_file){.fd = -1, .index = -1, .complete = read_only};
-    for (int i = 0; i < N_LOG_STREAMS; i++) {
-        struct log_file *f = &l->f[i];
-        uint64_t bytes;
-        int rc = open_file(job_dir, "log", log_names[i], "", read_only, &f->fd, &f->size, err);
-        if (!rc)
-            rc = open_file(job_dir, ".agent", log_names[i], ".idx", read_only, &f->index, &bytes, err);
-        if (rc) {
-            logs_close(l);
-            return rc;
-        }
-        f->n_records = bytes / sizeof(struct record);
-    }
-    return 0;
-}
-
-void logs_close(struct logs *l) {
-    for (int i = 0; i < N_LOG_STREAMS; i++) {
-        if (l->f[i].fd >= 0)
-            close(l->f[i].fd);
-        if (l->f[i].index >= 0)
-            close(l->f[i].index);
-        l->f[i].fd = l->f[i].index = -1;
-    }
-}
+/* --- in --- */
 
 /* The index's record first: should its bytes not make it, the next record begins at the same offset, and the
  * later one of two with one offset counts. */
-int logs_append(struct logs *l, enum log_stream s, uint64_t time_us, const void *p, size_t n, struct pd_err *err) {
-    struct log_file *f = &l->f[s];
-    const struct record r = {f->size, time_us};
-    if (!n)
-        return 0;
+static int write_piece(struct log_file *f, enum log_stream s, uint64_t time_us, const char *p, size_t n, struct pd_err *err) {
+    const struct log_record r = {f->size, time_us};
     int torn = pd_fault("logs.torn") && write(f->index, &r, 5) == 5;
     if (torn || pd_fault("logs.write") ? (errno = ENOSPC, 1) : pd_write_all(f->index, &r, sizeof r)) {
         int e = errno;
@@ -80,24 +29,80 @@ int logs_append(struct logs *l, enum log_stream s, uint64_t time_us, const void 
         int e = errno;
         struct stat st;
         if (!fstat(f->fd, &st))
-            f->size = (uint64_t)st.st_size; /* a part may have been written */
+            f->size = f->start + (uint64_t)st.st_size; /* a part may have been written */
         return pd_fail_errno(err, PD_EIO, e, "cannot write log/%s", log_names[s]);
     }
     f->size += n;
+    f->mid_line = p[n - 1] != '\n';
     return 0;
 }
 
-static int read_record(const struct log_file *f, uint64_t i, struct record *r) {
+/* How many of the bytes belong into the newest file, which they overfill. 0: it ends here. */
+static size_t share(const struct log_file *f, uint64_t max, const char *p, size_t n) {
+    const uint64_t have = f->size - f->start, room = have < max ? max - have : 0;
+    const char *nl = memrchr(p, '\n', room);
+    if (nl)
+        return (size_t)(nl + 1 - p);
+    if (have && !f->mid_line)
+        return 0;
+    const uint64_t most = have < 2 * max ? 2 * max - have : 0; /* of a line that does not end */
+    nl = memchr(p + room, '\n', n - room);
+    const uint64_t want = nl ? (uint64_t)(nl + 1 - p) : n;
+    return (size_t)(want < most ? want : most);
+}
+
+int logs_append(struct logs *l, enum log_stream s, uint64_t time_us, const void *bytes, size_t n, struct pd_err *err) {
+    struct log_file *f = &l->f[s];
+    const char *p = bytes;
+    while (n) {
+        size_t k = n;
+        if (l->max_size && f->size - f->start + n > l->max_size && f->size >= f->retry_at)
+            k = share(f, l->max_size, p, n);
+        int rc = k ? write_piece(f, s, time_us, p, k, err) : logs_rotate(l, s, err);
+        if (rc)
+            return rc;
+        p += k;
+        n -= k;
+    }
+    return 0;
+}
+
+/* --- out --- */
+
+/* One file of a stream, open. */
+struct part {
+    int fd, index;
+    uint64_t start, end, n_records;
+};
+
+static int find_part(struct logs *l, enum log_stream s, uint64_t offset, struct part *p, struct pd_err *err) {
+    struct log_file *f = &l->f[s];
+    unsigned i = 0;
+    if (offset >= f->start) {
+        *p = (struct part){f->fd, f->index, f->start, f->size, f->n_records};
+        return 0;
+    }
+    while (i < f->n_old && f->old[i].start > offset)
+        i++;
+    if (i < f->n_old && (offset >= f->old[i].start + f->old[i].size || logs_open_old(l, s, i)))
+        logs_forget_old(l, s, i);
+    if (i >= f->n_old)
+        return pd_fail(err, PD_ENOENT, "log/%s is kept from byte %llu on", log_names[s], (unsigned long long)f->first);
+    *p = (struct part){f->old_fd, f->old_index, f->old[i].start, f->old[i].start + f->old[i].size, f->old_records};
+    return 0;
+}
+
+static int read_record(const struct part *f, uint64_t i, struct log_record *r) {
     return pread(f->index, r, sizeof *r, (off_t)(i * sizeof *r)) == (ssize_t)sizeof *r ? 0 : -1;
 }
 
 /* The last record at or before `offset`, and where the next one begins. */
-static void find_record(const struct log_file *f, uint64_t offset, uint64_t hint, uint64_t *at, struct record *r,
+static void find_record(const struct part *f, uint64_t offset, uint64_t hint, uint64_t *at, struct log_record *r,
                         uint64_t *end) {
-    struct record q;
+    struct log_record q;
     uint64_t lo = 0, hi = f->n_records; /* record lo is at or before, record hi is behind */
-    *r = (struct record){0, 0};
-    *end = f->size;
+    *r = (struct log_record){0, 0};
+    *end = f->end;
     *at = 0;
     if (!hi || read_record(f, 0, &q) || q.offset > offset)
         return;
@@ -124,22 +129,25 @@ static void find_record(const struct log_file *f, uint64_t offset, uint64_t hint
     *at = lo;
 }
 
-int logs_read(const struct logs *l, enum log_stream s, uint64_t offset, void *buf, size_t cap, size_t *n,
-              uint64_t *time_us, uint64_t *hint, struct pd_err *err) {
-    const struct log_file *f = &l->f[s];
-    struct record r;
+int logs_read(struct logs *l, enum log_stream s, uint64_t offset, void *buf, size_t cap, size_t *n, uint64_t *time_us,
+              uint64_t *hint, struct pd_err *err) {
+    struct log_record r;
+    struct part f = {0};
     uint64_t end;
     *n = 0;
-    if (f->fd < 0 || offset >= f->size)
+    if (offset >= l->f[s].size)
         return 0;
-    find_record(f, offset, *hint, hint, &r, &end);
-    if (end <= offset || end > f->size)
-        end = f->size;
+    int rc = find_part(l, s, offset, &f, err);
+    if (rc)
+        return rc;
+    find_record(&f, offset, *hint, hint, &r, &end);
+    if (end <= offset || end > f.end)
+        end = f.end;
     if (cap > end - offset)
         cap = (size_t)(end - offset);
     ssize_t k;
     do
-        k = pread(f->fd, buf, cap, (off_t)offset);
+        k = pread(f.fd, buf, cap, (off_t)(offset - f.start));
     while (k < 0 && errno == EINTR);
     if (k <= 0)
         return pd_fail_errno(err, PD_EIO, k ? errno : EIO, "cannot read log/%s", log_names[s]);
@@ -148,19 +156,22 @@ int logs_read(const struct logs *l, enum log_stream s, uint64_t offset, void *bu
     return 0;
 }
 
-void logs_tail(const struct logs *l, enum log_stream s, uint64_t from, int lines, char *buf, size_t cap) {
+void logs_tail(struct logs *l, enum log_stream s, uint64_t from, int lines, char *buf, size_t cap) {
     const struct log_file *f = &l->f[s];
+    uint64_t time_us, hint = 0;
     buf[0] = 0;
-    if (f->fd < 0 || f->size <= from)
+    if (from < f->first)
+        from = f->first;
+    if (f->size <= from)
         return;
-    uint64_t n = f->size - from;
-    int whole = n < cap; /* else the first line may be cut */
-    if (!whole)
-        n = cap - 1;
-    ssize_t k = pread(f->fd, buf, (size_t)n, (off_t)(f->size - n));
-    if (k <= 0)
-        return;
+    int whole = f->size - from < cap; /* else the first line may be cut */
+    uint64_t at = whole ? from : f->size - (cap - 1);
+    size_t k = 0, got = 1;
+    while (got && at + k < f->size && !logs_read(l, s, at + k, buf + k, cap - 1 - k, &got, &time_us, &hint, NULL))
+        k += got;
     buf[k] = 0;
+    if (!k)
+        return;
     char *p = buf + k;
     if (p[-1] == '\n')
         p--;
@@ -168,7 +179,7 @@ void logs_tail(const struct logs *l, enum log_stream s, uint64_t from, int lines
     while (p > buf && !(p[-1] == '\n' && ++seen == lines))
         p--;
     if (p == buf && !whole) {
-        char *nl = memchr(buf, '\n', (size_t)k);
+        char *nl = memchr(buf, '\n', k);
         if (nl && nl[1])
             p = nl + 1;
     }

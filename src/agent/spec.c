@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/logs.h"
 #include "agent/msg.h"
 #include "base/fault.h"
 #include "base/str.h"
@@ -75,6 +76,8 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
     s->ready_ms = (uint64_t)msg_int(o, "ready_ms", 100, 86400000, 60000);
     s->end_ms = (uint64_t)msg_int(o, "end_ms", 0, 86400000, 5000);
     s->grace_ms = (unsigned)msg_int(o, "grace_ms", 0, 3600000, 5000);
+    s->log_max_size = (uint64_t)msg_int(o, "log_max_size", 0, INT64_MAX / 4, 0);
+    s->log_keep = (unsigned)msg_int(o, "log_keep", 0, LOGS_KEEP_MAX, 4);
     s->port = (int)msg_int(o, "port", 0, 65535, 7164);
     s->n_dense = (int)msg_int(o, "ports_num", 1, SPEC_MAX_PORTS, 1);
     s->n_sparse = (int)msg_int(o, "ports_num_for_sparse", 0, SPEC_MAX_PORTS, 1);

@@ -20,6 +20,8 @@ struct spec {
     uint64_t attach_lease_ms, detach_lease_ms;
     uint64_t connect_ms, ready_ms, end_ms; /* for all agents to join, a pserver to listen, pservers to end */
     unsigned grace_ms;
+    uint64_t log_max_size; /* 0: log files grow for ever */
+    unsigned log_keep;
     int port, n_dense, n_sparse; /* where to start looking; ports of a pserver */
     enum bind_how bind;
     char nic[64], worker[65];    /* worker: hash, "" if unused */

@@ -177,7 +177,8 @@ json_t *status_brief(const struct place *p) {
 static json_t *streams(const struct logs *l) {
     json_t *o = json_object();
     for (int i = 0; l && i < N_LOG_STREAMS; i++)
-        json_object_set_new(o, log_names[i], json_pack("{s:I, s:I}", "first", (json_int_t)0, "size", (json_int_t)l->f[i].size));
+        json_object_set_new(o, log_names[i], json_pack("{s:I, s:I}", "first", (json_int_t)l->f[i].first, "size",
+                                                         (json_int_t)l->f[i].size));
     return o;
 }
 
@@ -199,10 +200,12 @@ static json_t *find_progress(char *text, size_t n) {
     return NULL;
 }
 
-static json_t *progress(const struct logs *l) {
+static json_t *progress(struct logs *l) {
     char text[PROGRESS_BYTES];
     uint64_t size = l ? l->f[LOG_EVENTS].size : 0, at = size > sizeof text ? size - sizeof text : 0, hint = 0, time_us;
     size_t n = 0, k = 1;
+    if (l && at < l->f[LOG_EVENTS].first)
+        at = l->f[LOG_EVENTS].first;
     while (at + n < size && k && !logs_read(l, LOG_EVENTS, at + n, text + n, sizeof text - n, &k, &time_us, &hint, NULL))
         n += k;
     json_t *o = find_progress(text, n);
@@ -211,7 +214,7 @@ static json_t *progress(const struct logs *l) {
 
 json_t *status_full(struct agent *ag, unsigned clients) {
     struct job *j = ag->job;
-    const struct logs *l = agent_logs(ag);
+    struct logs *l = agent_logs(ag);
     json_t *s = j && j->node ? make_state(ag) : status_read(&ag->place);
     json_t *list = json_object_get(s, "processes"), *p;
     size_t i;

@@ -20,7 +20,7 @@ enum {
 };
 
 /* Bytes from sub->offset on, at most PIECE, whenever they came; the times of all but the first go to `times`. */
-static int read_piece(const struct logs *l, int i, struct subscription *sub, char *piece, size_t *n, uint64_t *first_us,
+static int read_piece(struct logs *l, int i, struct subscription *sub, char *piece, size_t *n, uint64_t *first_us,
                       struct pd_buf *times, struct pd_err *err) {
     size_t cap = PIECE, got;
     uint64_t time_us, last_us = 0;
@@ -75,6 +75,13 @@ static int may_send(const struct subscription *sub) {
     return !sub->window || sub->offset < sub->acked || sub->offset - sub->acked < sub->window;
 }
 
+/* What was rotated away is not waited for; the client sees the gap. */
+static void skip_to(struct subscription *sub, uint64_t first) {
+    sub->offset = first;
+    if (sub->acked < first)
+        sub->acked = first;
+}
+
 void subs_pump(struct session *s) {
     struct logs *l = agent_logs(s->ag);
     struct pd_err err = {0};
@@ -85,10 +92,15 @@ void subs_pump(struct session *s) {
             struct subscription *sub = &s->subs[i];
             if (!sub->on)
                 continue;
+            if (sub->offset < l->f[i].first)
+                skip_to(sub, l->f[i].first);
             if (sub->offset < l->f[i].size) {
                 if (!may_send(sub))
                     continue;
-                if (send_piece(s, l, i, &err)) {
+                int rc = send_piece(s, l, i, &err);
+                if (rc == PD_ENOENT) { /* somebody removed a file: on with what is left */
+                    pd_err_clear(&err);
+                } else if (rc) {
                     pd_error(&s->ag->log, "%s", err.msg);
                     sub->on = 0;
                     continue;
@@ -106,7 +118,7 @@ void subs_pump(struct session *s) {
 /* --- where a subscription begins ------------------------------------------------------------------------------ */
 
 /* The bytes [from, from + n), whenever they came; 0 or -1. */
-static int read_span(const struct logs *l, int i, uint64_t from, char *buf, size_t n) {
+static int read_span(struct logs *l, int i, uint64_t from, char *buf, size_t n) {
     uint64_t time_us, hint = 0;
     for (size_t at = 0, got; at < n; at += got)
         if (logs_read(l, (enum log_stream)i, from + at, buf + at, n - at, &got, &time_us, &hint, NULL) || !got)
@@ -115,8 +127,8 @@ static int read_span(const struct logs *l, int i, uint64_t from, char *buf, size
 }
 
 /* Behind the n_lines-th newline before `end`; not further back than `reach` bytes. */
-static uint64_t lines_back(const struct logs *l, int i, uint64_t end, int64_t n_lines, uint64_t reach) {
-    uint64_t stop = end > reach ? end - reach : 0, at = end;
+static uint64_t lines_back(struct logs *l, int i, uint64_t end, int64_t n_lines, uint64_t reach) {
+    uint64_t first = l->f[i].first, stop = end > first + reach ? end - reach : first, at = end;
     char buf[PIECE];
     while (at > stop) {
         size_t n = at - stop < sizeof buf ? (size_t)(at - stop) : sizeof buf;
@@ -131,8 +143,8 @@ static uint64_t lines_back(const struct logs *l, int i, uint64_t end, int64_t n_
 }
 
 /* The first byte that came at or after `since_us`: times ascend with the offsets. */
-static uint64_t first_since(const struct logs *l, int i, uint64_t since_us) {
-    uint64_t lo = 0, hi = l->f[i].size, time_us, hint;
+static uint64_t first_since(struct logs *l, int i, uint64_t since_us) {
+    uint64_t lo = l->f[i].first, hi = l->f[i].size, time_us, hint;
     while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;
         char byte;
@@ -146,8 +158,8 @@ static uint64_t first_since(const struct logs *l, int i, uint64_t since_us) {
     return lo;
 }
 
-static uint64_t where_to_begin(const struct logs *l, int i, uint64_t asked, uint64_t since_us, int64_t tail) {
-    uint64_t size = l->f[i].size, start = asked;
+static uint64_t where_to_begin(struct logs *l, int i, uint64_t asked, uint64_t since_us, int64_t tail) {
+    uint64_t size = l->f[i].size, start = asked > l->f[i].first ? asked : l->f[i].first;
     if (since_us) {
         uint64_t at = lines_back(l, i, first_since(l, i, since_us), 1, LINE_BACK_MAX);
         start = at > start ? at : start;
@@ -163,7 +175,7 @@ static uint64_t where_to_begin(const struct logs *l, int i, uint64_t asked, uint
 
 int subs_on_subscribe(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     const json_t *streams = json_object_get(body, "streams"), *acked = json_object_get(body, "acked");
-    const struct logs *l = agent_logs(s->ag);
+    struct logs *l = agent_logs(s->ag);
     uint64_t since = (uint64_t)msg_int(body, "since_us", 0, INT64_MAX, 0);
     int64_t tail = msg_int(body, "tail", 0, TAIL_LINES_MAX, 0);
     if (!json_is_object(streams))

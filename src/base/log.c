@@ -36,6 +36,8 @@ void pd_log_at(const struct pd_log *log, enum pd_level level, const char *file, 
     if (len > sizeof text - 2)
         len = sizeof text - 2;
     text[len++] = '\n';
+    if (log->file)
+        pd_log_file_grows(log->file, len);
     if (log->fd >= 0)
         (void)pd_write_all(log->fd, text, len);
     if (level >= PD_WARN && log->also_fd >= 0)

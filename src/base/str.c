@@ -1,6 +1,7 @@
 /* str.c - see str.h. */
 #include "base/str.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -43,6 +44,30 @@ int pd_parse_f64(const char *s, double min, double max, double *out) {
         return -1;
     *out = v;
     return 0;
+}
+
+int pd_parse_size(const char *s, uint64_t max, uint64_t *out) {
+    static const char suffixes[] = "KMGT";
+    char digits[32];
+    size_t n = strlen(s);
+    const char *at = n > 1 ? strchr(suffixes, toupper((unsigned char)s[n - 1])) : NULL;
+    double v, unit = at ? (double)(UINT64_C(1) << (10 * (at - suffixes + 1))) : 1;
+    if (*s == '-' || pd_fmt(digits, sizeof digits, "%.*s", (int)(at ? n - 1 : n), s) || pd_parse_f64(digits, 0, (double)max / unit, &v))
+        return -1;
+    v *= unit;
+    if (v != (double)(uint64_t)v)
+        return -1;
+    *out = (uint64_t)v;
+    return 0;
+}
+
+const char *pd_size_text(uint64_t v, char out[32]) {
+    static const char suffixes[] = "\0KMGT";
+    int i = 0;
+    for (; v && i < 4 && v % 1024 == 0; i++)
+        v /= 1024;
+    snprintf(out, 32, "%llu%.1s", (unsigned long long)v, suffixes + i);
+    return out;
 }
 
 int pd_fmt(char *out, size_t cap, const char *fmt, ...) {

@@ -11,6 +11,11 @@ int pd_parse_u64(const char *s, uint64_t max, uint64_t *out);
 /* The whole of `s` as a finite number in [min, max]; locale-independent; -1 when it is not one. */
 int pd_parse_f64(const char *s, double min, double max, double *out);
 
+/* A number of bytes, with or without a suffix: 1000, 64K, 256m, 1.5G (of 1024). And back, with the largest suffix that
+ * leaves a whole number; returns `out`. */
+int pd_parse_size(const char *s, uint64_t max, uint64_t *out);
+const char *pd_size_text(uint64_t v, char out[32]);
+
 /* snprintf that reports truncation: 0, or -1 and an empty `out`. */
 int pd_fmt(char *out, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

@@ -55,6 +55,9 @@ static const struct pd_option table[] = {
      "a node ends its processes when it has lost the head node so long"},
     {"job", "bind", PD_CHOICE, F(bind), PD_LAUNCHER, "none", 0, 0, "none|cores|numa", "",
      "CPUs of a process: all; whole physical cores of its own, dealt by threads; whole NUMA nodes with their memory"},
+    {"job", "log_max_size", PD_SIZE, F(log_max_size), PD_LAUNCHER, "256M", 0, 1099511627776.0, 0, "bytes",
+     "a log file on a node that has grown so long becomes NAME.1 and a new one begins; 0: it grows for ever"},
+    {"job", "log_keep", PD_INT, F(log_keep), PD_LAUNCHER, "4", 0, 100, 0, "files", "older log files that are kept: NAME.1, NAME.2, ..."},
 
     {"train", "config", PD_STR, F(config), ALL, "train.ini", 0, 0, 0, "", "model and training configuration in the workspace"},
     {"train", "job", PD_CHOICE, F(job), ALL, "train", 0, 0, "train|test|checkgrad", "",

@@ -20,7 +20,8 @@ enum pd_origin_level { PD_FROM_DEFAULT, PD_FROM_TRAIN_INI, PD_FROM_CONF_INI, PD_
 /* Who accepts an option. */
 enum pd_opt_who { PD_LAUNCHER = 1, PD_PSERVER = 2, PD_TRAINER = 4, PD_WORKER = PD_PSERVER | PD_TRAINER };
 
-enum pd_opt_type { PD_STR, PD_PATH, PD_INT, PD_F64, PD_BOOL, PD_CHOICE };
+/* PD_SIZE: bytes; written with a suffix K, M or G (of 1024). */
+enum pd_opt_type { PD_STR, PD_PATH, PD_INT, PD_F64, PD_BOOL, PD_CHOICE, PD_SIZE };
 
 enum pd_host_key_policy { PD_HOSTKEY_STRICT, PD_HOSTKEY_ACCEPT_NEW };
 enum pd_bind { PD_BIND_NONE, PD_BIND_CORES, PD_BIND_NUMA };
@@ -66,6 +67,7 @@ struct pd_options {
     char *job_dispatch_package, *job_workspace, *outputs, *trainer_command, *pserver_command;
     double attach_lease, detach_lease; /* seconds */
     int64_t bind;                      /* enum pd_bind */
+    int64_t log_max_size, log_keep;    /* bytes, files */
     /* [train] */
     char *config, *save_dir, *init_model_path;
     int64_t job, num_passes, batch_size, n_streams, seed, update, log_period, saving_period, save_initial, max_bad_lines,
@@ -94,7 +96,7 @@ struct pd_option {
     size_t field;        /* offsetof */
     unsigned who;        /* enum pd_opt_who */
     const char *def;
-    double min, max;     /* PD_INT, PD_F64; for PD_INT exact up to 2^53 */
+    double min, max;     /* PD_INT, PD_SIZE, PD_F64; for whole numbers exact up to 2^53 */
     const char *choices; /* PD_CHOICE: "a|b|c", index = value */
     const char *unit;    /* "s", "samples", "" */
     const char *text;    /* one line for people */

@@ -50,6 +50,7 @@ int pd_option_assign(struct pd_options *o, size_t i, const char *value, const ch
     const struct pd_option *row = &pd_option_table(&n)[i];
     void *field = pd_option_field(o, i);
     int64_t v = -1;
+    uint64_t bytes;
     switch (row->type) {
     case PD_STR:
     case PD_PATH: {
@@ -70,6 +71,14 @@ int pd_option_assign(struct pd_options *o, size_t i, const char *value, const ch
             return pd_fail(err, PD_ECONF, "%s: %s is %.0f..%.0f%s%s, not '%s'", where, row->name, row->min, row->max,
                            *row->unit ? " " : "", row->unit, value);
         return 0;
+    case PD_SIZE:
+        if (pd_parse_size(value, (uint64_t)row->max, &bytes) || bytes < (uint64_t)row->min) {
+            char low[32], high[32];
+            return pd_fail(err, PD_ECONF, "%s: %s is %s..%s bytes (suffixes K, M, G), not '%s'", where, row->name,
+                           pd_size_text((uint64_t)row->min, low), pd_size_text((uint64_t)row->max, high), value);
+        }
+        v = (int64_t)bytes;
+        break;
     case PD_BOOL:
         if (parse_bool(value, &v))
             return pd_fail(err, PD_ECONF, "%s: %s is 0 or 1, not '%s'", where, row->name, value);
@@ -371,6 +380,11 @@ void pd_options_text(const struct pd_options *o, size_t i, struct pd_buf *out) {
         pd_put(out, c, strcspn(c, "|"));
         break;
     }
+    case PD_SIZE: {
+        char text[32];
+        pd_put_fmt(out, "%s", pd_size_text(*(const uint64_t *)field, text));
+        break;
+    }
     default:
         pd_put_fmt(out, "%lld", (long long)*(const int64_t *)field);
     }
@@ -387,12 +401,15 @@ void pd_options_help(unsigned who, const struct pd_extra *extra, struct pd_buf *
             continue;
         if (strcmp(section, t[i].section))
             pd_put_fmt(out, "\n[%s]\n", section = t[i].section);
+        char low[32], high[32];
         int shadowed = find(NULL, t[i].name, who) != (int)i;
         pd_put_fmt(out, "  --%s%s%s=", shadowed ? section : "", shadowed ? "." : "", t[i].name);
         if (t[i].type == PD_CHOICE)
             pd_put_fmt(out, "%s", t[i].choices);
         else if (t[i].type == PD_BOOL)
             pd_put_fmt(out, "0|1");
+        else if (t[i].type == PD_SIZE)
+            pd_put_fmt(out, "%s..%s", pd_size_text((uint64_t)t[i].min, low), pd_size_text((uint64_t)t[i].max, high));
         else if (t[i].type == PD_INT)
             pd_put_fmt(out, "%.0f..%.0f", t[i].min, t[i].max);
         else if (t[i].type == PD_F64)

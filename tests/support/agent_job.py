@@ -368,6 +368,34 @@ def test_status_now_and_afterwards():
     late.bye()
 
 
+def test_logs_that_are_rotated():
+    j = Job(n=1, pserver_nodes=[], log_max_size=20000, log_keep=50, trainer_command=(
+        "seq 1 100000; env | grep PADDLE_LOG_; exit 1")).run()
+    r = j.result()
+    want = b"".join(b"%d\n" % i for i in range(1, 100001))
+    got = bytes(j.agents[0].logs[1])
+    assert got[:len(want)] == want and b"\nPADDLE_LOG_MAX_SIZE=20000\n" in got and b"PADDLE_LOG_KEEP=50\n" in got, got[len(want):]
+    assert "PADDLE_LOG_KEEP=50\n" in r["first_failure"]["last_lines"]
+    names = sorted(n for n in os.listdir(j.dirs[0] + "/log") if n.startswith("train.log"))
+    assert len(names) > 25 and names[1] == "train.log.1", names
+    j.bye()
+    j = Job(n=1, pserver_nodes=[], log_max_size=20000, log_keep=2, trainer_command="seq 1 100000").run()
+    a = j.agents[0]
+    a.wait_result()
+    j.bye()
+    late = Agent(binary, "--root=" + j.roots[0], "--job=" + j.id)  # from disk: what is kept, at its place in the stream
+    first, size = (late.ask("STATUS", {})["streams"]["train.log"][k] for k in ("first", "size"))
+    assert size == len(want) and size - 60000 <= first <= size - 40000, (first, size)
+    late.start = {1: first}
+    late.send("LOG_SUBSCRIBE", {"streams": {"train.log": 0}})
+    late.wait(lambda: late.log_end, "the log's end")
+    assert bytes(late.logs[1]) == want[first:] and not late.errors, late.errors
+    files = late.fetch("log")
+    assert files["train.log.2"] + files["train.log.1"] + files["train.log"] == want[first:]
+    assert all(files[n].endswith(b"\n") for n in ("train.log.2", "train.log.1"))
+    late.bye()
+
+
 def test_clients_that_stall():
     def agent_gone(j):
         pid = j.agents[0].hello["pid"]

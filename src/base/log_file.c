@@ -1,0 +1,129 @@
+/* log_file.c - a log in files of limited size: PATH, and PATH.1 (the newest) to PATH.keep.
+ *
+ * The descriptor keeps its number over a rotation (dup3 puts the new file behind it), so that threads that are about to
+ * write need no lock: a record lands in the old file or in the new one, whole. Several processes may write to one PATH:
+ * the one that finds it too long rotates it, under a lock on the file; the others notice that PATH is another file now.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/str.h"
+
+struct pd_log_file {
+    char path[PATH_MAX];
+    int fd;
+    uint64_t max;
+    unsigned keep;
+    atomic_ullong size, limit; /* bytes that this process knows of; where it looks closer */
+    atomic_flag busy;
+};
+
+enum { OPEN_FLAGS = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC };
+
+int pd_log_open(struct pd_log *log, const char *path, int also_fd, enum pd_level level, struct pd_err *err) {
+    struct stat st;
+    struct pd_log_file *f = pd_calloc(1, sizeof *f);
+    if (!f)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = pd_fmt(f->path, sizeof f->path, "%s", path) ? pd_fail(err, PD_ECONF, "path too long: %s", path) : 0;
+    if (!rc && ((f->fd = open(path, OPEN_FLAGS, 0644)) < 0 || fstat(f->fd, &st)))
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot open %s", path);
+    if (rc) {
+        if (f->fd > 0)
+            close(f->fd);
+        free(f);
+        return rc;
+    }
+    atomic_init(&f->size, (unsigned long long)st.st_size);
+    atomic_init(&f->limit, ULLONG_MAX);
+    atomic_flag_clear(&f->busy);
+    *log = (struct pd_log){.fd = f->fd, .also_fd = also_fd, .level = level, .file = f};
+    return 0;
+}
+
+void pd_log_limit(struct pd_log *log, uint64_t max_size, unsigned keep) {
+    if (!log->file)
+        return;
+    log->file->max = max_size;
+    log->file->keep = keep;
+    atomic_store(&log->file->limit, max_size ? max_size : ULLONG_MAX);
+}
+
+void pd_log_close(struct pd_log *log) {
+    if (!log->file)
+        return;
+    close(log->file->fd);
+    free(log->file);
+    *log = (struct pd_log){.fd = -1, .also_fd = -1, .level = log->level};
+}
+
+static void put_behind(struct pd_log_file *f, int fd, uint64_t size) {
+    dup3(fd, f->fd, O_CLOEXEC);
+    close(fd);
+    atomic_store(&f->size, size);
+    atomic_store(&f->limit, f->max);
+}
+
+/* PATH.1 becomes free: .keep-1 -> .keep (which goes) first. A number that is missing does not matter. */
+static int shift(const struct pd_log_file *f) {
+    char from[PATH_MAX + 16], to[PATH_MAX + 16];
+    for (unsigned i = f->keep; i-- > 0;) {
+        pd_fmt(from, sizeof from, i ? "%s.%u" : "%s", f->path, i);
+        pd_fmt(to, sizeof to, "%s.%u", f->path, i + 1);
+        if (rename(from, to) && errno != ENOENT)
+            return -1;
+    }
+    return 0;
+}
+
+static int rotate(struct pd_log_file *f, size_t len) {
+    char fresh[PATH_MAX + 16];
+    struct stat there, mine;
+    int fd;
+    if (fstat(f->fd, &mine))
+        return -1;
+    if (stat(f->path, &there) || there.st_ino != mine.st_ino || there.st_dev != mine.st_dev) { /* another process did it */
+        if ((fd = open(f->path, OPEN_FLAGS, 0644)) < 0)
+            return -1;
+        put_behind(f, fd, (uint64_t)(fstat(fd, &there) ? 0 : there.st_size) + len);
+        return 0;
+    }
+    if (!mine.st_size || (uint64_t)mine.st_size + len <= f->max) { /* somebody cut it */
+        atomic_store(&f->size, (unsigned long long)mine.st_size + len);
+        return 0;
+    }
+    if (pd_fmt(fresh, sizeof fresh, "%s.new", f->path) || (fd = open(fresh, OPEN_FLAGS | O_TRUNC, 0644)) < 0)
+        return -1;
+    if (shift(f) || rename(fresh, f->path)) {
+        unlink(fresh);
+        close(fd);
+        return -1;
+    }
+    put_behind(f, fd, len);
+    return 0;
+}
+
+void pd_log_file_grows(struct pd_log_file *f, size_t len) {
+    const unsigned long long size = atomic_fetch_add(&f->size, len) + len;
+    if (size <= atomic_load(&f->limit) || atomic_flag_test_and_set(&f->busy))
+        return;
+    /* The lock belongs to the open file, which put_behind replaces: it is taken on a descriptor of its own. */
+    int lock = open(f->path, O_RDONLY | O_CLOEXEC);
+    if (lock < 0 || !flock(lock, LOCK_EX | LOCK_NB)) {
+        if (rotate(f, len))
+            atomic_store(&f->limit, size + f->max / 8 + 1); /* a full disk, say: later */
+    }
+    if (lock >= 0)
+        close(lock);
+    atomic_flag_clear(&f->busy);
+}
