@@ -85,7 +85,7 @@ static void on_close(struct link *l, const struct pd_err *why, void *arg) {
     maybe_end(n->g);
 }
 
-static const struct link_events events = {on_hello, on_frame, on_close};
+static const struct link_events events = {.on_hello = on_hello, .on_frame = on_frame, .on_close = on_close};
 
 static void on_signal(uv_signal_t *s, int signum) {
     struct gather *g = s->data;

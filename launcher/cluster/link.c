@@ -1,21 +1,15 @@
-/* link.c - see link.h. Phases: boot (lines until the marker) -> upload (the agent's bytes) -> frames. */
-#include "launcher/cluster/link.h"
-
-#include <limits.h>
-#include <stdio.h>
+/* link.c - see link.h: frames and requests. The stream below them is made in link_open.c. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 
 #include "base/fault.h"
 #include "base/str.h"
+#include "launcher/cluster/link_int.h"
 
-enum { LINK_FRAME_MAX = 8 << 20, UPLOAD_PIECE = 256 << 10, BYE_MS = 1000, FAIL_MS = 1000 };
+enum { BYE_MS = 1000 };
 
-enum phase { PHASE_CONNECT, PHASE_BOOT, PHASE_UPLOAD, PHASE_BOOT_FAILED, PHASE_HELLO, PHASE_OPEN, PHASE_CLOSED };
-
-static const char *const doing[] = {"connecting", "logging in (the shell's start-up files)", "receiving the agent",
-                                    "failing", "starting the agent", "running", "closing"};
+const char *const link_doings[] = {"connecting", "logging in (the shell's start-up files)", "receiving the agent",
+                                   "failing", "starting the agent", "running", "waiting to connect again", "closing"};
 
 struct request {
     uint64_t id, deadline_ms;
@@ -26,51 +20,42 @@ struct request {
     struct request *next;
 };
 
-struct link {
-    const struct link_env *env;
-    const struct link_events *ev;
-    void *arg;
-    struct transport *t;
-    struct boot boot;
-    struct wire_decoder *dec;
-    enum phase phase;
-    size_t uploaded;
-    int boot_failed;   /* `why` is what the script said; stderr may say more */
-    struct agent_facts facts;
-    struct request *requests;
-    uint64_t next_id;
-    void (*drain)(struct link *, void *);
-    void *drain_arg;
-    uv_timer_t timer; /* the phase's deadline, then the requests' */
-    int timer_closed, transport_closed;
-    int own_close;     /* link_close or link_close_soon was called */
-    struct pd_err why; /* what broke it, if not the transport */
-};
-
-static void on_timer_closed(uv_handle_t *h);
-
-static void maybe_free(struct link *l) {
-    if (!l->timer_closed || !l->transport_closed)
+static void on_handle_closed(uv_handle_t *h) {
+    struct link *l = h->data;
+    if (--l->n_handles)
         return;
     json_decref(l->facts.addrs);
     wire_decoder_free(l->dec);
     free(l);
 }
 
-static void on_timer_closed(uv_handle_t *h) {
-    struct link *l = h->data;
-    l->timer_closed = 1;
-    maybe_free(l);
-}
-
-/* The link is broken for a reason of our own; the transport goes and on_close tells. */
-static void link_break(struct link *l, int code, const char *msg) {
+/* The transport goes and on_close tells. */
+void link_break(struct link *l, int code, const char *msg) {
     if (l->phase == PHASE_CLOSED)
         return;
     pd_fail(&l->why, code, "%s", msg);
     l->phase = PHASE_CLOSED;
     uv_timer_stop(&l->timer);
     transport_close(l->t);
+}
+
+void link_fail_requests(struct link *l, const struct pd_err *why) {
+    while (l->requests) {
+        struct request *r = l->requests;
+        l->requests = r->next;
+        r->answer(l, NULL, NULL, why, r->arg);
+        free(r);
+    }
+}
+
+void link_finish(struct link *l, const struct pd_err *why) {
+    struct pd_err gone = {0};
+    l->phase = PHASE_CLOSED;
+    pd_fail(&gone, why->code ? why->code : PD_ECLOSED, "%s", why->code ? why->msg : "the connection was closed");
+    link_fail_requests(l, &gone);
+    l->ev->on_close(l, why, l->arg);
+    uv_close((uv_handle_t *)&l->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&l->beat, on_handle_closed);
 }
 
 /* --- deadlines ------------------------------------------------------------------------------------------- */
@@ -90,15 +75,7 @@ static void schedule(struct link *l) {
         uv_timer_start(&l->timer, on_timer, first > now ? first - now : 0, 0);
 }
 
-static void on_timer(uv_timer_t *t) {
-    struct link *l = t->data;
-    char msg[200];
-    if (l->phase != PHASE_OPEN) {
-        uint64_t ms = l->phase == PHASE_UPLOAD ? l->env->upload_timeout_ms : l->env->login_timeout_ms;
-        pd_fmt(msg, sizeof msg, "timed out after %.3g s while %s", (double)ms / 1000, doing[l->phase]);
-        link_break(l, PD_ETIMEOUT, msg);
-        return;
-    }
+static void take_time(struct link *l) {
     uint64_t now = uv_now(l->env->loop);
     for (struct request **p = &l->requests, *r; (r = *p);) {
         if (r->deadline_ms > now) {
@@ -117,7 +94,23 @@ static void on_timer(uv_timer_t *t) {
     schedule(l);
 }
 
-static void enter_phase(struct link *l, enum phase p, uint64_t timeout_ms) {
+static void on_timer(uv_timer_t *t) {
+    struct link *l = t->data;
+    char msg[200];
+    if (l->phase == PHASE_CLOSED) { /* closed while there was no transport to close */
+        link_finish(l, &l->why);
+    } else if (l->phase == PHASE_LOST) {
+        link_retry(l);
+    } else if (l->phase == PHASE_OPEN) {
+        take_time(l);
+    } else {
+        uint64_t ms = l->phase == PHASE_UPLOAD ? l->env->upload_timeout_ms : l->env->login_timeout_ms;
+        pd_fmt(msg, sizeof msg, "timed out after %.3g s while %s", (double)ms / 1000, link_doings[l->phase]);
+        link_break(l, PD_ETIMEOUT, msg);
+    }
+}
+
+void link_enter(struct link *l, enum link_phase p, uint64_t timeout_ms) {
     l->phase = p;
     uv_timer_start(&l->timer, on_timer, timeout_ms, 0);
 }
@@ -142,6 +135,8 @@ static int put_frame(struct link *l, unsigned type, uint64_t req, const char *te
 }
 
 int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const void *sec1, size_t n1) {
+    if (type == WIRE_AG_BYE) /* what follows is no loss */
+        l->keep.lease_ms = 0;
     if (l->phase != PHASE_OPEN) {
         json_decref(body);
         return 0;
@@ -188,9 +183,10 @@ void link_on_drain(struct link *l, void (*drain)(struct link *l, void *arg), voi
     l->drain_arg = arg;
 }
 
-size_t link_queued(const struct link *l) { return transport_queued(l->t); }
+size_t link_queued(const struct link *l) { return l->t ? transport_queued(l->t) : 0; }
 const struct agent_facts *link_facts(const struct link *l) { return &l->facts; }
-const char *link_doing(const struct link *l) { return doing[l->phase]; }
+int link_is_open(const struct link *l) { return l->phase == PHASE_OPEN; }
+const char *link_doing(const struct link *l) { return link_doings[l->phase]; }
 
 /* --- receiving ------------------------------------------------------------------------------------------- */
 
@@ -247,15 +243,21 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     json_t *node = json_object_get(body, "node");
     a->node = json_is_integer(node) ? (int)json_integer_value(node) : -1;
     a->disk_free = (uint64_t)json_integer_value(json_object_get(body, "disk_free"));
+    json_decref(a->addrs);
     a->addrs = json_incref(json_object_get(body, "addrs"));
     /* One that was found running may be of another build, a started one may not. */
-    if ((!l->env->job || l->env->start) && build && strcmp(build, l->env->agent->sha256)) {
+    if (!l->keep.lost && (!l->env->job || l->env->start) && build && strcmp(build, l->env->agent->sha256)) {
         pd_fmt(msg, sizeof msg, "the cached agent is damaged; remove %.150s/.paddlectl/bin/agent-%.12s*", a->root,
                l->env->agent->sha256);
         link_break(l, PD_EHOST, msg);
         return;
     }
+    if (l->keep.lost && !strcmp(a->state, "lost")) {
+        link_break(l, PD_ENOENT, "the job's agent is gone and left no result");
+        return;
+    }
     l->phase = PHASE_OPEN;
+    link_is_back(l);
     schedule(l);
     l->ev->on_hello(l, l->arg);
 }
@@ -296,13 +298,15 @@ static void take_frame(struct link *l, struct wire_frame *f) {
             r = r->next;
         if (r) /* else its deadline has passed */
             take_answer(l, r, f, body);
-    } else if (f->type != WIRE_AG_PING) {
+    } else if (f->type == WIRE_AG_PING) {
+        l->keep.answers_pings = 1;
+    } else {
         l->ev->on_frame(l, f, body, l->arg);
     }
     json_decref(body);
 }
 
-static void take_frames(struct link *l, const uint8_t *p, size_t n) {
+void link_take_frames(struct link *l, const uint8_t *p, size_t n) {
     struct pd_err err = {0};
     struct wire_frame *f;
     if (wire_decoder_feed(l->dec, p, n, &err) == PD_ENOMEM) {
@@ -320,117 +324,19 @@ static void take_frames(struct link *l, const uint8_t *p, size_t n) {
     }
 }
 
-/* --- boot ------------------------------------------------------------------------------------------------ */
-
-static void upload_some(struct link *l) {
-    const struct agent_image *img = l->env->agent;
-    while (l->uploaded < img->size && transport_queued(l->t) < 2 * UPLOAD_PIECE) {
-        size_t n = img->size - l->uploaded;
-        if (n > UPLOAD_PIECE)
-            n = UPLOAD_PIECE;
-        if (transport_write(l->t, img->bytes + l->uploaded, n)) {
-            link_break(l, PD_ENOMEM, "out of memory");
-            return;
-        }
-        l->uploaded += n;
-    }
-}
-
-static int arch_fits(const char *arch) {
-    struct utsname u;
-    return uname(&u) || !strcmp(u.machine, arch);
-}
-
-static void take_boot(struct link *l, const uint8_t *p, size_t n) {
-    while (n && (l->phase == PHASE_BOOT || l->phase == PHASE_UPLOAD)) {
-        size_t used;
-        char text[BOOT_LINE], msg[BOOT_LINE + PATH_MAX + 100];
-        enum boot_event e = boot_input(&l->boot, p, n, &used, text, sizeof text);
-        p += used;
-        n -= used;
-        if (e == BOOT_SEND && !arch_fits(text)) {
-            pd_fmt(msg, sizeof msg, "the node is %s, but %s is not built for it", text, l->env->agent->path);
-            link_break(l, PD_EHOST, msg);
-        } else if (e == BOOT_SEND) {
-            enter_phase(l, PHASE_UPLOAD, l->env->upload_timeout_ms);
-            upload_some(l);
-        } else if (e == BOOT_RUN) {
-            enter_phase(l, PHASE_HELLO, l->env->login_timeout_ms);
-        } else if (e == BOOT_FAIL) {
-            pd_fail(&l->why, PD_EHOST, "%s", text);
-            l->boot_failed = 1;
-            enter_phase(l, PHASE_BOOT_FAILED, FAIL_MS); /* the reason may still be on its way, on stderr */
-        }
-    }
-    if (n && l->phase == PHASE_HELLO)
-        take_frames(l, p, n);
-}
-
-/* --- the transport's events ------------------------------------------------------------------------------ */
-
-static void on_open(void *arg) {
-    struct link *l = arg;
-    int boots = l->boot.marker[0] != 0;
-    enter_phase(l, boots ? PHASE_BOOT : PHASE_HELLO, l->env->login_timeout_ms);
-}
-
-static void on_bytes(const uint8_t *p, size_t n, void *arg) {
-    struct link *l = arg;
-    if (l->phase == PHASE_BOOT || l->phase == PHASE_UPLOAD)
-        take_boot(l, p, n);
-    else if (l->phase == PHASE_HELLO || l->phase == PHASE_OPEN)
-        take_frames(l, p, n);
-}
-
-static void on_drain(void *arg) {
-    struct link *l = arg;
-    if (l->phase == PHASE_UPLOAD)
-        upload_some(l);
-    else if (l->phase == PHASE_OPEN && l->drain)
-        l->drain(l, l->drain_arg);
-}
-
-static void on_close(const struct pd_err *why, void *arg) {
-    struct link *l = arg;
-    struct pd_err end = l->why.code || l->own_close ? l->why : *why;
-    enum phase was = l->phase;
-    if (l->boot_failed) {
-        char tail[TRANSPORT_TAIL + 1];
-        pd_fmt(tail, sizeof tail, "%s", transport_stderr(l->t));
-        char *reason = pd_trim(tail);
-        size_t n = strlen(reason);
-        if (n)
-            snprintf(end.msg + strlen(end.msg), sizeof end.msg - strlen(end.msg), ": %s", reason + (n > 400 ? n - 400 : 0));
-    }
-    /* Before the agent has spoken, whatever ended the command makes the host unusable. */
-    if (end.code == PD_ECLOSED && was != PHASE_OPEN) {
-        end.code = PD_EHOST;
-        pd_err_prefix(&end, "while %s", doing[was]);
-    }
-    l->phase = PHASE_CLOSED;
-    struct pd_err gone = {0};
-    pd_fail(&gone, end.code ? end.code : PD_ECLOSED, "%s", end.code ? end.msg : "the connection was closed");
-    while (l->requests) {
-        struct request *r = l->requests;
-        l->requests = r->next;
-        r->answer(l, NULL, NULL, &gone, r->arg);
-        free(r);
-    }
-    l->ev->on_close(l, &end, l->arg);
-    l->transport_closed = 1;
-    uv_close((uv_handle_t *)&l->timer, on_timer_closed);
-}
-
-static const struct transport_events events = {
-    .on_open = on_open, .on_bytes = on_bytes, .on_drain = on_drain, .on_close = on_close};
+/* --- the end --------------------------------------------------------------------------------------------- */
 
 void link_close(struct link *l) {
+    l->keep.lease_ms = 0;
     if (l->phase == PHASE_CLOSED)
         return;
     l->own_close = 1;
     l->phase = PHASE_CLOSED;
     uv_timer_stop(&l->timer);
-    transport_close(l->t);
+    if (l->t)
+        transport_close(l->t);
+    else
+        uv_timer_start(&l->timer, on_timer, 0, 0);
 }
 
 static void on_bye_time(uv_timer_t *t) {
@@ -441,58 +347,31 @@ static void on_bye_time(uv_timer_t *t) {
 void link_close_soon(struct link *l) {
     if (l->phase == PHASE_CLOSED)
         return;
+    if (l->phase != PHASE_OPEN) {
+        link_close(l);
+        return;
+    }
     l->own_close = 1;
     uv_timer_start(&l->timer, on_bye_time, BYE_MS, 0);
-}
-
-static int open_local(struct link *l, const struct host *host, int node, struct pd_err *err) {
-    char root[PATH_MAX], root_arg[PATH_MAX + 8], job_arg[80], node_arg[24];
-    int rc = root_for_local(host->root_dir ? host->root_dir : l->env->root_dir, node, root, sizeof root, err);
-    if (rc)
-        return rc;
-    pd_fmt(root_arg, sizeof root_arg, "--root=%s", root);
-    pd_fmt(job_arg, sizeof job_arg, "--job=%s", l->env->job ? l->env->job : "");
-    pd_fmt(node_arg, sizeof node_arg, "--node=%d", node);
-    char *argv[] = {(char *)(uintptr_t)l->env->agent->path, (char *)(uintptr_t)"relay", root_arg,
-                    l->env->job ? job_arg : NULL, l->env->start ? node_arg : NULL, (char *)(uintptr_t)"--start", NULL};
-    if (!l->env->start)
-        argv[4] = NULL;
-    return transport_local(&l->t, l->env->loop, argv, &events, l, err);
-}
-
-static int open_ssh(struct link *l, const struct host *host, int node, struct pd_err *err) {
-    char root[PATH_MAX];
-    struct pd_buf command;
-    int rc = root_for_node(host->root_dir ? host->root_dir : l->env->root_dir, node, root, sizeof root, err);
-    if (rc)
-        return rc;
-    pd_buf_init(&command);
-    if (boot_command(&l->boot, root, l->env->agent, l->env->job, l->env->start ? node : -1, &command))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
-    else
-        rc = ssh_pool_open(&l->t, l->env->ssh, host, (char *)command.data, &events, l, err);
-    pd_buf_release(&command);
-    return rc;
 }
 
 int link_open(struct link **out, const struct link_env *env, const struct host *host, int node,
               const struct link_events *ev, void *arg, struct pd_err *err) {
     struct link *l = pd_calloc(1, sizeof *l);
-    if (!l || !(l->dec = wire_decoder_new(LINK_FRAME_MAX))) {
-        free(l);
+    if (!l)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    }
-    l->env = env;
-    l->ev = ev;
-    l->arg = arg;
-    int rc = host->local ? open_local(l, host, node, err) : open_ssh(l, host, node, err);
+    *l = (struct link){.env = env, .ev = ev, .arg = arg, .host = host, .node = node};
+    int rc = link_connect(l, env->start, err);
     if (rc) {
         wire_decoder_free(l->dec);
         free(l);
         return rc;
     }
     uv_timer_init(env->loop, &l->timer);
-    l->timer.data = l;
+    uv_timer_init(env->loop, &l->beat);
+    l->timer.data = l->beat.data = l;
+    l->n_handles = 2;
+    l->keep.try_ms = uv_now(env->loop);
     *out = l;
     return 0;
 }

@@ -2,6 +2,8 @@
  * and requests above.
  *
  *     link_open --> on_hello --> on_frame ... --> on_close
+ *                      ^            |
+ *                      └─ on_lost <─┘                 a link that is kept
  *
  * on_close comes exactly once and last; requests still open get PD_ECLOSED (or the reason) before it. Callbacks come from
  * the loop's thread, never from inside link_send, link_request or link_close. Messages of errors do not name the host:
@@ -34,6 +36,7 @@ struct link_events {
     void (*on_hello)(struct link *l, void *arg);
     void (*on_frame)(struct link *l, struct wire_frame *f, json_t *body, void *arg); /* not answers; borrowed */
     void (*on_close)(struct link *l, const struct pd_err *why, void *arg);
+    void (*on_lost)(struct link *l, const struct pd_err *why, void *arg); /* may be NULL; see link_keep */
 };
 
 /* What all links of a run share. */
@@ -55,7 +58,15 @@ void link_close(struct link *l);      /* drops the connection; on_close follows 
 /* The same once the agent has closed it, after AG_BYE, or after a second. */
 void link_close_soon(struct link *l);
 
+/* Keep the connection to a job's agent, whose lease is `lease_ms`, from on_hello on: it is pinged five times as often, and
+ * lost when nothing comes back for two of these periods. After a loss, and on_lost, the job is joined again until the lease
+ * is over: then on_hello comes again (subscribe from the offsets that you have), else on_close, which says since
+ * when and why every attempt failed. Requests that were open fail with PD_ECLOSED, and so do those made meanwhile, soon;
+ * link_send drops what can't go out. After AG_BYE nothing is kept. */
+void link_keep(struct link *l, uint64_t lease_ms);
+
 const struct agent_facts *link_facts(const struct link *l); /* after on_hello */
+int link_is_open(const struct link *l); /* after on_hello, and not lost */
 size_t link_queued(const struct link *l);
 const char *link_doing(const struct link *l); /* "logging in", for messages about who is waited for */
 

@@ -88,9 +88,33 @@ static void fail_memory(struct node *n) {
     node_fail(n, &err);
 }
 
+static void request_run(struct job *j);
+static void move(struct job *j, unsigned from, enum node_step to);
+
+/* The node is back after a loss. What it was doing goes on where it was; what was asked for is asked again, where that is
+ * safe. Its state and its result, should there be one, come by themselves. */
+static void resume(struct node *n) {
+    struct job *j = n->job;
+    view_say(j->view, "%s (node %d): connected again", n->host->label, n->id);
+    if (n->subscribed) {
+        n->subscribed = 0;
+        watch_subscribe(n);
+    }
+    if (n->step == NODE_STOPPING || n->step == NODE_FETCH)
+        node_enter(n, n->step);
+    else if (j->phase == JOB_RUN && n->id == 0 && !strcmp(link_facts(n->link)->state, "setup"))
+        request_run(j);
+    else if (j->phase == JOB_RUN && n->id == 0)
+        move(j, AT(NODE_PEERED), NODE_RUNNING);
+}
+
 static void on_hello(struct link *l, void *arg) {
     struct node *n = arg;
     struct job *j = n->job;
+    if (n->greeted) {
+        resume(n);
+        return;
+    }
     n->greeted = 1;
     pd_fmt(n->job_dir, sizeof n->job_dir, "%.1000s/%s", link_facts(l)->root, j->id);
     if (n->step == NODE_CONNECT)
@@ -106,7 +130,14 @@ static void on_close(struct link *l, const struct pd_err *why, void *arg) {
     node_enter(n, NODE_GONE);
 }
 
-static const struct link_events link_events = {on_hello, watch_frame, on_close};
+static void on_lost(struct link *l, const struct pd_err *why, void *arg) {
+    struct node *n = arg;
+    (void)l;
+    view_say(n->job->view, "%s (node %d): %s; connecting again", n->host->label, n->id, why->msg);
+}
+
+static const struct link_events link_events = {
+    .on_hello = on_hello, .on_frame = watch_frame, .on_close = on_close, .on_lost = on_lost};
 
 static void enter_connect(struct node *n) {
     struct pd_err err = {0};
@@ -130,12 +161,17 @@ void node_has_result(struct node *n) {
         uv_timer_start(&j->patience, on_patience, END_PATIENCE_MS, 0);
 }
 
+/* A request failed because its link is lost: it is made again when the link is back, or fails with it. */
+static int is_coming_back(const struct node *n, const struct pd_err *err) {
+    return err && err->code == PD_ECLOSED && n->link && !link_is_open(n->link);
+}
+
 static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
     struct node *n = arg;
     (void)l;
     (void)f;
     (void)body;
-    if (n->step != NODE_STOPPING)
+    if (n->step != NODE_STOPPING || is_coming_back(n, err))
         return 1;
     if (err)
         node_fail(n, err);
@@ -163,7 +199,7 @@ static void on_fetched(void *arg, int missing, const char *skipped, const struct
     (void)missing; /* a node without outputs is none that failed */
     if (*skipped)
         view_say(n->job->view, "%s: outputs: %s", n->host->label, skipped);
-    if (n->step != NODE_FETCH)
+    if (n->step != NODE_FETCH || is_coming_back(n, err))
         return;
     if (err) {
         struct pd_err e = *err;
@@ -185,7 +221,7 @@ static void enter_fetch(struct node *n) {
 static void enter_bye(struct node *n) {
     if (!n->link)
         node_enter(n, NODE_GONE);
-    else if (!n->greeted)
+    else if (!n->greeted || !link_is_open(n->link))
         link_close(n->link); /* what may start there all the same finds no client and ends */
     else
         link_send(n->link, WIRE_AG_BYE, 0, n->job->ran ? json_object() : json_pack("{s:b}", "abandon", 1), NULL, 0);
@@ -312,6 +348,8 @@ static int on_run_answer(struct link *l, const struct wire_frame *f, json_t *bod
     (void)l;
     (void)f;
     (void)body;
+    if (is_coming_back(&j->nodes[0], err))
+        return 1;
     if (err)
         node_fail(&j->nodes[0], err);
     else if (j->phase == JOB_RUN)
@@ -319,13 +357,19 @@ static int on_run_answer(struct link *l, const struct wire_frame *f, json_t *bod
     return 1;
 }
 
-static void begin_run(struct job *j) {
-    for (int i = 0; i < j->n_nodes; i++)
-        watch_subscribe(&j->nodes[i]); /* before the start, so that no line comes late */
-    j->ran = 1;
+static void request_run(struct job *j) {
     if (link_request(j->nodes[0].link, WIRE_AG_JOB_RUN, json_object(), NULL, 0, START_WAIT_MS, "starting the job",
                      on_run_answer, j))
         fail_memory(&j->nodes[0]);
+}
+
+static void begin_run(struct job *j) {
+    for (int i = 0; i < j->n_nodes; i++) {
+        watch_subscribe(&j->nodes[i]); /* before the start, so that no line comes late */
+        link_keep(j->nodes[i].link, (uint64_t)(j->opts->attach_lease * 1000));
+    }
+    j->ran = 1;
+    request_run(j);
 }
 
 static enum job_phase after_run(struct job *j) { return any(j, LOST) ? JOB_STOP : JOB_FOLLOW; }
@@ -397,7 +441,7 @@ static void on_ping(uv_timer_t *t) {
     if (j->phase == JOB_FOLLOW)
         watch_show_state(j); /* it has lasted */
     for (int i = 0; i < j->n_nodes; i++)
-        if (j->nodes[i].link && j->nodes[i].greeted)
+        if (j->nodes[i].link && j->nodes[i].greeted && !j->ran) /* from then on the links themselves do it */
             link_send(j->nodes[i].link, WIRE_AG_PING, 0, json_object(), NULL, 0);
 }
 

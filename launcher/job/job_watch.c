@@ -15,7 +15,7 @@ void watch_subscribe(struct node *n) {
         return;
     json_t *streams = json_object();
     for (int i = 0; i < JOB_STREAMS; i++)
-        json_object_set_new(streams, stream_names[i], json_integer(0));
+        json_object_set_new(streams, stream_names[i], json_integer((json_int_t)n->streams[i].next));
     n->subscribed = 1;
     link_send(n->link, WIRE_AG_LOG_SUBSCRIBE, 0, json_pack("{s:o}", "streams", streams), NULL, 0);
 }

@@ -85,7 +85,8 @@ scenario '{"*": {"forever": true}, "1": {"die_after_run": true}}'
 t=$SECONDS
 run 1
 [ $((SECONDS - t)) -lt 10 ] || die "a lost node took $((SECONDS - t)) s"
-has "local.1 (node 1): the remote command ended"
+has "local.1 (node 1): the remote command ended with exit status 9; connecting again"
+has "local.1 (node 1): there is no job JOB"
 for n in 0 2; do said $n STOP; said $n 'BYE {}'; done
 
 # --- Ctrl-C: every node is asked with a second of grace; one that does not answer is named; a second Ctrl-C: no grace

@@ -9,7 +9,8 @@ what each node does; a missing key means the right thing:
     "hello_error": [15, "text"]        say that instead of hello
     "log": {"train.log": "text"}       what the job writes; "piece": bytes a frame
     "forever": true                    the job runs until it is stopped
-    "die_after_run": true              the connection breaks while the job runs (at the next AG_PING)
+    "die_after_run": true              the connection breaks while the job runs (at the next AG_PING); whoever joins the job
+                                       again is told that there is none
     "result": {...}                    AG_RESULT, instead of done
     "output": {"path": "text"}         what AG_FETCH sends; null: there is no such folder
     "have": true                       the worker is there
@@ -86,6 +87,9 @@ def answer(name, req):
 
 
 def main():
+    if "start" not in args and args.get("job"):
+        send_error("HELLO", 0, 11, "there is no job %s in %s" % (args["job"], args["root"]))
+        return
     if "hello_error" in how:
         send_error("HELLO", 0, *how["hello_error"])
         return

@@ -403,7 +403,7 @@ static void on_link_close(struct link *l, const struct pd_err *why, void *arg) {
     s->why = *why;
 }
 
-static const struct link_events link_events = {on_hello, on_frame, on_link_close};
+static const struct link_events link_events = {.on_hello = on_hello, .on_frame = on_frame, .on_close = on_link_close};
 
 static struct side open_links(const struct agent_image *img, const char *root, const struct host *host, uint64_t login_ms) {
     uv_loop_t loop;
