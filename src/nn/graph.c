@@ -110,6 +110,7 @@ int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const c
         p->cols = cols;
         p->init_std = std;
         p->lr_factor = ini->lr_factor.line ? ini->lr_factor.value : 1;
+        p->l1 = ini->l1.line ? ini->l1.value : is_bias ? 0 : g->model->optimizer.l1.value;
         p->l2 = ini->l2.line ? ini->l2.value : is_bias ? 0 : g->model->optimizer.l2.value;
         p->line = line;
         g->param_readers[i] = 0;
@@ -423,10 +424,10 @@ static int check_used(const struct nn_build *b, struct pd_err *err) {
 }
 
 static int check_optimizer(const struct nn_build *b, struct pd_err *err) {
-    struct optimizer_ini *o = &b->g->model->optimizer;
+    const struct optimizer_ini *o = &b->g->model->optimizer;
     if (!o->line)
         return pd_fail(err, PD_ECONF, "%s: there is no section [optimizer]", b->file);
-    if (!o->type.line || !o->learning_rate.line)
+    if (!o->type.line || !model_ini_setting(b->g->model, "learning_rate"))
         return pd_fail(err, PD_ECONF, "%s:%d: [optimizer] needs %s", b->file, o->line,
                        !o->type.line ? "type" : "learning_rate");
     return 0;

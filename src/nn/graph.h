@@ -34,7 +34,7 @@ struct nn_param {
     uint64_t rows, cols;    /* table: rows = vocabulary */
     double init_std;        /* the owner of the values starts them normal, mean 0; 0: zeros */
     double lr_factor;       /* times the optimizer's learning rate; default 1 */
-    double l2;              /* final: the layer's own or else the optimizer's; biases 0 unless given */
+    double l1, l2;          /* final: the layer's own or else the optimizer's; biases 0 unless given */
     int line;               /* of train.ini, where it appears first */
 };
 

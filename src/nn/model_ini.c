@@ -48,15 +48,15 @@ static const struct key keys[] = {
     LAYER(init_std, V_NUMBER, 0, 1e6),
     LAYER(rate, V_NUMBER, 0, 0.999),
     LAYER(lr_factor, V_NUMBER, 0, 1e6),
+    LAYER(l1, V_NUMBER, 0, 1e6),
     LAYER(l2, V_NUMBER, 0, 1e6),
     COST(type, V_NAME, 0, 0),
     COST(input, V_NAME, 0, 0),
     COST(label, V_NAME, 0, 0),
     COST(weight, V_NUMBER, 0, 1e6),
     OPT(type, V_NAME, 0, 0),
-    OPT(learning_rate, V_NUMBER, 0, 1e6),
+    OPT(l1, V_NUMBER, 0, 1e6),
     OPT(l2, V_NUMBER, 0, 1e6),
-    OPT(epsilon, V_NUMBER, 0, 1e6),
     EVAL(type, V_NAME, 0, 0),
     EVAL(input, V_NAME, 0, 0),
     EVAL(label, V_NAME, 0, 0),
@@ -294,6 +294,30 @@ static int unknown_key(const struct parse *ps, enum section s, const char *name,
                    known);
 }
 
+static int add_setting(const struct parse *ps, const char *name, const char *value, int line, struct pd_err *err) {
+    struct optimizer_ini *o = &ps->m->optimizer;
+    for (uint32_t i = 0; i < o->n_settings; i++)
+        if (!strcmp(o->setting[i].name.text, name))
+            return pd_fail(err, PD_ECONF, "%s:%d: %s is given twice (first on line %d)", ps->file, line, name,
+                           o->setting[i].name.line);
+    if (o->n_settings == NN_MAX_SETTINGS)
+        return pd_fail(err, PD_ECONF, "%s:%d: more than %d settings in [optimizer]", ps->file, line, NN_MAX_SETTINGS);
+    struct optimizer_setting *s = &o->setting[o->n_settings];
+    int rc = set_name(&s->name, name, strlen(name), ps->file, line, "key", err);
+    if (!rc && (!*value || pd_fmt(s->value, sizeof s->value, "%s", value)))
+        rc = pd_fail(err, PD_ECONF, "%s:%d: %s is empty or too long", ps->file, line, name);
+    o->n_settings += !rc;
+    return rc;
+}
+
+const char *model_ini_setting(const struct model_ini *m, const char *name) {
+    const struct optimizer_ini *o = &m->optimizer;
+    for (uint32_t i = 0; i < o->n_settings; i++)
+        if (!strcmp(o->setting[i].name.text, name))
+            return o->setting[i].value;
+    return NULL;
+}
+
 static int on_pair(void *arg, const char *section, const char *name, const char *value, int line, struct pd_err *err) {
     struct parse *ps = arg;
     enum section which;
@@ -307,6 +331,8 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
     for (int i = 0; i < N_KEYS; i++)
         if (keys[i].section == which && !strcmp(keys[i].name, name))
             return set_value(ps, &keys[i], base, value, line, err);
+    if (which == S_OPTIMIZER)
+        return add_setting(ps, name, value, line, err);
     return unknown_key(ps, which, name, line, err);
 }
 
@@ -368,7 +394,6 @@ int model_ini_read(struct model_ini **out, const char *path, struct pd_err *err)
     if (!m)
         return pd_fail(err, PD_ENOMEM, "%s: out of memory", path);
     struct parse ps = {m, m->file};
-    m->optimizer.epsilon.value = 1e-6;
     int rc = PD_ECONF;
     if (pd_fmt(m->file, sizeof m->file, "%s", path) || pd_fmt(m->dir, sizeof m->dir, "%s", path)) {
         pd_fail(err, PD_ECONF, "path too long: %s", path);

@@ -63,7 +63,7 @@ struct layer_ini {
     struct ini_size size;
     struct ini_name act;
     struct ini_bool bias, sparse_update;
-    struct ini_number init_std, rate, lr_factor, l2;
+    struct ini_number init_std, rate, lr_factor, l1, l2;
 };
 
 struct cost_ini {
@@ -75,10 +75,18 @@ struct evaluator_ini {
     struct ini_name name, type, input, label;
 };
 
+enum { NN_MAX_SETTINGS = 32, NN_SETTING_MAX = 1024 };
+
+/* What the optimizers take is known to who runs them (src/ps/optim_conf.h): handed on as text. */
 struct optimizer_ini {
     int line;
-    struct ini_name type;     /* adagrad, sgd */
-    struct ini_number learning_rate, l2, epsilon;
+    struct ini_name type;
+    struct ini_number l1, l2; /* defaults of the layers' own */
+    struct optimizer_setting {
+        struct ini_name name;
+        char value[NN_SETTING_MAX];
+    } setting[NN_MAX_SETTINGS];
+    uint32_t n_settings;
 };
 
 struct model_ini {
@@ -97,5 +105,6 @@ struct model_ini {
 /* Read `path`; counts the lines of vocabulary_file. Errors: PD_ECONF with "path:line: ...", PD_ENOENT, PD_EIO. */
 int model_ini_read(struct model_ini **out, const char *path, struct pd_err *err);
 void model_ini_free(struct model_ini *m);
+const char *model_ini_setting(const struct model_ini *m, const char *name); /* of [optimizer]; NULL: not given */
 
 #endif

@@ -58,6 +58,20 @@ static int parse_servers(struct ps_client *c, const char *list, struct pd_err *e
     return rc;
 }
 
+static int set_optimizer(struct ps_optim_conf *c, const struct ps_optimizer *o, struct pd_err *err) {
+    char text[PS_OPTIM_TEXT_MAX];
+    if (o->conf) {
+        *c = *o->conf;
+        return ps_optim_conf_check(c, err);
+    }
+    if (!o->name || pd_fmt(text, sizeof text, "%s learning_rate=%.17g %s", o->name, o->learning_rate, o->settings ? o->settings : ""))
+        return pd_fail(err, PD_ECONF, "no optimizer, or too many settings");
+    int rc = ps_optim_conf_parse(c, text, err);
+    if (!rc && o->eps > 0)
+        c->epsilon = o->eps;
+    return rc;
+}
+
 static int check_opts(struct ps_client *c, struct pd_err *err) {
     struct ps_client_opts *o = &c->opts;
     if (!o->n_streams) {
@@ -73,10 +87,10 @@ static int check_opts(struct ps_client *c, struct pd_err *err) {
         return pd_fail(err, PD_ECONF, "streams [%u, %u) of %u", o->stream_lo, o->stream_hi, o->n_streams);
     if (pd_fmt(c->job_id, sizeof c->job_id, "%s", o->job ? o->job : ""))
         return pd_fail(err, PD_ECONF, "job id '%s' is too long", o->job);
-    if (!o->optimizer.name || pd_fmt(c->job.optimizer, sizeof c->job.optimizer, "%s", o->optimizer.name))
-        return pd_fail(err, PD_ECONF, "no optimizer, or too long a name");
-    c->job.learning_rate = o->optimizer.learning_rate;
-    c->job.eps = o->optimizer.eps;
+    int rc = set_optimizer(&c->job.optim, &o->optimizer, err);
+    if (rc)
+        return rc;
+    c->job.reject_nan = o->reject_nan != 0;
     c->job.seed = o->seed;
     c->job.n_trainers = o->n_trainers;
     c->job.n_streams = o->n_streams;
@@ -93,7 +107,8 @@ int ps_client_new(struct ps_client **out, const struct ps_client_opts *opts, str
     /* Unique for each start: a server must not take a push of this process for one of an earlier one. */
     c->incarnation = pd_mix64(pd_wall_us() ^ (uint64_t)getpid() << 40 ^ pd_mono_ns());
     int rc = check_opts(c, err);
-    c->opts.pservers = c->opts.job = c->opts.optimizer.name = NULL;
+    c->opts.pservers = c->opts.job = NULL;
+    memset(&c->opts.optimizer, 0, sizeof c->opts.optimizer);
     c->opts.key = NULL;
     if (rc)
         ps_client_free(c);

@@ -35,10 +35,14 @@ enum {
     PS_REDUCE_MAX = 65536, /* numbers in one ps_reduce */
 };
 
+struct ps_optim_conf; /* src/ps/optim_conf.h */
+
 struct ps_optimizer {
-    const char *name;     /* "sgd" or "adagrad" (src/ps/optim.h) */
+    const char *name;     /* "sgd", "adagrad", "adam", ...: src/ps/optim.c has the table */
     double learning_rate;
-    double eps;           /* adagrad: w -= lr * g / (sqrt(G) + eps) */
+    double eps;           /* 0: the optimizer's own */
+    const char *settings; /* more of them, "momentum=0.8 learning_rate_schedule=poly ..." (src/ps/optim_conf.c); may be NULL */
+    const struct ps_optim_conf *conf; /* or all of it at once, in place of the above */
 };
 
 struct ps_client_opts {
@@ -50,6 +54,7 @@ struct ps_client_opts {
     uint32_t stream_lo, stream_hi;  /* this trainer owns streams [lo, hi); both 0 without n_streams: its own id */
     uint64_t seed;                  /* initial values are a function of (seed, name, index) */
     struct ps_optimizer optimizer;
+    int reject_nan;                 /* 1: a gradient that is not finite ends the job with the parameter's name */
     const char *job;                /* job id, "" by hand */
     const uint8_t *key;             /* 32 bytes; NULL: all zero */
     uint64_t connect_timeout_ms;    /* how long servers that are not up yet are tried; 0: 60 s */
@@ -70,7 +75,7 @@ struct ps_dense_spec {
     uint64_t shape[PS_DIMS_MAX];
     float init_mean, init_std;     /* normal; std 0: all equal to the mean */
     float lr_factor;               /* times the optimizer's learning rate; 0: never changed */
-    float l2;                      /* l2 * w is added to the mean gradient */
+    float l1, l2;                  /* l2 * w is added to the mean gradient; l1: w is moved towards 0 by rate * l1 */
 };
 
 struct ps_table_spec {
@@ -78,7 +83,7 @@ struct ps_table_spec {
     uint32_t dim;                  /* floats per row */
     uint64_t n_rows;               /* ids are 0..n_rows-1; 0: any 64-bit id, not known before */
     float init_mean, init_std;
-    float lr_factor, l2;           /* l2: of the rows that a step touches */
+    float lr_factor, l1, l2;       /* as above; rows that a step does not touch are made up for: src/ps/decay.h */
 };
 
 int ps_declare_dense(struct ps_client *c, const struct ps_dense_spec *spec); /* an id >= 0, counted from 0, or PD_E* */

@@ -25,12 +25,15 @@ static int check_name(const char *name, struct pd_err *err) {
                : 0;
 }
 
-static int check_floats(const char *name, float mean, float std, float lr_factor, float l2, struct pd_err *err) {
-    const float v[] = {mean, std, lr_factor, l2};
-    static const char *const what[] = {"initial mean", "initial std", "learning-rate factor", "l2"};
-    for (size_t i = 0; i < 4; i++)
+/* The numbers that a dense parameter and a table have alike, in the order of the wire. */
+enum { N_FLOATS = 5 };
+static const char *const float_names[N_FLOATS] = {"initial mean", "initial std", "learning-rate factor", "l1", "l2"};
+#define FLOATS(p) ((const float[N_FLOATS]){(p)->mean, (p)->std, (p)->lr_factor, (p)->l1, (p)->l2})
+
+static int check_floats(const char *name, const float *v, struct pd_err *err) {
+    for (size_t i = 0; i < N_FLOATS; i++)
         if (!isfinite(v[i]) || (i && v[i] < 0))
-            return pd_fail(err, PD_ECONF, "parameter '%s': %s is %g", name, what[i], (double)v[i]);
+            return pd_fail(err, PD_ECONF, "parameter '%s': %s is %g", name, float_names[i], (double)v[i]);
     return 0;
 }
 
@@ -46,7 +49,7 @@ static int check_dense(struct ps_dense *d, struct pd_err *err) {
     }
     if (bad)
         return pd_fail(err, PD_ECONF, "parameter '%s': 1 to %d dimensions, 1 to 2^40 values", d->name, PS_DIMS_MAX);
-    return check_floats(d->name, d->mean, d->std, d->lr_factor, d->l2, err);
+    return check_floats(d->name, FLOATS(d), err);
 }
 
 static int check_sparse(const struct ps_sparse *t, struct pd_err *err) {
@@ -55,7 +58,7 @@ static int check_sparse(const struct ps_sparse *t, struct pd_err *err) {
         return rc;
     if (t->dim < 1 || t->dim > PS_DIM_MAX)
         return pd_fail(err, PD_ECONF, "table '%s': a row has 1 to %d floats, not %u", t->name, PS_DIM_MAX, t->dim);
-    return check_floats(t->name, t->mean, t->std, t->lr_factor, t->l2, err);
+    return check_floats(t->name, FLOATS(t), err);
 }
 
 static int name_taken(const struct ps_job *job, const char *name, struct pd_err *err) {
@@ -100,7 +103,7 @@ static int append_sparse(struct ps_job *job, const struct ps_sparse *t, struct p
 
 int ps_job_add_dense(struct ps_job *job, const struct ps_dense_spec *spec, struct pd_err *err) {
     struct ps_dense d = {.n_dims = spec->n_dims, .mean = spec->init_mean, .std = spec->init_std,
-                         .lr_factor = spec->lr_factor, .l2 = spec->l2};
+                         .lr_factor = spec->lr_factor, .l1 = spec->l1, .l2 = spec->l2};
     if (!spec->name || pd_fmt(d.name, sizeof d.name, "%s", spec->name))
         return pd_fail(err, PD_ECONF, "a parameter's name has 1 to %d bytes", PS_NAME_MAX);
     for (uint32_t i = 0; i < spec->n_dims && i < PS_DIMS_MAX; i++)
@@ -110,7 +113,7 @@ int ps_job_add_dense(struct ps_job *job, const struct ps_dense_spec *spec, struc
 
 int ps_job_add_table(struct ps_job *job, const struct ps_table_spec *spec, struct pd_err *err) {
     struct ps_sparse t = {.dim = spec->dim, .n_rows = spec->n_rows, .mean = spec->init_mean, .std = spec->init_std,
-                          .lr_factor = spec->lr_factor, .l2 = spec->l2};
+                          .lr_factor = spec->lr_factor, .l1 = spec->l1, .l2 = spec->l2};
     if (!spec->name || pd_fmt(t.name, sizeof t.name, "%s", spec->name))
         return pd_fail(err, PD_ECONF, "a table's name has 1 to %d bytes", PS_NAME_MAX);
     return append_sparse(job, &t, err);
@@ -127,11 +130,7 @@ int ps_job_check(const struct ps_job *job, struct pd_err *err) {
                        job->n_dense_threads, job->n_sparse_threads);
     if (job->n_sparse && !job->n_sparse_threads)
         return pd_fail(err, PD_ECONF, "table '%s' needs at least one sparse server thread", job->sparse[0].name);
-    if (!ps_optim_find(job->optimizer))
-        return pd_fail(err, PD_ECONF, "there is no optimizer '%s' on the server", job->optimizer);
-    if (!isfinite(job->learning_rate) || job->learning_rate < 0 || !isfinite(job->eps) || job->eps < 0)
-        return pd_fail(err, PD_ECONF, "learning_rate %g, eps %g", job->learning_rate, job->eps);
-    return 0;
+    return ps_optim_conf_check(&job->optim, err);
 }
 
 void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_job *job) {
@@ -140,9 +139,13 @@ void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_jo
     for (size_t i = 0; i < sizeof head / sizeof head[0]; i++)
         pd_put_u32(b, head[i]);
     pd_put_u64(b, job->seed);
-    pd_put_str(b, job->optimizer);
-    pd_put_f64(b, job->learning_rate);
-    pd_put_f64(b, job->eps);
+    struct pd_buf text;
+    pd_buf_init(&text);
+    ps_optim_conf_text(&job->optim, &text);
+    pd_put_str(b, text.failed ? "" : (const char *)text.data);
+    b->failed |= text.failed;
+    pd_buf_release(&text);
+    pd_put_u32(b, job->reject_nan);
     pd_put_u32(b, job->n_dense);
     pd_put_u32(b, job->n_sparse);
     for (uint32_t i = 0; i < job->n_dense; i++) {
@@ -151,18 +154,16 @@ void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_jo
         pd_put_u32(b, p->n_dims);
         for (uint32_t k = 0; k < p->n_dims; k++)
             pd_put_u64(b, p->shape[k]);
-        const float v[] = {p->mean, p->std, p->lr_factor, p->l2};
-        for (size_t k = 0; k < 4; k++)
-            pd_put_f32(b, v[k]);
+        for (size_t k = 0; k < N_FLOATS; k++)
+            pd_put_f32(b, FLOATS(p)[k]);
     }
     for (uint32_t i = 0; i < job->n_sparse; i++) {
         const struct ps_sparse *p = &job->sparse[i];
         pd_put_str(b, p->name);
         pd_put_u32(b, p->dim);
         pd_put_u64(b, p->n_rows);
-        const float v[] = {p->mean, p->std, p->lr_factor, p->l2};
-        for (size_t k = 0; k < 4; k++)
-            pd_put_f32(b, v[k]);
+        for (size_t k = 0; k < N_FLOATS; k++)
+            pd_put_f32(b, FLOATS(p)[k]);
     }
 }
 
@@ -177,6 +178,7 @@ static int get_dense(struct pd_rd *r, struct ps_job *job, struct pd_err *err) {
     d.mean = pd_get_f32(r);
     d.std = pd_get_f32(r);
     d.lr_factor = pd_get_f32(r);
+    d.l1 = pd_get_f32(r);
     d.l2 = pd_get_f32(r);
     return r->failed ? pd_fail(err, PD_EPROTO, "cut short in a parameter") : append_dense(job, &d, err);
 }
@@ -189,6 +191,7 @@ static int get_sparse(struct pd_rd *r, struct ps_job *job, struct pd_err *err) {
     t.mean = pd_get_f32(r);
     t.std = pd_get_f32(r);
     t.lr_factor = pd_get_f32(r);
+    t.l1 = pd_get_f32(r);
     t.l2 = pd_get_f32(r);
     return r->failed ? pd_fail(err, PD_EPROTO, "cut short in a table") : append_sparse(job, &t, err);
 }
@@ -208,13 +211,15 @@ int ps_job_get(const void *p, size_t n, struct ps_declare *d, struct ps_job *job
     job->n_dense_threads = pd_get_u32(&r);
     job->n_sparse_threads = pd_get_u32(&r);
     job->seed = pd_get_u64(&r);
-    pd_get_str(&r, job->optimizer, sizeof job->optimizer);
-    job->learning_rate = pd_get_f64(&r);
-    job->eps = pd_get_f64(&r);
+    char optim[PS_OPTIM_TEXT_MAX];
+    pd_get_str(&r, optim, sizeof optim);
+    job->reject_nan = pd_get_u32(&r) != 0;
     uint32_t n_dense = pd_get_u32(&r), n_sparse = pd_get_u32(&r);
     int rc = 0;
     if (r.failed || proto != PS_PROTO)
         rc = pd_fail(err, PD_EPROTO, "declaration of version %u, this server speaks %d", proto, PS_PROTO);
+    if (!rc)
+        rc = ps_optim_conf_parse(&job->optim, optim, err);
     for (uint32_t i = 0; i < n_dense && !rc; i++)
         rc = get_dense(&r, job, err);
     for (uint32_t i = 0; i < n_sparse && !rc; i++)
@@ -233,11 +238,28 @@ static int differ(struct pd_err *err, const char *name, const char *what, double
 }
 
 static int same_floats(const char *name, const float *a, const float *b, struct pd_err *err) {
-    static const char *const what[] = {"initial mean", "initial std", "learning-rate factor", "l2"};
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < N_FLOATS; i++)
         if (a[i] != b[i])
-            return differ(err, name, what[i], (double)a[i], (double)b[i]);
+            return differ(err, name, float_names[i], (double)a[i], (double)b[i]);
     return 0;
+}
+
+static int same_optimizer(const struct ps_job *a, const struct ps_job *b, struct pd_err *err) {
+    struct pd_buf ta, tb;
+    int rc;
+    pd_buf_init(&ta);
+    pd_buf_init(&tb);
+    ps_optim_conf_text(&a->optim, &ta);
+    ps_optim_conf_text(&b->optim, &tb);
+    if (ta.failed || tb.failed)
+        rc = pd_fail(err, PD_ENOMEM, "no memory for a declaration");
+    else if (strcmp((char *)ta.data, (char *)tb.data))
+        rc = pd_fail(err, PD_ECONF, "job: optimizer is '%.400s' here but was declared first as '%.400s'", (char *)tb.data, (char *)ta.data);
+    else
+        rc = 0;
+    pd_buf_release(&ta);
+    pd_buf_release(&tb);
+    return rc;
 }
 
 static void shape_text(const struct ps_dense *d, char *out, size_t cap) {
@@ -257,8 +279,7 @@ static int same_dense(const struct ps_dense *a, const struct ps_dense *b, struct
     shape_text(b, sb, sizeof sb);
     if (strcmp(sa, sb))
         return pd_fail(err, PD_ECONF, "%s: shape is %s here but was declared first as %s", name, sb, sa);
-    return same_floats(name, (const float[]){a->mean, a->std, a->lr_factor, a->l2},
-                       (const float[]){b->mean, b->std, b->lr_factor, b->l2}, err);
+    return same_floats(name, FLOATS(a), FLOATS(b), err);
 }
 
 static int same_sparse(const struct ps_sparse *a, const struct ps_sparse *b, struct pd_err *err) {
@@ -270,8 +291,7 @@ static int same_sparse(const struct ps_sparse *a, const struct ps_sparse *b, str
         return differ(err, name, "floats per row", a->dim, b->dim);
     if (a->n_rows != b->n_rows)
         return differ(err, name, "number of rows", (double)a->n_rows, (double)b->n_rows);
-    return same_floats(name, (const float[]){a->mean, a->std, a->lr_factor, a->l2},
-                       (const float[]){b->mean, b->std, b->lr_factor, b->l2}, err);
+    return same_floats(name, FLOATS(a), FLOATS(b), err);
 }
 
 int ps_job_same(const struct ps_job *a, const struct ps_job *b, struct pd_err *err) {
@@ -284,8 +304,7 @@ int ps_job_same(const struct ps_job *a, const struct ps_job *b, struct pd_err *e
         {"number of pservers", a->n_servers, b->n_servers},
         {"dense server threads", a->n_dense_threads, b->n_dense_threads},
         {"sparse server threads", a->n_sparse_threads, b->n_sparse_threads},
-        {"learning_rate", a->learning_rate, b->learning_rate},
-        {"eps", a->eps, b->eps},
+        {"reject_nan", a->reject_nan, b->reject_nan},
     };
     for (size_t i = 0; i < sizeof num / sizeof num[0]; i++)
         if (num[i].a != num[i].b)
@@ -293,9 +312,7 @@ int ps_job_same(const struct ps_job *a, const struct ps_job *b, struct pd_err *e
     if (a->seed != b->seed)
         return pd_fail(err, PD_ECONF, "job: seed is %llu here but was declared first as %llu", (unsigned long long)b->seed,
                        (unsigned long long)a->seed);
-    if (strcmp(a->optimizer, b->optimizer))
-        return pd_fail(err, PD_ECONF, "job: optimizer is %s here but was declared first as %s", b->optimizer, a->optimizer);
-    int rc = 0;
+    int rc = same_optimizer(a, b, err);
     for (uint32_t i = 0; i < a->n_dense && i < b->n_dense && !rc; i++)
         rc = same_dense(&a->dense[i], &b->dense[i], err);
     for (uint32_t i = 0; i < a->n_sparse && i < b->n_sparse && !rc; i++)

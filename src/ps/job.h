@@ -10,7 +10,7 @@
 #include "ps/optim.h"
 
 enum {
-    PS_PROTO = 1,               /* version of the 0x4xx messages */
+    PS_PROTO = 2,               /* version of the 0x4xx messages */
     PS_PARAMS_MAX = 4096,        /* dense ones, and as many tables */
     PS_TRAINERS_MAX = 1 << 16,
     PS_THREADS_MAX = 1 << 16,   /* dense or sparse threads of all servers */
@@ -25,21 +25,21 @@ struct ps_dense {
     char name[PS_NAME_MAX + 1];
     uint32_t n_dims;
     uint64_t shape[PS_DIMS_MAX], n;
-    float mean, std, lr_factor, l2;
+    float mean, std, lr_factor, l1, l2;
 };
 
 struct ps_sparse {
     char name[PS_NAME_MAX + 1];
     uint32_t dim;
     uint64_t n_rows;
-    float mean, std, lr_factor, l2;
+    float mean, std, lr_factor, l1, l2;
 };
 
 struct ps_job {
     uint32_t n_trainers, n_streams, n_servers, n_dense_threads, n_sparse_threads;
     uint64_t seed;
-    char optimizer[32];
-    double learning_rate, eps;
+    uint32_t reject_nan; /* 1: a gradient that is no finite number fails the step */
+    struct ps_optim_conf optim;
     struct ps_dense *dense;
     struct ps_sparse *sparse;
     uint32_t n_dense, n_sparse;

@@ -51,7 +51,11 @@ int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts, const 
 static void drop_declaration(struct ps_shard *s) {
     for (uint32_t i = 0; s->tables && i < s->job.n_sparse; i++)
         ps_table_free(s->tables[i]);
+    for (uint32_t i = 0; s->decays && i < s->job.n_sparse; i++)
+        ps_decay_release(&s->decays[i]);
     free(s->tables);
+    free(s->decays);
+    s->decays = NULL;
     free(s->segs);
     free(s->w);
     s->tables = NULL;
@@ -135,13 +139,17 @@ static int make_dense(struct ps_shard *s) {
 static int make_tables(struct ps_shard *s) {
     int rc = 0;
     s->tables = pd_calloc(s->job.n_sparse, sizeof *s->tables);
-    if (!s->tables)
+    s->decays = pd_calloc(s->job.n_sparse, sizeof *s->decays);
+    if (!s->tables || !s->decays)
         return PD_ENOMEM;
     for (uint32_t i = 0; i < s->job.n_sparse && !rc; i++) {
         const struct ps_sparse *t = &s->job.sparse[i];
         struct ps_table_opts o = {.name = t->name, .dim = t->dim, .state = s->optim->state, .seed = s->job.seed,
                                   .mean = t->mean, .std = t->std};
+        int decays = t->lr_factor > 0 && !s->optim->own_l1;
         rc = ps_table_new(&s->tables[i], &o);
+        if (!rc && decays)
+            rc = ps_decay_init(&s->decays[i], t->l1, t->l2);
     }
     return rc;
 }
@@ -151,7 +159,7 @@ static int declare(struct ps_shard *s, const struct ps_declare *d, struct ps_job
     s->job = *job;
     ps_job_init(job);
     s->thread = d->thread;
-    s->optim = ps_optim_find(s->job.optimizer);
+    s->optim = ps_optim_find(s->job.optim.name);
     int rc = 0;
     if (s->opts.kind & PS_KIND_DENSE)
         rc = make_dense(s);

@@ -1,11 +1,13 @@
-/* shard_int.h - the shard's inside, shared by shard.c (members, barrier), shard_step.c (contributions and their
+/* shard_int.h - the shard's inside, shared by shard.c (members, barrier), shard_step.c (contributions), shard_apply.c (their
  * application), shard_pull.c (answers to pulls) and shard_model.c (save and load).
  */
 #ifndef PD_PS_SHARD_INT_H
 #define PD_PS_SHARD_INT_H
 
 #include "base/buf.h"
+#include "ps/decay.h"
 #include "ps/layout.h"
+#include "ps/optim.h"
 #include "ps/shard.h"
 #include "ps/table.h"
 #include "ps/tree.h"
@@ -89,6 +91,8 @@ struct ps_shard {
     uint64_t n_values;
     float *w, *state;
     struct ps_table **tables; /* [n_sparse] or NULL in a dense thread */
+    struct ps_decay *decays;  /* [n_sparse], likewise: l1 and l2 of rows that updates do not touch */
+    uint64_t updates, samples; /* applied: steps that had samples, and how many those were */
 
     struct member *members;
     uint32_t *order; /* members that have joined, by stream */
@@ -128,11 +132,16 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
 int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err);
 /* Table known, keys sorted, unique and ours. */
 int shard_keys(const struct ps_shard *s, const struct wire_frame *f, uint32_t table, uint64_t n, struct pd_err *err);
+static inline struct contribution *shard_part_of(struct member *m, uint64_t step) { return &m->ring[step % SHARD_AHEAD]; }
+void shard_part_clear(struct ps_shard *s, struct contribution *c);
+
+/* shard_apply.c */
 int shard_apply(struct ps_shard *s, struct pd_err *err); /* step s->step is complete */
 
 /* shard_pull.c */
 int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err); /* save and load too */
 void shard_answer_waiting(struct ps_shard *s);
+void shard_gather(struct ps_shard *s, uint32_t id, const uint64_t *keys, const uint32_t *rows, size_t n, float *out);
 void shard_answer_bytes(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_buf *b);
 
 /* shard_model.c */

@@ -32,14 +32,22 @@ static int create_all(struct ps_shard *s, uint32_t id, struct pd_err *err) {
 
 static int put_table(struct ps_shard *s, uint32_t id, struct model_writer *w, struct pd_err *err) {
     const struct ps_table *t = s->tables[id];
+    const struct ps_decay *d = &s->decays[id];
     struct ps_index_entry *rows;
     if (ps_table_sorted(t, &rows))
         return pd_fail(err, PD_ENOMEM, "no memory to save table '%s'", s->job.sparse[id].name);
     int rc = 0;
     for (uint64_t i = 0; i < ps_table_rows(t) && !rc; i++)
         rc = model_writer_put(w, &rows[i].key, sizeof rows[i].key, err);
-    for (uint64_t i = 0; i < ps_table_rows(t) && !rc; i++)
-        rc = model_writer_put(w, ps_table_row(t, rows[i].row), ps_table_dim(t) * sizeof(float), err);
+    for (uint64_t i = 0; i < ps_table_rows(t) && !rc; i++) {
+        float *row = ps_table_row(t, rows[i].row);
+        if (ps_decay_active(d)) {
+            struct ps_row_note *note = ps_table_note(t, rows[i].row);
+            ps_decay_catch_up(d, note->step, row, ps_table_dim(t));
+            note->step = d->n;
+        }
+        rc = model_writer_put(w, row, ps_table_dim(t) * sizeof(float), err);
+    }
     free(rows);
     return rc;
 }
@@ -184,6 +192,7 @@ static int load_dense(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
 
 struct loading {
     struct ps_shard *s;
+    uint32_t id;
     struct ps_table *t;
 };
 
@@ -195,6 +204,7 @@ static int load_row(void *arg, uint64_t key, const float *row, struct pd_err *er
     if (ps_table_find(l->t, &key, 1, 1, &at))
         return pd_fail(err, PD_ENOMEM, "no memory for a table's rows");
     memcpy(ps_table_row(l->t, at), row, ps_table_dim(l->t) * sizeof *row);
+    ps_table_note(l->t, at)->step = l->s->decays[l->id].n;
     return 0;
 }
 
@@ -210,7 +220,7 @@ static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
         return pd_fail(err, PD_ECONF, "table '%s' has %llu ids here and %llu in the model: another vocabulary", d->name,
                        (unsigned long long)d->n_rows, (unsigned long long)p->n_rows);
     struct ps_table_opts o = {.name = d->name, .dim = d->dim, .state = s->optim->state, .seed = s->job.seed};
-    struct loading l = {.s = s};
+    struct loading l = {.s = s, .id = id};
     int rc = ps_table_new(&l.t, &o);
     if (rc)
         return pd_fail(err, rc, "no memory for table '%s'", d->name);

@@ -167,6 +167,16 @@ static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame
     return 0;
 }
 
+/* Rows as they are after the last update, also those that it did not touch. */
+void shard_gather(struct ps_shard *s, uint32_t id, const uint64_t *keys, const uint32_t *rows, size_t n, float *out) {
+    const struct ps_decay *d = &s->decays[id];
+    const struct ps_table *t = s->tables[id];
+    uint32_t dim = s->job.sparse[id].dim;
+    ps_table_gather(t, keys, rows, n, out);
+    for (size_t i = 0; ps_decay_active(d) && i < n; i++)
+        ps_decay_catch_up(d, rows[i] == PS_ROW_NONE ? 0 : ps_table_note(t, rows[i])->step, out + i * dim, dim);
+}
+
 /* Answer: sec 0: u64 step applied; sec 2: n rows. */
 static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
     struct pull_rows p;
@@ -187,7 +197,7 @@ static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_f
     struct reply *r = reply_new(s, floats);
     if (!r)
         return pd_fail(err, PD_ENOMEM, "no memory for an answer");
-    ps_table_gather(t, keys, rows, p.n, r->data);
+    shard_gather(s, p.table, keys, rows, p.n, r->data);
     struct iovec io[3] = {{&s->step, sizeof s->step}, {NULL, 0}, {r->data, floats * sizeof(float)}};
     s->ops.answer(s->arg, trainer, f->type, f->req, io, 3, reply_release, r);
     return 0;

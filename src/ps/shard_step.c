@@ -1,4 +1,4 @@
-/* shard_step.c - contributions to a step, and its application: reduce in the fixed tree, divide, optimize, once. */
+/* shard_step.c - contributions to a step as they come in: checked, identified, kept in the frames they came in. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ int shard_member_init(struct ps_shard *s, struct member *m) {
     return PD_ENOMEM;
 }
 
-static void contribution_clear(struct ps_shard *s, struct contribution *c) {
+void shard_part_clear(struct ps_shard *s, struct contribution *c) {
     for (size_t i = 0; i < c->n_frames; i++)
         wire_frame_free(c->frames[i]);
     c->n_frames = 0;
@@ -54,8 +54,6 @@ static void contribution_clear(struct ps_shard *s, struct contribution *c) {
     for (uint32_t t = 0; t < s->job.n_sparse; t++)
         c->tables[t].here = 0;
 }
-
-static struct contribution *part_of(struct member *m, uint64_t step) { return &m->ring[step % SHARD_AHEAD]; }
 
 static int keep_frame(struct contribution *c, struct wire_frame **f) {
     if (shard_room(&c->frames, &c->cap_frames, c->n_frames + 1, sizeof *c->frames))
@@ -90,7 +88,7 @@ static int identify(struct ps_shard *s, uint32_t trainer, const struct wire_fram
     if (step - s->step >= SHARD_AHEAD)
         return pd_fail(err, PD_EPROTO, "%s for step %llu while step %llu is not complete", what, (unsigned long long)step,
                        (unsigned long long)s->step);
-    *c = part_of(m, step);
+    *c = shard_part_of(m, step);
     return 0;
 }
 
@@ -237,180 +235,5 @@ int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, 
     c->n_stats = n;
     c->req = (*f)->req;
     s->members[trainer].step++;
-    return 0;
-}
-
-/* --- a step is complete --- */
-
-struct touch { /* a row that the step changes */
-    uint32_t row, first, last, n;
-};
-struct node { /* one contribution to it */
-    const float *grad;
-    uint32_t part, next;
-};
-
-/* The sum of the m values at s->from, whose streams are s->sub, is written by chunks and applied. */
-static void reduce_and_apply(struct ps_shard *s, uint32_t m, const struct ps_optim_args *a, float *w, float *state,
-                             size_t stride, uint64_t count) {
-    for (uint64_t at = 0; at < count; at += SHARD_CHUNK) {
-        size_t n = count - at < SHARD_CHUNK ? count - at : SHARD_CHUNK;
-        for (uint32_t i = 0; i < m; i++)
-            s->val[i] = s->from[i] + at;
-        const float *sum = ps_tree_sum_f32(s->plan, m, s->val, s->tmp, n);
-        s->optim->apply(a, w + at, state + at, stride, sum, n);
-    }
-}
-
-static void apply_dense(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct ps_optim_args *a) {
-    const struct ps_seg *seg = &s->segs[id];
-    uint32_t m = 0;
-    for (uint32_t i = 0; i < n_parts; i++)
-        if (s->parts[i]->dense[id]) {
-            s->sub[m] = s->ranges[i];
-            s->from[m++] = s->parts[i]->dense[id];
-        }
-    if (!m || s->job.dense[id].lr_factor == 0)
-        return;
-    ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
-    a->lr = (float)s->job.learning_rate * s->job.dense[id].lr_factor;
-    a->l2 = s->job.dense[id].l2;
-    reduce_and_apply(s, m, a, s->w + seg->off, s->state + seg->off, s->n_values, seg->count);
-}
-
-/* Chain the contributions to each row; the row's mark is its place in `touched` plus one. No sorting: rows are
- * independent of each other, and each chain is in stream order because the contributions are walked in it. */
-static int touch_rows(struct ps_shard *s, uint32_t id, uint32_t n_parts, size_t *n_touched) {
-    size_t total = 0, n = 0, k = 0;
-    uint32_t dim = s->job.sparse[id].dim;
-    for (uint32_t i = 0; i < n_parts; i++)
-        total += s->parts[i]->tables[id].here ? s->parts[i]->tables[id].list.n : 0;
-    if (shard_room(&s->touched, &s->cap_touched, total, sizeof *s->touched) ||
-        shard_room(&s->nodes, &s->cap_nodes, total, sizeof *s->nodes))
-        return PD_ENOMEM;
-    for (uint32_t i = 0; i < n_parts; i++) {
-        const struct row_push *p = &s->parts[i]->tables[id];
-        for (size_t j = 0; p->here && j < p->list.n; j++, k++) {
-            if (j + 32 < p->list.n)
-                __builtin_prefetch(ps_table_note(s->tables[id], p->list.rows[j + 32]), 1);
-            uint32_t row = p->list.rows[j], *mark = &ps_table_note(s->tables[id], row)->mark;
-            s->nodes[k] = (struct node){.grad = p->grad + j * dim, .part = i};
-            if (!*mark) {
-                s->touched[n] = (struct touch){.row = row, .first = (uint32_t)k, .last = (uint32_t)k, .n = 1};
-                *mark = (uint32_t)++n;
-            } else {
-                struct touch *t = &s->touched[*mark - 1];
-                s->nodes[t->last].next = (uint32_t)k;
-                t->last = (uint32_t)k;
-                t->n++;
-            }
-        }
-    }
-    *n_touched = n;
-    return 0;
-}
-
-/* One contribution only, as with one trainer or rows that trainers do not share: its rows are different, nothing is chained. */
-static void apply_rows(struct ps_shard *s, uint32_t id, const struct row_push *p, const struct ps_optim_args *a) {
-    enum { AHEAD = 16 };
-    const struct ps_table *table = s->tables[id];
-    uint32_t dim = s->job.sparse[id].dim;
-    for (size_t j = 0; j < p->list.n; j++) {
-        if (j + AHEAD < p->list.n)
-            ps_table_prefetch(table, p->list.rows[j + AHEAD]);
-        float *w = ps_table_row(table, p->list.rows[j]);
-        s->optim->apply(a, w, w + dim, dim, p->grad + j * dim, dim);
-    }
-}
-
-static int apply_table(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct ps_optim_args *a) {
-    enum { AHEAD = 16 };
-    struct ps_table *table = s->tables[id];
-    uint32_t dim = s->job.sparse[id].dim, here = 0, only = 0;
-    size_t n;
-    for (uint32_t i = 0; i < n_parts; i++)
-        if (s->parts[i]->tables[id].here) {
-            here++;
-            only = i;
-        }
-    if (!here || s->job.sparse[id].lr_factor == 0)
-        return 0;
-    a->lr = (float)s->job.learning_rate * s->job.sparse[id].lr_factor;
-    a->l2 = s->job.sparse[id].l2;
-    if (here == 1) {
-        apply_rows(s, id, &s->parts[only]->tables[id], a);
-        return 0;
-    }
-    if (touch_rows(s, id, n_parts, &n))
-        return PD_ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        const struct touch *t = &s->touched[i];
-        if (i + AHEAD < n)
-            ps_table_prefetch(table, s->touched[i + AHEAD].row);
-        uint32_t m = 0;
-        for (uint32_t k = t->first; m < t->n; k = s->nodes[k].next, m++) {
-            s->sub[m] = s->ranges[s->nodes[k].part];
-            s->from[m] = s->nodes[k].grad;
-        }
-        if (m > 1)
-            ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
-        float *w = ps_table_row(table, t->row);
-        reduce_and_apply(s, m, a, w, w + dim, dim, dim);
-        ps_table_note(table, t->row)->mark = 0;
-    }
-    return 0;
-}
-
-/* The sums of the numbers that came with the step go to those who asked for them. */
-static void answer_stats(struct ps_shard *s, uint32_t n_parts, uint64_t n_samples) {
-    double **v = (double **)(void *)s->val; /* scratch of pointers */
-    uint32_t any = 0;
-    for (uint32_t i = 0; i < n_parts; i++)
-        any += s->parts[i]->n_stats;
-    if (!any)
-        return;
-    for (uint32_t i = 0; i < n_parts; i++)
-        v[i] = s->parts[i]->stats;
-    ps_tree_plan(s->ranges, n_parts, s->job.n_streams, s->plan);
-    ps_tree_sum_f64(s->plan, n_parts, v, PS_STATS_MAX);
-    uint8_t mem[16 + 8 * PS_STATS_MAX];
-    memcpy(mem, &s->step, 8);
-    memcpy(mem + 8, &n_samples, 8);
-    memcpy(mem + 16, v[0], 8 * PS_STATS_MAX);
-    for (uint32_t k = 0, i = 0; k < s->n_joined; k++) {
-        const struct member *m = &s->members[s->order[k]];
-        if (m->step <= s->step)
-            continue;
-        const struct contribution *c = s->parts[i++];
-        struct iovec io = {mem, 16 + 8 * (size_t)c->n_stats};
-        if (c->n_stats && m->state == MEMBER_JOINED)
-            s->ops.answer(s->arg, s->order[k], WIRE_PS_STEP_END, c->req, &io, 1, NULL, NULL);
-    }
-}
-
-int shard_apply(struct ps_shard *s, struct pd_err *err) {
-    uint32_t n = 0;
-    uint64_t n_samples = 0;
-    for (uint32_t k = 0; k < s->n_joined; k++) {
-        struct member *m = &s->members[s->order[k]];
-        if (m->step <= s->step)
-            continue; /* has left the pass before this step */
-        s->parts[n] = part_of(m, s->step);
-        s->ranges[n] = m->streams;
-        n_samples += s->parts[n++]->n_samples;
-    }
-    int rc = shard_room(&s->tmp, &s->cap_tmp, (size_t)n * SHARD_CHUNK, sizeof *s->tmp);
-    struct ps_optim_args a = {.eps = (float)s->job.eps, .n_samples = (float)n_samples};
-    if (n_samples && s->segs)
-        for (uint32_t i = 0; i < s->job.n_dense && !rc; i++)
-            apply_dense(s, i, n, &a);
-    if (n_samples && s->tables)
-        for (uint32_t i = 0; i < s->job.n_sparse && !rc; i++)
-            rc = apply_table(s, i, n, &a);
-    if (rc)
-        return pd_fail(err, rc, "no memory to apply step %llu", (unsigned long long)s->step);
-    answer_stats(s, n, n_samples);
-    for (uint32_t i = 0; i < n; i++)
-        contribution_clear(s, s->parts[i]);
     return 0;
 }

@@ -29,11 +29,11 @@ static size_t n_values(const struct slot *s) {
 static int declare(struct ps_client *c, const struct nn_param *p) {
     if (p->kind == NN_TABLE) {
         struct ps_table_spec t = {.name = p->name, .dim = (uint32_t)p->cols, .n_rows = p->rows, .init_std = (float)p->init_std,
-                                  .lr_factor = (float)p->lr_factor, .l2 = (float)p->l2};
+                                  .lr_factor = (float)p->lr_factor, .l1 = (float)p->l1, .l2 = (float)p->l2};
         return ps_declare_table(c, &t);
     }
     struct ps_dense_spec d = {.name = p->name, .n_dims = p->rows > 1 ? 2 : 1, .shape = {p->rows, p->cols},
-                              .init_std = (float)p->init_std, .lr_factor = (float)p->lr_factor, .l2 = (float)p->l2};
+                              .init_std = (float)p->init_std, .lr_factor = (float)p->lr_factor, .l1 = (float)p->l1, .l2 = (float)p->l2};
     if (p->rows == 1)
         d.shape[0] = p->cols;
     return ps_declare_dense(c, &d);

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "nn/checkgrad.h"
+#include "ps/optim_conf.h"
 #include "train/pass.h"
 
 enum { MAX_CONFIG = 1 << 20 };
@@ -80,8 +81,31 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     return rc ? rc : nn_exec_new(&t->exec, t->graph, max, err);
 }
 
+/* train.ini's [optimizer], as the servers understand it; what is wrong with it is said with file and line. */
+static int read_optimizer(const struct model_ini *m, struct ps_optim_conf *c, struct pd_err *err) {
+    const struct optimizer_ini *o = &m->optimizer;
+    int rc = ps_optim_conf_init(c, o->type.text, err), line = o->type.line;
+    for (uint32_t i = 0; i < o->n_settings && !rc; i++) {
+        line = o->setting[i].name.line;
+        rc = ps_optim_conf_set(c, o->setting[i].name.text, o->setting[i].value, err);
+    }
+    if (!rc) {
+        line = o->line;
+        rc = ps_optim_conf_check(c, err);
+    }
+    if (rc) {
+        char where[400];
+        snprintf(where, sizeof where, "%.350s:%d", m->file, line);
+        pd_err_prefix(err, where);
+    }
+    return rc;
+}
+
 static int join_servers(struct trainer *t, struct pd_err *err) {
-    const struct model_ini *m = nn_graph_model(t->graph);
+    struct ps_optim_conf optimizer;
+    int rc = read_optimizer(nn_graph_model(t->graph), &optimizer, err);
+    if (rc)
+        return rc;
     struct ps_client_opts opts = {
         .local = (int)t->o->local,
         .pservers = t->o->pserver_list,
@@ -91,15 +115,15 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
         .stream_lo = t->lo,
         .stream_hi = t->hi,
         .seed = (uint64_t)t->o->seed,
-        .optimizer = {.name = m->optimizer.type.text, .learning_rate = m->optimizer.learning_rate.value,
-                      .eps = m->optimizer.epsilon.value},
+        .optimizer = {.conf = &optimizer},
+        .reject_nan = t->o->stop_on_nan,
         .job = t->setup->job_id,
         .key = t->setup->key,
         .connect_timeout_ms = (uint64_t)(t->o->server_timeout * 1000),
         .output_dir = t->setup->output_dir,
         .log = t->setup->log,
     };
-    int rc = ps_client_new(&t->client, &opts, err);
+    rc = ps_client_new(&t->client, &opts, err);
     if (!rc)
         rc = train_params_new(&t->params, t->graph, t->client, err);
     if (!rc && (rc = ps_start(t->client)))

@@ -47,9 +47,9 @@ static inline void put_declare(struct pd_buf *b, uint32_t n_trainers, uint32_t i
     job.n_trainers = job.n_streams = n_trainers;
     job.n_servers = job.n_dense_threads = job.n_sparse_threads = 1;
     job.seed = 9;
-    strcpy(job.optimizer, optimizer);
-    job.learning_rate = 0.1;
-    job.eps = 1e-6;
+    ps_optim_conf_init(&job.optim, optimizer, &err);
+    job.optim.learning_rate = 0.1;
+    job.reject_nan = 1;
     ps_job_add_dense(&job, &w, &err);
     ps_job_add_dense(&job, &v, &err);
     ps_job_add_table(&job, &t, &err);

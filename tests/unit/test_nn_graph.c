@@ -61,7 +61,7 @@ static void a_good_file_becomes_a_graph(void **state) {
     const struct model_ini *m = nn_graph_model(g);
     assert_string_equal(m->data.format.text, "ngram");
     assert_string_equal(m->dir, dir);
-    assert_true(m->optimizer.learning_rate.value == 0.03 && m->optimizer.epsilon.value == 1e-6);
+    assert_string_equal(model_ini_setting(m, "learning_rate"), "0.03");
     assert_int_equal(nn_graph_n_evaluators(g), 1);
     assert_string_equal(nn_graph_evaluator_name(g, 0), "ppl");
     assert_true(nn_graph_evaluator_finish(g, 0, 0, 10) == 1);

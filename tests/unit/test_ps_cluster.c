@@ -65,6 +65,8 @@ static void reference(const struct toy *t, double *dense, double *rows) {
                 int any = 0;
                 for (int j = 0; j < n; j++)
                     any |= toy_has_row(r[j].lo, step, toy_key(i));
+                for (int d = 0; !any && d < TOY_DIM; d++)
+                    rows[i * TOY_DIM + d] -= 2 * t->lr * (double)t->l2 * rows[i * TOY_DIM + d];
                 for (int d = 0; any && d < TOY_DIM; d++) {
                     double g = 0, *x = &rows[i * TOY_DIM + d];
                     for (int j = 0; j < n; j++)

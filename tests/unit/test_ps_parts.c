@@ -1,4 +1,4 @@
-/* The parts of a server thread by themselves: layout, tree, optimizers, table, declarations. */
+/* The parts of a server thread by themselves: layout, tree, table, declarations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -140,43 +140,6 @@ static void test_tree_is_the_same_for_nodes(void **state) {
     ps_tree_plan(quarter, 4, S, plan);
     float four = *ps_tree_sum_f32(plan, 4, val, tmp, 1);
     assert_memory_equal(&one, &four, 4);
-}
-
-/* --- optimizers --- */
-
-static void test_optimizers_against_doubles(void **state) {
-    (void)state;
-    enum { N = 1037, STEPS = 20 };
-    for (size_t o = 0; ps_optim_at(o); o++) {
-        const struct ps_optim *opt = ps_optim_at(o);
-        static float w[N], st[N], g[N], w1[N], st1[N];
-        static double W[N], G[N];
-        struct ps_optim_args a = {.lr = 0.03f, .eps = 1e-6f, .l2 = 0.01f, .n_samples = 37};
-        pd_rng_normal(pd_rng_key(3, 3, 3, 3), 0, w, N);
-        memset(st, 0, sizeof st);
-        memset(G, 0, sizeof G);
-        memcpy(w1, w, sizeof w);
-        memcpy(st1, st, sizeof st);
-        for (int i = 0; i < N; i++)
-            W[i] = (double)w[i];
-        for (uint64_t s = 0; s < STEPS; s++) {
-            pd_rng_normal(pd_rng_key(4, 4, s, 4), 0, g, N);
-            opt->apply(&a, w, st, N, g, N);
-            for (int at = 0; at < N; at += 100) /* where a parameter is cut does not show in its bits */
-                opt->apply(&a, w1 + at, st1 + at, N, g + at, at + 100 < N ? 100 : (size_t)(N - at));
-            for (int i = 0; i < N; i++) {
-                double d = (double)g[i] / 37 + (double)a.l2 * W[i];
-                G[i] += d * d;
-                W[i] -= (double)a.lr * d / (strcmp(opt->name, "sgd") ? sqrt(G[i]) + 1e-6 : 1);
-            }
-        }
-        assert_memory_equal(w, w1, sizeof w);
-        for (int i = 0; i < N; i++)
-            if (!(fabs((double)w[i] - W[i]) < 2e-5 * (1 + fabs(W[i]))))
-                fail_msg("%s: w[%d] is %.9g, reference %.9g", opt->name, i, (double)w[i], W[i]);
-    }
-    assert_null(ps_optim_find("no such"));
-    assert_string_equal(ps_optim_find("adagrad")->name, "adagrad");
 }
 
 /* --- table --- */
@@ -332,9 +295,7 @@ static void make_job(struct ps_job *job) {
     job->n_dense_threads = 3;
     job->n_sparse_threads = 6;
     job->seed = UINT64_MAX;
-    strcpy(job->optimizer, "adagrad");
-    job->learning_rate = 0.1;
-    job->eps = 1e-6;
+    assert_int_equal(ps_optim_conf_parse(&job->optim, "adagrad learning_rate=0.1 epsilon=1e-6", &err), 0);
     struct ps_dense_spec d = {.name = "w", .n_dims = 2, .shape = {3, 4}, .init_std = 1, .lr_factor = 1};
     assert_int_equal(ps_job_add_dense(job, &d, &err), 0);
     d.name = "b";
@@ -417,7 +378,6 @@ int main(void) {
         cmocka_unit_test(test_rows_spread_evenly),
         cmocka_unit_test(test_tree_plans),
         cmocka_unit_test(test_tree_is_the_same_for_nodes),
-        cmocka_unit_test(test_optimizers_against_doubles),
         cmocka_unit_test(test_table_rows_are_functions_of_their_key),
         cmocka_unit_test(test_table_without_memory),
         cmocka_unit_test(test_table_grows_without_losing_rows_or_memory),

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "base/fault.h"
@@ -93,6 +94,27 @@ static void test_arrival_order_does_not_matter(void **state) {
             if (memcmp(want, got, sizeof want))
                 fail_msg("order %u %u %u %u gives other bits", q[0], q[1], q[2], q[3]);
         }
+    }
+}
+
+static void test_a_gradient_that_is_no_number_is_named(void **state) {
+    (void)state;
+    for (int where = 0; where < 3; where++) {
+        struct recorder r;
+        struct ps_shard *s = joined(&r, 2);
+        float bad[FR_VALUES];
+        memcpy(bad, grad_w[0], sizeof bad);
+        bad[FR_VALUES - 1] = where == 0 ? (float)INFINITY : (float)NAN;
+        if (where < 2)
+            ok(s, 0, f_push_dense(0, 0, 0, bad, FR_VALUES));
+        else
+            ok(s, 0, f_push_rows(0, 0, 0, 0, keys_a, 3, bad + FR_VALUES - 3 * FR_DIM));
+        ok(s, 0, f_step_end(0, 0, 1, NULL, 0));
+        assert_int_equal(give(s, 1, f_step_end(0, 1, 1, NULL, 0)), PD_ENUM);
+        if (!strstr(last.msg, where < 2 ? "the gradient of parameter 'w' is not a finite number in step 0; it came from streams 0-0"
+                                        : "the gradient of table 't' is not a finite number in step 0; it came from streams 0-0"))
+            fail_msg("%s", last.msg);
+        ps_shard_free(s);
     }
 }
 
@@ -431,6 +453,7 @@ static void test_every_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arrival_order_does_not_matter),
+        cmocka_unit_test(test_a_gradient_that_is_no_number_is_named),
         cmocka_unit_test(test_pull_waits_for_the_step),
         cmocka_unit_test(test_nothing_happens_before_all_have_come),
         cmocka_unit_test(test_pass_ends_for_all_together),

@@ -1,0 +1,60 @@
+/* decay.c - see decay.h. */
+#include "ps/decay.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/fault.h"
+
+/* Beyond this e^-x is 0 as a float; log_p stays there, so that q stays finite. */
+#define LOG_P_LEAST (-600.0)
+
+int ps_decay_init(struct ps_decay *d, float l1, float l2) {
+    memset(d, 0, sizeof *d);
+    d->l1 = (double)l1;
+    d->l2 = (double)l2;
+    if (!ps_decay_active(d))
+        return 0;
+    d->cap = 1024;
+    d->at = pd_malloc(d->cap * sizeof *d->at);
+    if (!d->at)
+        return PD_ENOMEM;
+    d->at[0] = (struct ps_decay_at){0, 0};
+    return 0;
+}
+
+void ps_decay_release(struct ps_decay *d) {
+    free(d->at);
+    memset(d, 0, sizeof *d);
+}
+
+int ps_decay_update(struct ps_decay *d, double lr) {
+    if (!ps_decay_active(d))
+        return 0;
+    if (d->n + 1 == d->cap) {
+        struct ps_decay_at *p = pd_realloc(d->at, 2 * d->cap * sizeof *p);
+        if (!p)
+            return PD_ENOMEM;
+        d->at = p;
+        d->cap *= 2;
+    }
+    const struct ps_decay_at *last = &d->at[d->n];
+    double a = 1 - lr * d->l2, log_p = last->log_p + (a > 0 ? log(a) : LOG_P_LEAST);
+    if (log_p < LOG_P_LEAST)
+        log_p = LOG_P_LEAST;
+    d->at[++d->n] = (struct ps_decay_at){log_p, last->q + lr * d->l1 * exp(-log_p)};
+    return 0;
+}
+
+void ps_decay_catch_up(const struct ps_decay *d, uint32_t from, float *w, size_t n) {
+    if (!ps_decay_active(d) || from >= d->n)
+        return;
+    const struct ps_decay_at *s = &d->at[from], *t = &d->at[d->n];
+    float keep = (float)exp(t->log_p - s->log_p), less = (float)(exp(t->log_p) * (t->q - s->q));
+    for (size_t i = 0; i < n; i++) {
+        float v = fabsf(w[i]) * keep - less;
+        w[i] = copysignf(v > 0 ? v : 0, w[i]);
+    }
+}

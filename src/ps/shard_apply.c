@@ -1,0 +1,247 @@
+/* shard_apply.c - a step is complete: its contributions are reduced in the fixed tree, divided, given to the optimizer, once. */
+#include <string.h>
+
+#include "base/fault.h"
+#include "ps/shard_int.h"
+
+struct touch { /* a row that the step changes */
+    uint32_t row, first, last, n;
+};
+struct node { /* one contribution to it */
+    const float *grad;
+    uint32_t part, next;
+};
+
+/* 0 times anything finite is 0. */
+static int all_finite(const float *v, size_t n) {
+    float x = 0;
+    for (size_t i = 0; i < n; i++)
+        x += v[i] * 0;
+    return x == 0;
+}
+
+/* The sum of the m values at s->from, whose streams are s->sub, is written by chunks and applied. 0: it is not finite, and the job
+ * rejects that. */
+static int reduce_and_apply(struct ps_shard *s, uint32_t m, const struct ps_optim_args *a, float *w, float *state,
+                            size_t stride, uint64_t count) {
+    for (uint64_t at = 0; at < count; at += SHARD_CHUNK) {
+        size_t n = count - at < SHARD_CHUNK ? count - at : SHARD_CHUNK;
+        for (uint32_t i = 0; i < m; i++)
+            s->val[i] = s->from[i] + at;
+        const float *sum = ps_tree_sum_f32(s->plan, m, s->val, s->tmp, n);
+        if (s->job.reject_nan && !all_finite(sum, n))
+            return 0;
+        ps_optim_apply(s->optim, a, w + at, state + at, stride, sum, n);
+    }
+    return 1;
+}
+
+/* Names the parameter, and the streams that a first such number came from; of a sum that only overflowed, none. */
+static int not_finite(const struct ps_shard *s, int is_table, uint32_t id, uint32_t n_parts, struct pd_err *err) {
+    const char *what = is_table ? "table" : "parameter", *name = is_table ? s->job.sparse[id].name : s->job.dense[id].name;
+    for (uint32_t i = 0; i < n_parts; i++) {
+        const struct contribution *c = s->parts[i];
+        const float *v = is_table ? c->tables[id].grad : c->dense[id];
+        size_t n = is_table ? c->tables[id].list.n * s->job.sparse[id].dim : s->segs[id].count;
+        if ((is_table ? c->tables[id].here : v != NULL) && !all_finite(v, n))
+            return pd_fail(err, PD_ENUM, "the gradient of %s '%s' is not a finite number in step %llu; it came from streams %u-%u "
+                           "(stop_on_nan)", what, name, (unsigned long long)s->step, s->ranges[i].lo, s->ranges[i].hi - 1);
+    }
+    return pd_fail(err, PD_ENUM, "the gradient of %s '%s' is not a finite number in step %llu (stop_on_nan)", what, name,
+                   (unsigned long long)s->step);
+}
+
+static int apply_dense(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct ps_optim_args *a, float rate,
+                       struct pd_err *err) {
+    const struct ps_seg *seg = &s->segs[id];
+    uint32_t m = 0;
+    for (uint32_t i = 0; i < n_parts; i++)
+        if (s->parts[i]->dense[id]) {
+            s->sub[m] = s->ranges[i];
+            s->from[m++] = s->parts[i]->dense[id];
+        }
+    if (!m || s->job.dense[id].lr_factor == 0)
+        return 0;
+    ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
+    a->lr = rate * s->job.dense[id].lr_factor;
+    a->l1 = s->job.dense[id].l1;
+    a->l2 = s->job.dense[id].l2;
+    if (reduce_and_apply(s, m, a, s->w + seg->off, s->state + seg->off, s->n_values, seg->count))
+        return 0;
+    return not_finite(s, 0, id, n_parts, err);
+}
+
+/* Chain the contributions to each row; the row's mark is its place in `touched` plus one. No sorting: rows are
+ * independent of each other, and each chain is in stream order because the contributions are walked in it. */
+static int touch_rows(struct ps_shard *s, uint32_t id, uint32_t n_parts, size_t *n_touched) {
+    size_t total = 0, n = 0, k = 0;
+    uint32_t dim = s->job.sparse[id].dim;
+    for (uint32_t i = 0; i < n_parts; i++)
+        total += s->parts[i]->tables[id].here ? s->parts[i]->tables[id].list.n : 0;
+    if (shard_room(&s->touched, &s->cap_touched, total, sizeof *s->touched) ||
+        shard_room(&s->nodes, &s->cap_nodes, total, sizeof *s->nodes))
+        return PD_ENOMEM;
+    for (uint32_t i = 0; i < n_parts; i++) {
+        const struct row_push *p = &s->parts[i]->tables[id];
+        for (size_t j = 0; p->here && j < p->list.n; j++, k++) {
+            if (j + 32 < p->list.n)
+                __builtin_prefetch(ps_table_note(s->tables[id], p->list.rows[j + 32]), 1);
+            uint32_t row = p->list.rows[j], *mark = &ps_table_note(s->tables[id], row)->mark;
+            s->nodes[k] = (struct node){.grad = p->grad + j * dim, .part = i};
+            if (!*mark) {
+                s->touched[n] = (struct touch){.row = row, .first = (uint32_t)k, .last = (uint32_t)k, .n = 1};
+                *mark = (uint32_t)++n;
+            } else {
+                struct touch *t = &s->touched[*mark - 1];
+                s->nodes[t->last].next = (uint32_t)k;
+                t->last = (uint32_t)k;
+                t->n++;
+            }
+        }
+    }
+    *n_touched = n;
+    return 0;
+}
+
+/* Brings the row to the state before this update; it is this update's from here on. */
+static void touch(struct ps_shard *s, uint32_t id, uint32_t row, float *w) {
+    struct ps_decay *d = &s->decays[id];
+    if (!ps_decay_active(d))
+        return;
+    struct ps_row_note *note = ps_table_note(s->tables[id], row);
+    ps_decay_catch_up(d, note->step, w, s->job.sparse[id].dim);
+    note->step = d->n + 1;
+}
+
+/* One contribution only, as with one trainer or rows that trainers do not share: its rows are different, nothing is chained. */
+static int apply_rows(struct ps_shard *s, uint32_t id, const struct row_push *p, const struct ps_optim_args *a) {
+    enum { AHEAD = 16 };
+    const struct ps_table *table = s->tables[id];
+    uint32_t dim = s->job.sparse[id].dim;
+    if (s->job.reject_nan && !all_finite(p->grad, p->list.n * dim))
+        return 0;
+    for (size_t j = 0; j < p->list.n; j++) {
+        if (j + AHEAD < p->list.n)
+            ps_table_prefetch(table, p->list.rows[j + AHEAD]);
+        float *w = ps_table_row(table, p->list.rows[j]);
+        touch(s, id, p->list.rows[j], w);
+        ps_optim_apply(s->optim, a, w, w + dim, dim, p->grad + j * dim, dim);
+    }
+    return 1;
+}
+
+/* The same for n rows with several contributions each; the marks are cleared also when one is not finite. */
+static int apply_touched(struct ps_shard *s, uint32_t id, size_t n, const struct ps_optim_args *a) {
+    enum { AHEAD = 16 };
+    struct ps_table *table = s->tables[id];
+    uint32_t dim = s->job.sparse[id].dim;
+    int ok = 1;
+    for (size_t i = 0; i < n; i++) {
+        const struct touch *t = &s->touched[i];
+        if (i + AHEAD < n)
+            ps_table_prefetch(table, s->touched[i + AHEAD].row);
+        uint32_t m = 0;
+        for (uint32_t k = t->first; m < t->n; k = s->nodes[k].next, m++) {
+            s->sub[m] = s->ranges[s->nodes[k].part];
+            s->from[m] = s->nodes[k].grad;
+        }
+        if (m > 1)
+            ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
+        float *w = ps_table_row(table, t->row);
+        touch(s, id, t->row, w);
+        ok &= reduce_and_apply(s, m, a, w, w + dim, dim, dim);
+        ps_table_note(table, t->row)->mark = 0;
+    }
+    return ok;
+}
+
+static int apply_table(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct ps_optim_args *a, float rate,
+                       struct pd_err *err) {
+    const struct ps_sparse *t = &s->job.sparse[id];
+    uint32_t here = 0, only = 0;
+    size_t n = 0;
+    for (uint32_t i = 0; i < n_parts; i++)
+        if (s->parts[i]->tables[id].here) {
+            here++;
+            only = i;
+        }
+    if (t->lr_factor == 0)
+        return 0;
+    a->lr = rate * t->lr_factor;
+    a->l1 = t->l1;
+    a->l2 = t->l2;
+    int ok = 1;
+    if (here == 1)
+        ok = apply_rows(s, id, &s->parts[only]->tables[id], a);
+    else if (here && touch_rows(s, id, n_parts, &n))
+        return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu", (unsigned long long)s->step);
+    else if (here)
+        ok = apply_touched(s, id, n, a);
+    if (!ok)
+        return not_finite(s, 1, id, n_parts, err);
+    if (ps_decay_update(&s->decays[id], (double)a->lr))
+        return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu", (unsigned long long)s->step);
+    return 0;
+}
+
+/* The sums of the numbers that came with the step go to those who asked for them. */
+static void answer_stats(struct ps_shard *s, uint32_t n_parts, uint64_t n_samples) {
+    double **v = (double **)(void *)s->val; /* scratch of pointers */
+    uint32_t any = 0;
+    for (uint32_t i = 0; i < n_parts; i++)
+        any += s->parts[i]->n_stats;
+    if (!any)
+        return;
+    for (uint32_t i = 0; i < n_parts; i++)
+        v[i] = s->parts[i]->stats;
+    ps_tree_plan(s->ranges, n_parts, s->job.n_streams, s->plan);
+    ps_tree_sum_f64(s->plan, n_parts, v, PS_STATS_MAX);
+    uint8_t mem[16 + 8 * PS_STATS_MAX];
+    memcpy(mem, &s->step, 8);
+    memcpy(mem + 8, &n_samples, 8);
+    memcpy(mem + 16, v[0], 8 * PS_STATS_MAX);
+    for (uint32_t k = 0, i = 0; k < s->n_joined; k++) {
+        const struct member *m = &s->members[s->order[k]];
+        if (m->step <= s->step)
+            continue;
+        const struct contribution *c = s->parts[i++];
+        struct iovec io = {mem, 16 + 8 * (size_t)c->n_stats};
+        if (c->n_stats && m->state == MEMBER_JOINED)
+            s->ops.answer(s->arg, s->order[k], WIRE_PS_STEP_END, c->req, &io, 1, NULL, NULL);
+    }
+}
+
+int shard_apply(struct ps_shard *s, struct pd_err *err) {
+    uint32_t n = 0;
+    uint64_t n_samples = 0;
+    for (uint32_t k = 0; k < s->n_joined; k++) {
+        struct member *m = &s->members[s->order[k]];
+        if (m->step <= s->step)
+            continue; /* has left the pass before this step */
+        s->parts[n] = shard_part_of(m, s->step);
+        s->ranges[n] = m->streams;
+        n_samples += s->parts[n++]->n_samples;
+    }
+    int rc = 0;
+    if (shard_room(&s->tmp, &s->cap_tmp, (size_t)n * SHARD_CHUNK, sizeof *s->tmp))
+        return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu", (unsigned long long)s->step);
+    if (n_samples) {
+        const struct ps_schedule_at at = {.step = s->updates, .samples = s->samples, .pass = s->pass};
+        const float rate = (float)ps_learning_rate(&s->job.optim, &at);
+        struct ps_optim_args a;
+        ps_optim_args_init(&a, &s->job.optim, 0, s->updates + 1);
+        a.n_samples = (float)n_samples;
+        for (uint32_t i = 0; s->segs && i < s->job.n_dense && !rc; i++)
+            rc = apply_dense(s, i, n, &a, rate, err);
+        for (uint32_t i = 0; s->tables && i < s->job.n_sparse && !rc; i++)
+            rc = apply_table(s, i, n, &a, rate, err);
+        s->updates++;
+        s->samples += n_samples;
+    }
+    if (rc)
+        return rc;
+    answer_stats(s, n, n_samples);
+    for (uint32_t i = 0; i < n; i++)
+        shard_part_clear(s, s->parts[i]);
+    return 0;
+}
