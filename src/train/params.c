@@ -1,6 +1,7 @@
 /* params.c - see params.h. */
 #include "train/params.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,21 @@ int train_params_bind(struct train_params *p, struct nn_exec *exec, int train, s
         nn_exec_bind(exec, i, s->w, train ? s->g : NULL);
     }
     return 0;
+}
+
+/* In double and in a fixed order, so that the same gradients give the same bits. */
+void train_params_clip(struct train_params *p, uint64_t n_samples, double max_norm) {
+    double sum = 0;
+    for (uint32_t i = 0; i < p->n; i++)
+        for (size_t k = 0, n = n_values(&p->slot[i]); k < n; k++)
+            sum += (double)p->slot[i].g[k] * (double)p->slot[i].g[k];
+    double norm = sqrt(sum) / (double)n_samples;
+    if (!(norm > max_norm)) /* what is no number is left for the servers to name */
+        return;
+    const float scale = (float)(max_norm / norm);
+    for (uint32_t i = 0; i < p->n; i++)
+        for (size_t k = 0, n = n_values(&p->slot[i]); k < n; k++)
+            p->slot[i].g[k] *= scale;
 }
 
 int train_params_push(struct train_params *p) {

@@ -17,6 +17,8 @@ int train_params_pull_dense(struct train_params *p);
 int train_params_pull_rows(struct train_params *p, const struct nn_feed *feed, int train, struct pd_err *err);
 /* After ps_wait: zero the gradients (train) and hand all buffers to `exec`. */
 int train_params_bind(struct train_params *p, struct nn_exec *exec, int train, struct pd_err *err);
+/* Scale what backward added up over n_samples so that the norm of its mean over all parameters is at most max_norm. */
+void train_params_clip(struct train_params *p, uint64_t n_samples, double max_norm);
 /* Push what backward added up. The buffers are the client's until the next ps_wait. */
 int train_params_push(struct train_params *p);
 

@@ -56,6 +56,8 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
             break;
         nn_exec_forward(l->exec, l->feed, 0, (uint32_t)n, NN_TRAIN, (uint64_t)l->options->seed, pass, &cost);
         nn_exec_backward(l->exec);
+        if (l->clip_norm > 0)
+            train_params_clip(l->params, (uint64_t)n, l->clip_norm);
         rc = train_params_push(l->params);
         if (!rc)
             rc = ps_step_end(l->client, (uint64_t)n, &cost.sum, 1);

@@ -16,6 +16,7 @@ struct train_loop { /* borrowed; assembled by trainer.c */
     struct nn_exec *exec;
     struct pd_batch *batch;
     struct train_report *report;
+    double clip_norm; /* of [optimizer]; 0: none */
 };
 
 /* One pass over `streams`; returns when every trainer of the job has ended it. */

@@ -29,6 +29,7 @@ struct trainer {
     struct nn_exec *exec;
     struct pd_batch batch;
     struct train_report report;
+    double clip_norm;     /* of [optimizer]; 0: none */
     struct pd_buf config; /* text of train.ini, for the model's manifest */
 };
 
@@ -106,6 +107,7 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
     int rc = read_optimizer(nn_graph_model(t->graph), &optimizer, err);
     if (rc)
         return rc;
+    t->clip_norm = optimizer.clip_norm;
     struct ps_client_opts opts = {
         .local = (int)t->o->local,
         .pservers = t->o->pserver_list,
@@ -217,7 +219,7 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
         rc = agree(t, err);
     if (rc)
         return rc;
-    struct train_loop l = {.options = t->o, .graph = t->graph, .client = t->client, .params = t->params, .feed = t->feed,
+    struct train_loop l = {.options = t->o, .graph = t->graph, .client = t->client, .params = t->params, .clip_norm = t->clip_norm, .feed = t->feed,
                            .exec = t->exec, .batch = &t->batch, .report = &t->report};
     rc = t->o->job == PD_JOB_TEST ? train_evaluate(&l, t->test, "of the saved model", err) : run_passes(t, &l, err);
     if (!rc && (rc = ps_bye(t->client)))

@@ -76,6 +76,21 @@ pair options "has other options" --batch_size=1000
 mkdir other && cp train.ini other && mkdir other/data && cp data/a other/data/a && cp data/b other/data/c
 DIR1=other pair files "has another list of training files"
 
+# Settings of the optimizer: what is wrong has its line; what is right does something.
+optimizer() { sed "s/^learning_rate = 0.1/$1/" train.ini >t.ini; }
+optimizer 'learning_rate = 0.1\nbeta3 = 1'
+expect 2 "$WORKER" trainer --local=1 --config=t.ini
+has "t.ini:$(grep -n beta3 t.ini | cut -d: -f1): an optimizer has no setting 'beta3'"
+optimizer 'learning_rate = 0.1\nlearning_rate_schedule = poly'
+expect 2 "$WORKER" trainer --local=1 --config=t.ini
+has "needs learning_rate_decay_a"
+for how in 'clip_norm = 1e-12' 'clip_value = 1e-15' 'warmup_steps = 1e12' 'learning_rate_schedule = manual\nlearning_rate_args = 1:0, 2:0'; do
+    optimizer "learning_rate = 0.1\n$how"
+    sed -i 's/adagrad/sgd/' t.ini
+    "$WORKER" trainer --local=1 --config=t.ini --batch_size=2000 --num_passes=2 --save_dir=m2 >t.log 2>&1 || die "$how: $(tail -2 t.log)"
+    [ "$(costs t.log | cut -d" " -f2 | head -8)" = "$(costs t.log | cut -d" " -f2 | tail -8)" ] && [ "$(costs t.log | wc -l)" = 16 ] || die "$how: the second pass costs something else than the first"
+done
+
 # A file that cannot be looked at, and a train.ini that no manifest could hold.
 ln -s nowhere data/dangling
 expect 1 "$WORKER" trainer --local=1 --batch_size=2000
