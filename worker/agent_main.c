@@ -17,21 +17,21 @@
 enum { LINGER_MS = 2000, EXIT_USAGE = 2 };
 
 static const char usage[] =
-    "usage: paddle_agent relay --root=DIR [--job=ID [--start [--node=N]]]\n"
+    "usage: paddle_agent relay --root=DIR [--job=ID [--start [--node=N] [--lease=MS]]]\n"
     "       paddle_agent --version\n"
     "The node's side of paddlectl, which starts it; speaks the protocol of docs/protocol.md on stdin and stdout.\n";
 
 struct options {
     const char *root, *job;
     int start;
-    int64_t node;
+    int64_t node, lease_ms;
 };
 
 static int parse(int argc, char **argv, struct options *o) {
     static const struct option known[] = {
         {"root", required_argument, NULL, 'r'}, {"job", required_argument, NULL, 'j'},
         {"start", no_argument, NULL, 's'},      {"node", required_argument, NULL, 'n'},
-        {NULL, 0, NULL, 0},
+        {"lease", required_argument, NULL, 'l'}, {NULL, 0, NULL, 0},
     };
     *o = (struct options){.node = -1};
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -41,7 +41,8 @@ static int parse(int argc, char **argv, struct options *o) {
             o->job = optarg;
         else if (c == 's')
             o->start = 1;
-        else if (c != 'n' || pd_parse_i64(optarg, 0, 1 << 20, &o->node))
+        else if (c == 'n' ? pd_parse_i64(optarg, 0, 1 << 20, &o->node)
+                          : c != 'l' || pd_parse_i64(optarg, 1, 86400000, &o->lease_ms))
             return -1;
     }
     return argc - optind == 1 && !strcmp(argv[optind], "relay") && o->root && (!o->start || o->job) ? 0 : -1;
@@ -55,7 +56,7 @@ static int relay(const struct options *o, struct pd_err *err) {
         return rc;
     if (!o->job)
         return agent_run_stdio(&p, AGENT_TOOL);
-    if (o->start && (rc = daemon_start(&p, (int)o->node, err)))
+    if (o->start && (rc = daemon_start(&p, (int)o->node, (unsigned)o->lease_ms, err)))
         return rc;
     int fd = place_connect(&p);
     if (fd >= 0)

@@ -123,9 +123,9 @@ static void put_quoted(struct pd_buf *b, const char *s) {
 }
 
 int boot_command(struct boot *b, const char *root, const struct agent_image *img, const char *job, int start_node,
-                 struct pd_buf *out) {
+                 unsigned lease_ms, struct pd_buf *out) {
     uint8_t random[BOOT_MARKER / 2];
-    char size[24], first[BOOT_MARKER / 2 + 1], job_arg[100], node_arg[24];
+    char size[24], first[BOOT_MARKER / 2 + 1], job_arg[100], node_arg[24], lease_arg[24];
     memset(b, 0, sizeof *b);
     randombytes_buf(random, sizeof random);
     pd_hex(b->marker, random, sizeof random);
@@ -133,10 +133,11 @@ int boot_command(struct boot *b, const char *root, const struct agent_image *img
     pd_fmt(job_arg, sizeof job_arg, "--job=%s", job ? job : "");
     pd_fmt(node_arg, sizeof node_arg, "--node=%d", start_node);
     memcpy(first, b->marker, BOOT_MARKER / 2);
+    pd_fmt(lease_arg, sizeof lease_arg, "--lease=%u", lease_ms);
     first[BOOT_MARKER / 2] = 0;
     const char *words[] = {script, "paddlectl", root, img->sha256, size, first, b->marker + BOOT_MARKER / 2,
-                           job_arg, node_arg, "--start"};
-    size_t n = !job ? 7 : start_node < 0 ? 8 : 10;
+                           job_arg, node_arg, lease_arg, "--start"};
+    size_t n = !job ? 7 : start_node < 0 ? 8 : 11;
     pd_put(out, "exec /bin/sh -c", 15);
     for (size_t i = 0; i < n; i++) {
         pd_put_u8(out, ' ');

@@ -48,9 +48,10 @@ struct boot {
 
 enum boot_event { BOOT_MORE, BOOT_SEND, BOOT_RUN, BOOT_FAIL };
 
-/* The command line for ssh, with its NUL. `job` is NULL, or the job to join, or with `start_node` >= 0 to start. */
+/* The command line for ssh, with its NUL. `job` is NULL, or the job to join, or with `start_node` >= 0 to start (its agent waits
+ * lease_ms for us before the job is set up). */
 int boot_command(struct boot *b, const char *root, const struct agent_image *img, const char *job, int start_node,
-                 struct pd_buf *out);
+                 unsigned lease_ms, struct pd_buf *out);
 
 /* Take bytes; *used says how many (after BOOT_RUN the rest are frames). BOOT_SEND: `text` is the node's architecture;
  * BOOT_FAIL: the reason. */

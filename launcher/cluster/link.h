@@ -47,6 +47,7 @@ struct link_env {
     const char *root_dir;       /* of conf.ini: with ~ and %n; for hosts that have none of their own */
     const char *job;            /* NULL: no job; else the job to start or to join */
     int start;
+    unsigned lease_ms;          /* how long an agent that is started waits for its client before the job is set up */
     uint64_t login_timeout_ms;  /* from exec to the agent's first word: the login shell's start-up files */
     uint64_t upload_timeout_ms; /* for sending the agent's executable */
 };

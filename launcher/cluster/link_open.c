@@ -110,15 +110,16 @@ static const struct transport_events events = {
     .on_open = on_open, .on_bytes = on_bytes, .on_drain = on_drain, .on_close = on_close};
 
 static int open_local(struct link *l, int start, struct pd_err *err) {
-    char root[PATH_MAX], root_arg[PATH_MAX + 8], job_arg[80], node_arg[24];
+    char root[PATH_MAX], root_arg[PATH_MAX + 8], job_arg[80], node_arg[24], lease_arg[24];
     int rc = root_for_local(l->host->root_dir ? l->host->root_dir : l->env->root_dir, l->node, root, sizeof root, err);
     if (rc)
         return rc;
     pd_fmt(root_arg, sizeof root_arg, "--root=%s", root);
     pd_fmt(job_arg, sizeof job_arg, "--job=%s", l->env->job ? l->env->job : "");
     pd_fmt(node_arg, sizeof node_arg, "--node=%d", l->node);
+    pd_fmt(lease_arg, sizeof lease_arg, "--lease=%u", l->env->lease_ms);
     char *argv[] = {(char *)(uintptr_t)l->env->agent->path, (char *)(uintptr_t)"relay", root_arg,
-                    l->env->job ? job_arg : NULL, start ? node_arg : NULL, (char *)(uintptr_t)"--start", NULL};
+                    l->env->job ? job_arg : NULL, start ? node_arg : NULL, lease_arg, (char *)(uintptr_t)"--start", NULL};
     if (!start)
         argv[4] = NULL;
     return transport_local(&l->t, l->env->loop, argv, &events, l, err);
@@ -131,7 +132,7 @@ static int open_ssh(struct link *l, int start, struct pd_err *err) {
     if (rc)
         return rc;
     pd_buf_init(&command);
-    if (boot_command(&l->boot, root, l->env->agent, l->env->job, start ? l->node : -1, &command))
+    if (boot_command(&l->boot, root, l->env->agent, l->env->job, start ? l->node : -1, l->env->lease_ms, &command))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     else
         rc = ssh_pool_open(&l->t, l->env->ssh, l->host, (char *)command.data, &events, l, err);

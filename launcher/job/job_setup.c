@@ -124,6 +124,7 @@ int job_describe(struct job *j, struct pd_err *err) {
         rc = make_spec(j, err);
     j->c.env.job = j->id;
     j->c.env.start = 1;
+    j->c.env.lease_ms = (unsigned)(j->opts->attach_lease * 1000);
     return rc;
 }
 

@@ -19,7 +19,7 @@
 #include "pack/pack.h"
 #include "wire/msg.h"
 
-enum { TICK_MS = 50, TERM_GRACE_MS = 1000, QUIT_MS = 2000 };
+enum { TICK_MS = 50, TERM_GRACE_MS = 1000, QUIT_MS = 2000, FIRST_LEASE_MS = 10000 };
 
 int agent_node(const struct agent *ag) { return *ag->place.job ? place_read_node(&ag->place) : -1; }
 
@@ -202,11 +202,12 @@ static int write_pid(struct pd_err *err) {
     return pd_write_file_atomic(".agent/pid", text, (size_t)n, 0600, err);
 }
 
-int agent_run_daemon(const struct place *p, int ready) {
+int agent_run_daemon(const struct place *p, unsigned lease_ms, int ready) {
     struct agent ag;
     struct pd_err err = {0};
     signal(SIGPIPE, SIG_IGN);
     int rc = agent_init(&ag, p, AGENT_JOB, &err);
+    ag.first_lease_ms = lease_ms ? lease_ms : FIRST_LEASE_MS;
     int opened = !rc, keep = 0;
     if (!rc)
         rc = open_log(&ag, &err);

@@ -40,6 +40,7 @@ struct agent {
     unsigned n_sessions;
     unsigned n_unpacking;       /* threads that unpack for a client: its lease waits for them */
     uint64_t last_client_ns;    /* when bytes of a client came last */
+    unsigned first_lease_ms;    /* the lease until AG_JOB_SETUP names it */
     uv_pipe_t listener;
     uv_timer_t tick;
     uv_timer_t give_up;         /* the deadline of quitting */
@@ -50,8 +51,9 @@ struct agent {
     int job_started;            /* left by agent_finish: a process of the job ran */
 };
 
-/* Blocks until the job and its clients are done. `ready` gets "1" once the socket listens, else why not. */
-int agent_run_daemon(const struct place *p, int ready);
+/* Blocks until the job and its clients are done; without a client's word for lease_ms (0: some seconds) before the job is
+ * set up, it ends. `ready` gets "1" once the socket listens, else why not. */
+int agent_run_daemon(const struct place *p, unsigned lease_ms, int ready);
 
 /* One session on stdin and stdout, without a daemon. Returns the exit status. */
 int agent_run_stdio(const struct place *p, enum agent_mode mode);

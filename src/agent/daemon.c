@@ -71,7 +71,7 @@ static int guard(const struct place *p, pid_t agent) {
     }
 }
 
-static int guardian(const struct place *p, int ready) {
+static int guardian(const struct place *p, unsigned lease_ms, int ready) {
     sigset_t set, old;
     if (own_stdio(p, ready)) {
         say(ready, "cannot set up the agent's log and folder");
@@ -99,7 +99,7 @@ static int guardian(const struct place *p, int ready) {
         return 1;
     sigprocmask(SIG_SETMASK, &old, NULL);
     procs_become_subreaper();
-    return agent_run_daemon(p, 3);
+    return agent_run_daemon(p, lease_ms, 3);
 }
 
 /* "1" when the agent listens, else what went wrong, up to the end. */
@@ -115,7 +115,7 @@ static int wait_ready(const struct place *p, int fd, struct pd_err *err) {
     return pd_fail(err, PD_EHOST, "the agent could not start in %s: %s", p->dir, *text ? text : "it ended at once");
 }
 
-int daemon_start(const struct place *p, int node, struct pd_err *err) {
+int daemon_start(const struct place *p, int node, unsigned lease_ms, struct pd_err *err) {
     int fd[2], status;
     int rc = place_make_job(p, node, err);
     if (rc)
@@ -132,7 +132,7 @@ int daemon_start(const struct place *p, int node, struct pd_err *err) {
         pid = fork(); /* not a session leader: it can't get a terminal */
         if (pid < 0)
             say(fd[1], "cannot start the agent: fork failed");
-        _exit(pid ? 0 : guardian(p, fd[1]));
+        _exit(pid ? 0 : guardian(p, lease_ms, fd[1]));
     }
     close(fd[1]);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)

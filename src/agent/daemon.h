@@ -12,8 +12,8 @@
 
 #include "agent/place.h"
 
-/* Make the job's folder and start guardian and agent; returns once the agent's socket listens. Call it while the
- * process has one thread. On failure the folder is gone again. */
-int daemon_start(const struct place *p, int node, struct pd_err *err);
+/* Make the job's folder and start guardian and agent; returns once the agent's socket listens. Until the job is set up the
+ * agent waits lease_ms for bytes of its client (0: some seconds). Call it while the process has one thread. On failure the folder is gone again. */
+int daemon_start(const struct place *p, int node, unsigned lease_ms, struct pd_err *err);
 
 #endif

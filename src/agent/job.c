@@ -17,7 +17,7 @@
 #include "wire/msg.h"
 
 /* After a lease the processes have LEASE_GRACE_MS: all is over two seconds after the lease. */
-enum { FIRST_LEASE_MS = 10000, BYE_GRACE_MS = 1000, LEASE_GRACE_MS = 1000, LOG_TURN_MS = 5 };
+enum { BYE_GRACE_MS = 1000, LEASE_GRACE_MS = 1000, LOG_TURN_MS = 5 };
 
 struct post {
     struct post *next;
@@ -408,7 +408,7 @@ void job_tick(struct agent *ag) {
     uint64_t now = pd_mono_ns(), idle_ms = (now - ag->last_client_ns) / 1000000u;
     char reason[160];
     if (!j || j->quitting) {
-        if (!ag->n_unpacking && idle_ms >= FIRST_LEASE_MS)
+        if (!ag->n_unpacking && idle_ms >= ag->first_lease_ms)
             agent_quit(ag);
         return;
     }

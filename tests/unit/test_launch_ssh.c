@@ -498,7 +498,7 @@ static void test_boot_cuts(void **state) {
     struct boot b;
     struct pd_buf cmd;
     pd_buf_init(&cmd);
-    assert_int_equal(boot_command(&b, "/r", &img, NULL, -1, &cmd), 0);
+    assert_int_equal(boot_command(&b, "/r", &img, NULL, -1, 0, &cmd), 0);
     assert_null(strstr((char *)cmd.data, b.marker));
     char text[600], out[BOOT_LINE];
     snprintf(text, sizeof text, "hello\nwhole %.31s run\nprompt> %s run\r\nPDL1", b.marker, b.marker);

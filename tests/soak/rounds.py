@@ -1,0 +1,214 @@
+"""rounds.py - one round: start a job, wait for a random moment of a random phase, kill something, and look at what remains."""
+import glob
+import os
+import random
+import shutil
+import signal
+import time
+
+from jobs import Run
+from procs import part_of
+
+PHASES = ("bootstrap", "sending", "setup", "pservers", "trainers", "trainers", "ending", "fetching")
+ORDER = {p: i for i, p in enumerate(("bootstrap", "sending", "setup", "connecting", "probing", "binding", "pservers", "trainers",
+                                     "ending", "fetching", "failed", "stopped"))}
+JITTER_S = {"bootstrap": 0.25, "sending": 0.15, "setup": 0.05, "pservers": 0.1, "trainers": 1.0, "ending": 0.4, "fetching": 1.4}
+FATAL = (signal.SIGKILL, signal.SIGTERM)
+
+# part, signals, exit statuses of paddlectl that make sense when the job was still to end (0 always does when it was not)
+VICTIMS = (
+    ("launcher", (signal.SIGKILL,), (-signal.SIGKILL,)),
+    ("launcher", (signal.SIGTERM, signal.SIGHUP, signal.SIGINT), (130,)),
+    ("launcher", (signal.SIGSTOP,), (1, 3, 130)),
+    ("agent", FATAL, (1, 3)),
+    ("guardian", FATAL, (1, 3)),
+    ("sshd", FATAL, (0, 1, 3)),       # a connection may come back
+    ("relay", FATAL, (0, 1, 3)),
+    ("pserver", (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV), (1,)),
+    ("trainer", (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV), (1,)),
+    ("child", (signal.SIGKILL,), (0,)),
+    ("launcher+agent", (signal.SIGKILL,), (-signal.SIGKILL,)),
+    ("launcher+guardian", (signal.SIGKILL,), (-signal.SIGKILL,)),
+    ("launcher+sshd", (signal.SIGKILL,), (-signal.SIGKILL,)),
+    ("sshd+trainer", (signal.SIGKILL,), (0, 1, 3)),
+    ("agent+guardian", (signal.SIGKILL,), (1, 3)),
+)
+END_S = 30  # no job that has lost something may take longer to end: the longest patience of the launcher
+RUN_S = 60  # a whole job
+
+
+class Round:
+    """What one round did and found."""
+
+    def __init__(self, arena, k, seed, slack, say):
+        self.arena, self.k, self.slack, self.say = arena, k, slack, say
+        self.rng = rng = random.Random(f"{seed}/{k}")
+        self.part, signals, self.allowed = VICTIMS[k % len(VICTIMS)] if rng.random() < 0.5 else rng.choice(VICTIMS)
+        self.sig = rng.choice(signals)
+        self.phase = rng.choice(PHASES)
+        if self.part in ("pserver", "trainer", "child", "sshd+trainer"):
+            self.phase = "trainers"  # they are not there before
+        self.delay = rng.uniform(0, JITTER_S[self.phase])
+        self.kind = "user" if self.part == "child" or self.phase in ("ending", "fetching") else rng.choice(("own", "user"))
+        n = rng.randint(2, arena.n) if rng.random() < 0.3 else min(3, arena.n)
+        self.nodes = rng.sample(range(arena.n), n)
+        self.lease = rng.choice((1, 2, 3))
+        self.fail, self.killed, self.at_phase, self.dead_s, self.status = None, [], "", None, None
+
+    def __str__(self):
+        return (f"{self.kind} on {len(self.nodes)} hosts, lease {self.lease} s: {self.sig.name[3:]} to {self.part} "
+                f"in {self.at_phase or self.phase}")
+
+    # --- the moment
+
+    def await_phase(self, r):
+        """The last two phases are too short to be seen and then hit: they are aimed at from the start of the trainers."""
+        end, late = time.monotonic() + RUN_S, self.phase in ("ending", "fetching")
+        while ORDER.get(r.phase(), 99) < ORDER["trainers" if late else self.phase] and not r.ended() and time.monotonic() < end:
+            time.sleep(0.004)
+        time.sleep(self.delay + (r.work_s if late else 0))
+        self.at_phase = r.phase()
+
+    # --- the kill
+
+    def choose(self, r, part):
+        """The processes that are this part of the job, one chosen."""
+        if part == "launcher":
+            return [r.proc.pid]
+        by_pid = self.arena.table.scan(True)
+        found = r.watch.alive()
+        if part == "sshd":
+            relays = [p for p in found if part_of(p, by_pid, r.watch.children) == "relay"]
+            parents = {by_pid[p.ppid].pid for p in relays if p.ppid in by_pid and by_pid[p.ppid].comm.startswith("sshd")}
+            candidates = sorted(parents)
+        else:
+            candidates = sorted(p.pid for p in found if part_of(p, by_pid, r.watch.children) == part)
+        return [self.rng.choice(candidates)] if candidates else []
+
+    def kill(self, r):
+        found = r.watch.alive(fresh=True)
+        r.watch.note_sockets(found)
+        pids = [pid for part in self.part.split("+") for pid in self.choose(r, part)]
+        if self.part == "agent+guardian" and len(pids) == 2:  # of the same node
+            by_pid = self.arena.table.scan()
+            pids = [pids[0], by_pid[pids[0]].ppid] if pids[0] in by_pid else pids
+        if r.ended():
+            pids = []
+        self.killed_at = time.monotonic()
+        for pid in pids:
+            try:
+                os.kill(pid, self.sig)
+                self.killed.append(pid)
+            except ProcessLookupError:
+                pass
+        return len(self.killed) == len(self.part.split("+"))
+
+    # --- what remains
+
+    def await_death(self, r, since):
+        """Everything of the job dead `lease + slack` after `since`."""
+        limit = since + r.lease + self.slack
+        while True:
+            left = r.watch.alive()
+            if not left:
+                self.dead_s = time.monotonic() - since
+                break
+            if time.monotonic() > limit:
+                left = r.watch.alive(fresh=True)
+                if left:
+                    self.fail = f"{len(left)} processes are alive {r.lease} + {self.slack:g} s later"
+                    for p in left:
+                        self.say(f"    {p}")
+                break
+            time.sleep(0.05)
+        if not self.fail and r.watch.open_sockets():
+            self.fail = f"ports are open: {r.watch.open_sockets()}"
+
+    def judge(self, r):
+        st = self.status
+        if st == 0:
+            self.fail = self.fail or r.outputs_wrong()
+            if not self.fail and 0 not in self.allowed and self.at_phase not in ("ending", "fetching", "done") and self.killed:
+                if self.at_phase != r.phase() and self.phase != "trainers":
+                    return  # it ended by itself between the look and the kill
+                self.fail = "the job is said to be done"
+        elif self.killed and st not in self.allowed and not (self.at_phase == "bootstrap" and st == -self.sig):
+            self.fail = self.fail or f"exit status {st}, not one of {self.allowed}"
+        elif not self.killed:
+            self.fail = self.fail or f"exit status {st}, and nothing was killed"
+
+    def run(self):
+        """True when something was killed; a job that was over too soon is another one's turn."""
+        r = Run(self.arena, f"round-{self.k}", self.kind, self.nodes, self.lease, work_s=self.rng.uniform(0.5, 2)).start()
+        try:
+            self.await_phase(r)
+            whole = self.kill(r)
+            since = self.killed_at
+            if self.sig == signal.SIGSTOP and self.killed:  # a suspended terminal: the job ends, and then it is told so
+                self.await_death(r, since)
+                os.kill(r.proc.pid, signal.SIGCONT)
+            self.status = r.wait(RUN_S if 0 in self.allowed or not whole else END_S)
+            if self.status is None:
+                self.fail = f"paddlectl hangs: {time.monotonic() - since:.1f} s after the kill it runs still"
+                r.backtrace(self.say)
+            else:
+                gone_at = r.ended_at if self.status == 0 or self.part.startswith(("launcher", "sshd", "relay", "child")) else since
+                self.await_death(r, max(since, r.ended_at if self.status != -signal.SIGKILL else 0, gone_at))
+                if not self.fail:
+                    self.judge(r)
+            self.leftovers(r)
+            if self.fail:
+                r.dump(self.say)
+                self.node_logs(r)
+            return bool(self.killed)
+        finally:
+            r.kill()
+            if not self.fail:
+                shutil.rmtree(r.dir, ignore_errors=True)
+
+    def leftovers(self, r):
+        """A job that never started a process leaves no folder; none leaves half an output here."""
+        half = glob.glob(f"{r.dir}/output/.*")
+        if half and self.status != -signal.SIGKILL and not self.fail:
+            self.fail = f"half outputs stay: {half}"
+
+    def node_logs(self, r):
+        for node, host in enumerate(self.nodes):
+            path = self.arena.node_path(host, f"root/{r.job}/log/paddle_agent.INFO", node)
+            try:
+                with open(path, encoding="utf-8", errors="replace") as f:
+                    lines = f.read().splitlines()[-8:]
+            except OSError:
+                continue
+            self.say(f"    --- agent of node {node} (host {host})")
+            for line in lines:
+                self.say(f"    | {line[:240]}")
+
+
+class CutRound(Round):
+    """A link of a network namespace is cut; it comes back when all is over."""
+
+    def __init__(self, arena, k, seed, slack, say):
+        super().__init__(arena, k, seed, slack, say)
+        self.part, self.allowed = "link", (1, 3)
+        self.phase = self.rng.choice(("bootstrap", "sending", "trainers", "trainers"))
+        self.delay = self.rng.uniform(0, JITTER_S[self.phase])
+        self.nodes, self.host = list(range(arena.n)), self.rng.randrange(arena.n)
+
+    def __str__(self):
+        return (f"{self.kind} on {len(self.nodes)} hosts, lease {self.lease} s: link of host {self.host} cut "
+                f"in {self.at_phase or self.phase}")
+
+    def kill(self, r):
+        r.watch.alive(fresh=True)
+        self.killed_at = time.monotonic()
+        if not r.ended():
+            self.arena.cut(self.host)
+            self.killed.append(self.host)
+        return True
+
+    def run(self):
+        try:
+            return super().run()
+        finally:
+            self.arena.join(self.host)
