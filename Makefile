@@ -2,7 +2,7 @@
 #   make                      release build, programs in build/release (build/bin points there)
 #   make DEV=1                the same with -Werror
 #   make SANITIZE=address,undefined | thread
-#   make test | demo | bench | install PREFIX= DESTDIR= | compile_commands.json
+#   make test | soak | demo | bench | install PREFIX= DESTDIR= | compile_commands.json
 
 CC      ?= gcc
 PREFIX  ?= /usr/local
@@ -134,6 +134,12 @@ test: packages-test
 demo: packages-demo
 	@$(MAKE) --no-print-directory all
 	@tests/support/demo
+
+# Random kills of every part of a job, and what remains: nothing. SOAK_KILLS, SOAK_SEED and more: see tests/soak/soak.py.
+soak: packages-test
+	@$(MAKE) --no-print-directory all
+	@tests/soak/soak.py
+.PHONY: soak
 
 bench: packages-bench
 	@$(MAKE) --no-print-directory all

@@ -13,7 +13,7 @@
 #include "base/fault.h"
 #include "wire/msg.h"
 
-enum { PROBE_MS = 60000, BIND_MS = 30000, START_SLACK_MS = 15000, CLOSE_SLACK_MS = 10000, LOST_TURN_MS = 100, NOTICE_MS = 500 };
+enum { PROBE_MS = 60000, BIND_MS = 30000, START_SLACK_MS = 15000, CLOSE_SLACK_MS = 10000, ABORT_SLACK_MS = 500, LOST_TURN_MS = 100, NOTICE_MS = 500 };
 
 static void head_enter(struct head *h, enum head_state state);
 static void check(struct head *h);
@@ -175,7 +175,7 @@ static uint64_t deadline_ms(const struct head *h) {
     case HEAD_ENDING:
         return h->spec->end_ms + 1;
     case HEAD_CLOSING:
-        return h->grace_ms + CLOSE_SLACK_MS;
+        return h->grace_ms + (h->aborted ? ABORT_SLACK_MS : CLOSE_SLACK_MS);
     default:
         return 0;
     }
@@ -459,9 +459,16 @@ void head_fail(struct head *h, int node, const char *reason) {
 }
 
 void head_abort(struct head *h, unsigned grace_ms, int node, const char *reason) {
-    if (h->state == HEAD_OVER || h->state == HEAD_CLOSING)
+    if (h->state == HEAD_OVER)
         return;
-    h->grace_ms = grace_ms;
+    h->aborted = 1;
+    if (h->state != HEAD_CLOSING || grace_ms < h->grace_ms)
+        h->grace_ms = grace_ms;
+    if (h->state == HEAD_CLOSING) { /* nobody is left to hear of a node that is silent; it ends by its own lease */
+        if (uv_timer_get_due_in(&h->deadline) > deadline_ms(h))
+            uv_timer_start(&h->deadline, on_deadline, deadline_ms(h), 0);
+        return;
+    }
     head_fail(h, node, reason);
     head_close(h);
 }

@@ -43,7 +43,7 @@ void head_message(struct head *h, int node, uint16_t type, uint64_t req, const j
 /* End the job: stopped, or failed with this reason (of a node, -1: of none). */
 void head_stop(struct head *h, unsigned grace_ms, const char *reason);
 void head_fail(struct head *h, int node, const char *reason);
-/* The same without waiting for what may explain it, and with another grace. */
+/* The same without waiting for what may explain it, nor long for nodes that are silent, and with another grace. */
 void head_abort(struct head *h, unsigned grace_ms, int node, const char *reason);
 int head_over(const struct head *h);
 

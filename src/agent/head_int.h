@@ -49,7 +49,7 @@ struct head {
     char text[400];        /* what AG_STATE said last */
     int n_handles;
     unsigned grace_ms;
-    int stopped;
+    int stopped, aborted; /* aborted: without a client there is nobody to wait for the others */
     char stop_reason[200];
     /* head_fail.c */
     json_t *failure;

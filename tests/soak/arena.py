@@ -4,7 +4,7 @@ import random
 import subprocess
 import threading
 
-from procs import Table, read_stat
+from procs import Table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SUPPORT = os.path.join(os.path.dirname(HERE), "support")
@@ -20,7 +20,7 @@ class Arena:
         self.fx = f"{top}/hosts"
         self.table = Table()
         self.lock = threading.Lock()
-        self.models = {}
+        self.models, self.runs = {}, []
         # Ranges of their own: a user's own server binds a port that was only looked up, and others look for ports too.
         self.port = 10000 + random.SystemRandom().randrange(5000)
         os.makedirs(f"{top}/jobs")
@@ -90,6 +90,18 @@ class NetArena(Arena):
             unshare = int(f.read())
         inner = next((p.pid for p in self.table.scan().values() if p.ppid == unshare), unshare)
         return f"/proc/{inner}/root/home/paddle/{path.removeprefix('root/')}"
+
+    def host_of(self, pid):
+        """The number of the host whose network a process has; None for those of this machine."""
+        for host in range(self.n):
+            with open(f"{self.fx}/sshd.{host}/pid") as f:
+                unshare = f.read().strip()
+            try:
+                if os.readlink(f"/proc/{pid}/ns/net") == os.readlink(f"/proc/{unshare}/ns/net"):
+                    return host
+            except OSError:
+                return None
+        return None
 
     def cut(self, host):
         self.fixture("cut", str(host))

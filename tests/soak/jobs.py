@@ -79,10 +79,10 @@ class Run:
         self.ended_at = None
 
     def start(self):
-        self.started_at = time.monotonic()
         with open(self.log, "wb") as out:
             self.proc = subprocess.Popen(self.arena.wrap([f"{self.arena.bin}/paddlectl", "run", "--conf=conf.ini"]), cwd=self.dir,
                                          stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+        self.arena.runs.append(self)
         return self
 
     def output(self):
@@ -158,7 +158,7 @@ class Run:
 
     def kill(self):
         """The last resort of the test itself; by the process that we started."""
-        if self.proc and self.proc.poll() is None:
+        if self.proc.poll() is None:
             self.proc.kill()
             self.proc.wait()
 
@@ -167,7 +167,7 @@ class Bystander(threading.Thread):
     """Jobs one after the other on the hosts where others are being killed. Each must end well."""
 
     def __init__(self, arena, kind, nodes, say):
-        super().__init__()
+        super().__init__(daemon=True)
         self.arena, self.kind, self.nodes, self.say = arena, kind, nodes, say
         self.stop = threading.Event()
         self.n_done, self.failures, self.run_now = 0, [], None
@@ -192,8 +192,8 @@ class Bystander(threading.Thread):
 def end_softly(runs):
     """Ctrl-C for what runs still."""
     for r in runs:
-        if r and r.proc and r.proc.poll() is None:
+        if r.proc.poll() is None:
             r.proc.send_signal(signal.SIGINT)
     for r in runs:
-        if r and r.proc and r.wait(10) is None:
+        if r.wait(10) is None:
             r.kill()

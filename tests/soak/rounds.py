@@ -43,7 +43,7 @@ class Round:
     def __init__(self, arena, k, seed, slack, say):
         self.arena, self.k, self.slack, self.say = arena, k, slack, say
         self.rng = rng = random.Random(f"{seed}/{k}")
-        self.part, signals, self.allowed = VICTIMS[k % len(VICTIMS)] if rng.random() < 0.5 else rng.choice(VICTIMS)
+        self.part, signals, self.allowed = VICTIMS[k] if k < len(VICTIMS) else rng.choice(VICTIMS)
         self.sig = rng.choice(signals)
         self.phase = rng.choice(PHASES)
         if self.part in ("pserver", "trainer", "child", "sshd+trainer"):
@@ -147,6 +147,7 @@ class Round:
             if self.sig == signal.SIGSTOP and self.killed:  # a suspended terminal: the job ends, and then it is told so
                 self.await_death(r, since)
                 os.kill(r.proc.pid, signal.SIGCONT)
+            self.during(r)
             self.status = r.wait(RUN_S if 0 in self.allowed or not whole else END_S)
             if self.status is None:
                 self.fail = f"paddlectl hangs: {time.monotonic() - since:.1f} s after the kill it runs still"
@@ -165,6 +166,9 @@ class Round:
             r.kill()
             if not self.fail:
                 shutil.rmtree(r.dir, ignore_errors=True)
+
+    def during(self, r):
+        """What is to be looked at while paddlectl may still run."""
 
     def leftovers(self, r):
         """A job that never started a process leaves no folder; none leaves half an output here."""
@@ -190,7 +194,7 @@ class CutRound(Round):
 
     def __init__(self, arena, k, seed, slack, say):
         super().__init__(arena, k, seed, slack, say)
-        self.part, self.allowed = "link", (1, 3)
+        self.part, self.sig, self.allowed = "link", signal.SIGKILL, (0, 1, 3)  # 0: it was over before it was noticed
         self.phase = self.rng.choice(("bootstrap", "sending", "trainers", "trainers"))
         self.delay = self.rng.uniform(0, JITTER_S[self.phase])
         self.nodes, self.host = list(range(arena.n)), self.rng.randrange(arena.n)
@@ -206,6 +210,19 @@ class CutRound(Round):
             self.arena.cut(self.host)
             self.killed.append(self.host)
         return True
+
+    def during(self, r):
+        """The host that was cut off ends its part by itself; the others when they are told, or by their leases."""
+        limit = self.killed_at + r.lease + self.slack
+        while not self.fail and self.killed and self.on_cut_host(r.watch.alive()):
+            if time.monotonic() > limit and self.on_cut_host(r.watch.alive(fresh=True)):
+                self.fail = f"processes are alive on the host that was cut off {r.lease} + {self.slack:g} s later"
+                for p in self.on_cut_host(r.watch.alive()):
+                    self.say(f"    {p}")
+            time.sleep(0.05)
+
+    def on_cut_host(self, found):
+        return [p for p in found if self.arena.host_of(p.pid) == self.host]
 
     def run(self):
         try:

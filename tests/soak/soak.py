@@ -13,6 +13,7 @@ import os
 import queue
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -38,6 +39,7 @@ class Soak:
         self.hosts, self.lanes = number("SOAK_HOSTS", 6), number("SOAK_LANES", 3)
         self.slack = number("SOAK_SLACK", 2, float)
         self.only = os.environ.get("SOAK_ONLY")
+        self.bystanders = ("own", "user") if self.kills > 20 else ("user",)
         os.makedirs(f"{TOP}/build/tmp", exist_ok=True)
         self.top = tempfile.mkdtemp(prefix="soak-", dir=f"{TOP}/build/tmp")
         self.lock, self.failures, self.done, self.retries = threading.Lock(), [], [], 0
@@ -76,13 +78,13 @@ class Soak:
         """Rounds on one arena, beside jobs that must not notice."""
         os.makedirs(arena.top, exist_ok=True)
         make_workspaces(arena.top, PACKAGE_BYTES)
-        for n in sorted({3, *range(2, arena.n + 1)} if arena.n > 3 else {2, 3}):
+        for n in range(2, arena.n + 1):
             self.reference(arena, n)
         others = [Bystander(arena, kind_of, list(range(3)), self.say) for kind_of in bystanders]
         rounds = queue.Queue()
         for k in [int(self.only)] if self.only else range(n_rounds):
             rounds.put(k)
-        threads = [threading.Thread(target=self.lane, args=(kind, arena, rounds)) for _ in range(lanes)]
+        threads = [threading.Thread(target=self.lane, args=(kind, arena, rounds), daemon=True) for _ in range(lanes)]
         for t in others + threads:
             t.start()
         for t in threads:
@@ -102,14 +104,14 @@ class Soak:
             end_softly([r])
             raise RuntimeError(f"an undisturbed job on {n} hosts: status {status}, {r.outputs_wrong()}")
 
-    def arena(self, make, name, kind, n_rounds, lanes, bystanders):
-        arena = make
+    def arena(self, arena, name, kind, n_rounds, lanes, bystanders):
         try:
             arena.start()
             self.session(arena, kind, n_rounds, lanes, bystanders)
         except Skipped as e:
             self.say(f"SKIPPED: {name}: {e}")
         finally:
+            end_softly(arena.runs)
             arena.stop()
 
     def summary(self):
@@ -128,7 +130,7 @@ class Soak:
         self.say(f"soak: seed {self.seed}, {self.kills} kills on {self.hosts} hosts, {self.cuts} cut links, lease + {self.slack:g} s")
         started = time.monotonic()
         if self.kills:
-            self.arena(SshArena(f"{self.top}/ssh", self.bin, self.hosts), "kills", Round, self.kills, self.lanes, ("own", "user"))
+            self.arena(SshArena(f"{self.top}/ssh", self.bin, self.hosts), "kills", Round, self.kills, self.lanes, self.bystanders)
         if self.cuts:
             self.arena(NetArena(f"{self.top}/net", self.bin, 3), "cut links", CutRound, self.cuts, 1, ())
         self.summary()
@@ -144,4 +146,5 @@ class Soak:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started ends
     sys.exit(Soak().main())

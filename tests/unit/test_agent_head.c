@@ -497,6 +497,24 @@ static void stop_in_every_state(void **state) {
     }
 }
 
+/* Without a client nobody is left to hear of a node that is silent: the head must not stay for it, even if it waited already. */
+static void an_abort_does_not_wait_for_silent_nodes(void **state) {
+    (void)state;
+    for (int stopped = 0; stopped <= 1; stopped++) {
+        struct env *e = begin("", 60000);
+        advance(e, 5, 1);
+        if (stopped)
+            head_stop(e->head, 3000, "test");
+        head_abort(e->head, 100, 0, "the launcher is gone");
+        uint64_t end = pd_mono_ns() + 8000000000u; /* it waits over 10 s for a node while somebody listens */
+        while (!e->over && pd_mono_ns() < end)
+            uv_run(&e->loop, UV_RUN_ONCE);
+        assert_int_equal(e->over, 1);
+        assert_string_equal(e->status, stopped ? "stopped" : "failed");
+        finish(e);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_of_a_job),
@@ -510,6 +528,7 @@ int main(void) {
         cmocka_unit_test(which_failure_is_told),
         cmocka_unit_test(failures_while_starting),
         cmocka_unit_test(stop_in_every_state),
+        cmocka_unit_test(an_abort_does_not_wait_for_silent_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
