@@ -51,11 +51,17 @@ static int parse(int argc, char **argv, struct options *o) {
 static int relay(const struct options *o, struct pd_err *err) {
     struct place p;
     struct stat st;
+    char join[64];
     int rc = place_init(&p, o->root, o->job, err);
     if (rc)
         return rc;
-    if (!o->job)
-        return agent_run_stdio(&p, AGENT_TOOL);
+    if (!o->job) {
+        rc = agent_run_stdio(&p, AGENT_TOOL, join);
+        if (rc || !*join)
+            return rc;
+        if ((rc = place_init(&p, o->root, join, err)))
+            return rc;
+    }
     if (o->start && (rc = daemon_start(&p, (int)o->node, (unsigned)o->lease_ms, err)))
         return rc;
     int fd = place_connect(&p);
@@ -65,7 +71,7 @@ static int relay(const struct options *o, struct pd_err *err) {
         return pd_fail(err, PD_EHOST, "the agent in %s ended at once; see its log", p.dir);
     if (lstat(p.dir, &st))
         return pd_fail(err, PD_ENOENT, "there is no job %s in %s", p.job, p.root);
-    return agent_run_stdio(&p, AGENT_OVER);
+    return agent_run_stdio(&p, AGENT_OVER, NULL);
 }
 
 int main(int argc, char **argv) {

@@ -22,22 +22,11 @@ int gather_init(struct gather *g, struct cluster *c, struct pd_err *err) {
     return 0;
 }
 
-void gather_release(struct gather *g) {
-    for (size_t i = 0; g->nodes && i < g->c->hosts.n; i++) {
-        free(g->nodes[i].text);
-        json_decref(g->nodes[i].data);
-    }
-    free(g->nodes);
-    g->nodes = NULL;
-}
-
 static void maybe_end(struct gather *g) {
     for (size_t i = 0; i < g->c->hosts.n; i++)
-        if (g->nodes[i].link || !g->nodes[i].over)
+        if (!g->nodes[i].over || (g->nodes[i].link && !g->nodes[i].kept))
             return;
-    for (size_t i = 0; i < sizeof g->signals / sizeof g->signals[0]; i++)
-        if (!uv_is_closing((uv_handle_t *)&g->signals[i]))
-            uv_close((uv_handle_t *)&g->signals[i], NULL);
+    uv_stop(&g->c->loop);
 }
 
 void gather_done(struct gather_node *n) {
@@ -48,6 +37,13 @@ void gather_done(struct gather_node *n) {
         link_send(n->link, WIRE_AG_BYE, 0, json_object(), NULL, 0);
         link_close_soon(n->link);
     }
+}
+
+void gather_keep(struct gather_node *n) {
+    if (n->over)
+        return;
+    n->over = n->kept = 1;
+    maybe_end(n->g);
 }
 
 void gather_fail(struct gather_node *n, const struct pd_err *err) {
@@ -76,6 +72,7 @@ static void on_close(struct link *l, const struct pd_err *why, void *arg) {
     struct gather_node *n = arg;
     (void)l;
     n->link = NULL;
+    n->kept = 0;
     if (!n->over) {
         n->over = 1;
         n->err = *why;
@@ -96,32 +93,73 @@ static void on_signal(uv_signal_t *s, int signum) {
             link_close(g->nodes[i].link);
 }
 
-int gather_run(struct gather *g, void (*talk)(struct gather_node *n), void *arg) {
+static void catch_signals(struct gather *g) {
     static const int signums[] = {SIGINT, SIGTERM, SIGHUP};
-    int bad = 0;
-    g->talk = talk;
-    g->arg = arg;
+    if (g->has_signals)
+        return;
+    g->has_signals = 1;
     for (size_t i = 0; i < sizeof signums / sizeof signums[0]; i++) {
         uv_signal_init(&g->c->loop, &g->signals[i]);
         g->signals[i].data = g;
         uv_signal_start(&g->signals[i], on_signal, signums[i]);
     }
-    for (size_t i = 0; i < g->c->hosts.n; i++) {
-        struct gather_node *n = &g->nodes[i];
-        struct pd_err err = {0};
-        n->over = n->skip;
-        if (n->skip)
-            continue;
-        if (link_open(&n->link, &g->c->env, n->host, n->id, &events, n, &err)) {
-            n->link = NULL;
-            gather_fail(n, &err);
-        }
+}
+
+static void begin(struct gather_node *n) {
+    struct cluster *c = n->g->c;
+    struct pd_err err = {0};
+    n->over = 0;
+    n->kept = 0;
+    pd_err_clear(&n->err);
+    if (n->link && c->env.job) {
+        link_join(n->link, c->env.job, &events, n);
+    } else if (n->link) {
+        n->g->talk(n);
+    } else if (link_open(&n->link, &c->env, n->host, n->id, &events, n, &err)) {
+        n->link = NULL;
+        gather_fail(n, &err);
     }
-    maybe_end(g);
-    uv_run(&g->c->loop, UV_RUN_DEFAULT);
+}
+
+int gather_run(struct gather *g, void (*talk)(struct gather_node *n), void *arg) {
+    int bad = 0, n = 0;
+    g->talk = talk;
+    g->arg = arg;
+    catch_signals(g);
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        g->nodes[i].over = 1; /* until they all have begun */
+    for (size_t i = 0; i < g->c->hosts.n && !g->interrupted; i++) {
+        if (g->nodes[i].skip)
+            continue;
+        begin(&g->nodes[i]);
+        n++;
+    }
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        n += g->nodes[i].link && !g->nodes[i].kept;
+    if (n)
+        maybe_end(g);
+    if (n)
+        uv_run(&g->c->loop, UV_RUN_DEFAULT);
     for (size_t i = 0; i < g->c->hosts.n; i++)
         bad += g->nodes[i].err.code != 0;
     return bad;
+}
+
+void gather_release(struct gather *g) {
+    if (g->has_signals) {
+        for (size_t i = 0; i < g->c->hosts.n; i++)
+            if (g->nodes[i].link)
+                link_close(g->nodes[i].link);
+        for (size_t i = 0; i < sizeof g->signals / sizeof g->signals[0]; i++)
+            uv_close((uv_handle_t *)&g->signals[i], NULL);
+        uv_run(&g->c->loop, UV_RUN_DEFAULT);
+    }
+    for (size_t i = 0; g->nodes && i < g->c->hosts.n; i++) {
+        free(g->nodes[i].text);
+        json_decref(g->nodes[i].data);
+    }
+    free(g->nodes);
+    *g = (struct gather){0};
 }
 
 int gather_say(const struct gather *g) {

@@ -1,7 +1,8 @@
 /* gather.h - one conversation with every node at once, for what is no job: dispatch, stop, list.
  *
- * Each node's agent is reached, `talk` is called once it has said hello, and the node is over when gather_done or
- * gather_fail is called for it, or its connection breaks. Ctrl-C ends the conversations. */
+ * Each node's agent is reached, `talk` is called once it has said hello, and the node is over when gather_done, gather_keep or
+ * gather_fail is called for it, or its connection breaks. Ctrl-C ends the conversations. A link that was kept is used by the next
+ * gather_run, where it joins the job that c->env.job then names. */
 #ifndef LAUNCHER_GATHER_H
 #define LAUNCHER_GATHER_H
 
@@ -15,7 +16,7 @@ struct gather_node {
     const struct host *host;
     struct link *link;
     int skip;          /* set before gather_run: leave this node out */
-    int over;
+    int over, kept;
     struct pd_err err;
     char *text;        /* whatever talk wants to keep; freed by gather_release */
     json_t *data;      /* likewise */
@@ -27,15 +28,19 @@ struct gather {
     void (*talk)(struct gather_node *n);
     void *arg;
     int interrupted;
+    int has_signals;
     uv_signal_t signals[3];
 };
 
+/* Ctrl-C is ours from the first gather_run to gather_release. */
 int gather_init(struct gather *g, struct cluster *c, struct pd_err *err);
-/* Returns when all are over. The number of nodes that failed. May be called again with another `talk`. */
+/* Returns when all are over. The number of nodes that failed, those of an earlier gather_run among them. May be called again with
+ * another `talk`; nodes with `skip` are left out. */
 int gather_run(struct gather *g, void (*talk)(struct gather_node *n), void *arg);
 void gather_release(struct gather *g);
 
 void gather_done(struct gather_node *n);
+void gather_keep(struct gather_node *n); /* over, but its link stays */
 void gather_fail(struct gather_node *n, const struct pd_err *err);
 
 /* Name every bad host on stderr. The exit status for them: 130 when interrupted, 2 when it is all about what the user

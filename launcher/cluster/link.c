@@ -246,7 +246,7 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     json_decref(a->addrs);
     a->addrs = json_incref(json_object_get(body, "addrs"));
     /* One that was found running may be of another build, a started one may not. */
-    if (!l->keep.lost && (!l->env->job || l->env->start) && build && strcmp(build, l->env->agent->sha256)) {
+    if (!l->keep.lost && (!*l->job || l->env->start) && build && strcmp(build, l->env->agent->sha256)) {
         pd_fmt(msg, sizeof msg, "the cached agent is damaged; remove %.150s/.paddlectl/bin/agent-%.12s*", a->root,
                l->env->agent->sha256);
         link_break(l, PD_EHOST, msg);
@@ -324,6 +324,17 @@ void link_take_frames(struct link *l, const uint8_t *p, size_t n) {
     }
 }
 
+void link_join(struct link *l, const char *job, const struct link_events *ev, void *arg) {
+    if (l->phase != PHASE_OPEN)
+        return;
+    snprintf(l->job, sizeof l->job, "%s", job);
+    l->ev = ev;
+    l->arg = arg;
+    link_send(l, WIRE_AG_JOIN, 0, json_pack("{s:s}", "job", job), NULL, 0);
+    if (l->phase == PHASE_OPEN)
+        link_enter(l, PHASE_HELLO, l->env->login_timeout_ms);
+}
+
 /* --- the end --------------------------------------------------------------------------------------------- */
 
 void link_close(struct link *l) {
@@ -361,6 +372,7 @@ int link_open(struct link **out, const struct link_env *env, const struct host *
     if (!l)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     *l = (struct link){.env = env, .ev = ev, .arg = arg, .host = host, .node = node};
+    snprintf(l->job, sizeof l->job, "%s", env->job ? env->job : "");
     int rc = link_connect(l, env->start, err);
     if (rc) {
         wire_decoder_free(l->dec);

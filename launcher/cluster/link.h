@@ -66,6 +66,9 @@ void link_close_soon(struct link *l);
  * link_send drops what can't go out. After AG_BYE nothing is kept. */
 void link_keep(struct link *l, uint64_t lease_ms);
 
+/* A link without a job goes on with this one, without another log-in, and with these callbacks: on_hello comes again. */
+void link_join(struct link *l, const char *job, const struct link_events *ev, void *arg);
+
 const struct agent_facts *link_facts(const struct link *l); /* after on_hello */
 int link_is_open(const struct link *l); /* after on_hello, and not lost */
 size_t link_queued(const struct link *l);

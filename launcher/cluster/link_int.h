@@ -24,6 +24,7 @@ struct link {
     void *arg;
     const struct host *host;
     int node;
+    char job[64];        /* the job to start or to join; "" without one */
     struct transport *t; /* NULL while there is none: between two attempts, or at the end */
     struct boot boot;
     struct wire_decoder *dec;

@@ -115,11 +115,11 @@ static int open_local(struct link *l, int start, struct pd_err *err) {
     if (rc)
         return rc;
     pd_fmt(root_arg, sizeof root_arg, "--root=%s", root);
-    pd_fmt(job_arg, sizeof job_arg, "--job=%s", l->env->job ? l->env->job : "");
+    pd_fmt(job_arg, sizeof job_arg, "--job=%s", l->job);
     pd_fmt(node_arg, sizeof node_arg, "--node=%d", l->node);
     pd_fmt(lease_arg, sizeof lease_arg, "--lease=%u", l->env->lease_ms);
     char *argv[] = {(char *)(uintptr_t)l->env->agent->path, (char *)(uintptr_t)"relay", root_arg,
-                    l->env->job ? job_arg : NULL, start ? node_arg : NULL, lease_arg, (char *)(uintptr_t)"--start", NULL};
+                    *l->job ? job_arg : NULL, start ? node_arg : NULL, lease_arg, (char *)(uintptr_t)"--start", NULL};
     if (!start)
         argv[4] = NULL;
     return transport_local(&l->t, l->env->loop, argv, &events, l, err);
@@ -132,7 +132,7 @@ static int open_ssh(struct link *l, int start, struct pd_err *err) {
     if (rc)
         return rc;
     pd_buf_init(&command);
-    if (boot_command(&l->boot, root, l->env->agent, l->env->job, start ? l->node : -1, l->env->lease_ms, &command))
+    if (boot_command(&l->boot, root, l->env->agent, *l->job ? l->job : NULL, start ? l->node : -1, l->env->lease_ms, &command))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     else
         rc = ssh_pool_open(&l->t, l->env->ssh, l->host, (char *)command.data, &events, l, err);

@@ -109,9 +109,10 @@ static uv_stream_t *open_pipe(uv_loop_t *loop, int fd) {
     return (uv_stream_t *)p;
 }
 
-int agent_run_stdio(const struct place *p, enum agent_mode mode) {
+int agent_run_stdio(const struct place *p, enum agent_mode mode, char join[64]) {
     struct agent ag;
     struct pd_err err = {0};
+    int kept[2] = {-1, -1};
     signal(SIGPIPE, SIG_IGN);
     int rc = agent_init(&ag, p, mode, &err);
     if (rc) {
@@ -124,6 +125,8 @@ int agent_run_stdio(const struct place *p, enum agent_mode mode) {
         snprintf(ag.state, sizeof ag.state, "%s", ag.result ? msg_str(ag.result, "status") : "lost");
         snprintf(ag.text, sizeof ag.text, ag.result ? "the job is over" : "the job's agent is gone and left no result");
     }
+    for (int i = 0; join && i < 2; i++) /* the streams close theirs */
+        kept[i] = fcntl(i, F_DUPFD_CLOEXEC, 3);
     uv_stream_t *in = open_pipe(&ag.loop, 0), *out = open_pipe(&ag.loop, 1);
     if (!in || !out)
         rc = pd_fail(&err, PD_EIO, "stdin and stdout must be pipes or sockets");
@@ -137,6 +140,14 @@ int agent_run_stdio(const struct place *p, enum agent_mode mode) {
             uv_close((uv_handle_t *)out, free_handle);
     }
     agent_finish(&ag);
+    if (join) {
+        memcpy(join, ag.join, sizeof ag.join);
+        for (int i = 0; i < 2; i++) {
+            if (*join && dup2(kept[i], i) < 0)
+                rc = pd_fail_errno(&err, PD_EIO, errno, "cannot go on with job %s", join);
+            close(kept[i]);
+        }
+    }
     return rc ? 1 : 0;
 }
 

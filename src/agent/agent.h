@@ -48,6 +48,7 @@ struct agent {
     uv_signal_t on_term;
     int has_daemon_handles;     /* the three above are open */
     int quitting, quit_soon;
+    char join[64];              /* AG_JOIN: the job that this session goes on with */
     int job_started;            /* left by agent_finish: a process of the job ran */
 };
 
@@ -55,8 +56,9 @@ struct agent {
  * set up, it ends. `ready` gets "1" once the socket listens, else why not. */
 int agent_run_daemon(const struct place *p, unsigned lease_ms, int ready);
 
-/* One session on stdin and stdout, without a daemon. Returns the exit status. */
-int agent_run_stdio(const struct place *p, enum agent_mode mode);
+/* One session on stdin and stdout, without a daemon. Returns the exit status. `join` (or NULL) gets the job that the client
+ * asked for with AG_JOIN, or "": stdin and stdout are then still open, for whoever serves that job. */
+int agent_run_stdio(const struct place *p, enum agent_mode mode, char join[64]);
 
 /* The rest is for the parts of the agent. */
 void agent_set_state(struct agent *ag, const char *state, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

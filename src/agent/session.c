@@ -19,6 +19,20 @@ static int on_ping(struct session *s, const struct wire_frame *f, const json_t *
     return msg_send(s->conn, WIRE_AG_PING, f->req, json_object()); /* so that the client, too, notices a loss */
 }
 
+/* A client that has seen the list goes on with one of the jobs: on the same stream, so that it need not log in again. */
+static int on_join(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    const char *job = msg_str(body, "job");
+    struct place p;
+    (void)f;
+    if (s->ag->mode != AGENT_TOOL)
+        return pd_fail(err, PD_EPROTO, "AG_JOIN: this agent has a job");
+    if (!*job || place_init(&p, s->ag->place.root, job, err))
+        return pd_fail(err, PD_EUSAGE, "AG_JOIN: '%.63s' is no job", job);
+    memcpy(s->ag->join, p.job, sizeof s->ag->join);
+    net_close(s->conn);
+    return 0;
+}
+
 static int on_bye(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     json_t *o = NULL;
     (void)body;
@@ -51,6 +65,7 @@ static const struct {
     {WIRE_AG_FETCH, 1, 1, fetch_on_fetch},
     {WIRE_AG_LIST, 0, 0, list_on_list},
     {WIRE_AG_STATUS, 1, 0, list_on_status},
+    {WIRE_AG_JOIN, 0, 1, on_join},
     {WIRE_AG_BYE, 0, 0, on_bye},
 };
 

@@ -87,15 +87,22 @@ begin stopped
 expect 2 "$ctl" stop --conf=conf.ini
 has "2 jobs are running"
 has "$JOB"
-expect 0 "$ctl" stop --conf=conf.ini "$JOB"
+expect 0 "$ctl" stop --conf=conf.ini "${JOB#JOB}" # the beginning or the end of an id suffices
 has "$JOB: stopped on 3 nodes"
 wait "$RUN"
 status=$?
 [ $status = 130 ] || die "run ended with $status after paddlectl stop: $(cat stopped.log)"
 gone "$JOB" || die "left after stop"
 gone "$other" && die "stop ended another job"
-expect 0 "$ctl" stop --conf=conf.ini
+expect 2 "$ctl" stop --conf=conf.ini JOB20
+has "may be any of"
+expect 0 "$ctl" stop --conf=conf.ini --json "${JOB#*-}"
+has '"was_running": false'
+# a host that can't be reached is named and does not stop the rest
+sed 's/^\(hosts = .*\)/\1, 127.0.0.9:1/' conf.ini >four.ini
+expect 3 "$ctl" stop --conf=four.ini
 has "$other: stopped on 3 nodes"
+has "127.0.0.9: cannot connect to port 1"
 wait "$other_run"
 gone "$other" || die "left after the last stop"
 expect 2 "$ctl" stop --conf=conf.ini

@@ -1,0 +1,66 @@
+/* Which job a user means: ids, beginnings, ends, the only one that runs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "launcher/job/find.h"
+
+static struct found_job jobs[] = { /* the newest first */
+    {.id = "JOB20260102030405-ab12", .n_running = 1},
+    {.id = "JOB20260102030400-cd34"},
+    {.id = "JOB20260101000000-ab99"},
+};
+
+static const struct {
+    const char *name, *want;
+    enum find_which which;
+    int n_jobs, code, index;
+    const char *text;
+} rows[] = {
+    {"the only one that runs", NULL, FIND_RUNNING, 3, 0, 0, ""},
+    {"the newest", NULL, FIND_NEWEST, 3, 0, 0, ""},
+    {"latest", "latest", FIND_RUNNING, 3, 0, 0, ""},
+    {"whole id", "JOB20260101000000-ab99", FIND_RUNNING, 3, 0, 2, ""},
+    {"its beginning", "JOB20260101", FIND_RUNNING, 3, 0, 2, ""},
+    {"without JOB", "20260101", FIND_RUNNING, 3, 0, 2, ""},
+    {"its end", "34", FIND_RUNNING, 3, 0, 1, ""},
+    {"four letters", "ab12", FIND_RUNNING, 3, 0, 0, ""},
+    {"the beginning of two", "JOB2026010203", FIND_RUNNING, 3, PD_EUSAGE, 0,
+     "'JOB2026010203' may be any of 2 jobs: JOB20260102030405-ab12 JOB20260102030400-cd34"},
+    {"the middle is none", "0102", FIND_RUNNING, 3, PD_ENOENT, 0, "no host of conf.ini has a job 0102"},
+    {"empty", "", FIND_RUNNING, 3, PD_EUSAGE, 0, "'' is not a job's id"},
+    {"none there", NULL, FIND_NEWEST, 0, PD_ENOENT, 0, "no host of conf.ini has a job"},
+    {"none there, latest", "latest", FIND_NEWEST, 0, PD_ENOENT, 0, "no host of conf.ini has a job"},
+    {"none runs", NULL, FIND_RUNNING, 0, PD_ENOENT, 0, "no job is running"},
+};
+
+static void test_choose(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct found f = {jobs, (size_t)rows[i].n_jobs};
+        const struct found_job *job = NULL;
+        struct pd_err err = {0};
+        int rc = find_choose(&f, rows[i].want, rows[i].which, &job, &err);
+        if (rc != rows[i].code || strcmp(err.msg, rows[i].text) || (!rc && job != &jobs[rows[i].index]))
+            fail_msg("%s: %d '%s'", rows[i].name, rc, err.msg);
+    }
+}
+
+static void test_two_run(void **state) {
+    (void)state;
+    struct found_job two[] = {{.id = "JOB2-a", .n_running = 3}, {.id = "JOB1-b", .n_running = 1}, {.id = "JOB0-c"}};
+    struct found f = {two, 3};
+    const struct found_job *job = NULL;
+    struct pd_err err = {0};
+    assert_int_equal(find_choose(&f, NULL, FIND_RUNNING, &job, &err), PD_EUSAGE);
+    assert_string_equal(err.msg, "2 jobs are running, say which: JOB2-a JOB1-b");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choose), cmocka_unit_test(test_two_run)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
