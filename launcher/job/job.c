@@ -125,6 +125,7 @@ static void on_close(struct link *l, const struct pd_err *why, void *arg) {
     struct node *n = arg;
     (void)l;
     n->link = NULL;
+    watch_gone(n);
     if (why->code)
         node_fail(n, why); /* unless it is saying goodbye, or has failed already */
     node_enter(n, NODE_GONE);
@@ -133,6 +134,7 @@ static void on_close(struct link *l, const struct pd_err *why, void *arg) {
 static void on_lost(struct link *l, const struct pd_err *why, void *arg) {
     struct node *n = arg;
     (void)l;
+    watch_lost(n);
     view_say(n->job->view, "%s (node %d): %s; connecting again", n->host->label, n->id, why->msg);
 }
 
@@ -299,6 +301,10 @@ static void on_check(uv_timer_t *t) {
 
 static void on_deadline(uv_timer_t *t) {
     struct job *j = t->data;
+    if (j->phase == JOB_DRAIN && !j->stopped_by_user && watch_is_moving(j)) { /* a pager may take its time */
+        uv_timer_start(&j->deadline, on_deadline, (uint64_t)phases[JOB_DRAIN].limit_ms, 0);
+        return;
+    }
     for (int i = 0; i < j->n_nodes; i++) {
         struct node *n = &j->nodes[i];
         if (AT(n->step) & phases[j->phase].done)
@@ -432,6 +438,7 @@ static void begin_over(struct job *j) {
         uv_close((uv_handle_t *)timers[i], NULL);
     for (size_t i = 0; i < sizeof j->signals / sizeof j->signals[0]; i++)
         uv_close((uv_handle_t *)&j->signals[i], NULL);
+    watch_close(j);
 }
 
 /* --- from outside -------------------------------------------------------------------------------------------- */
@@ -490,11 +497,8 @@ static int make_nodes(struct job *j, struct pd_err *err) {
 }
 
 static void job_free(struct job *j) {
-    for (int i = 0; i < j->n_nodes; i++) {
+    for (int i = 0; i < j->n_nodes; i++)
         json_decref(j->nodes[i].addrs);
-        for (int k = 0; k < JOB_STREAMS; k++)
-            view_stream_release(&j->nodes[i].streams[k]);
-    }
     free(j->nodes);
     package_release(&j->worker);
     package_release(&j->workspace);
@@ -520,9 +524,10 @@ int job_run(const struct pd_options *opts) {
     if (!rc)
         rc = make_nodes(j, &err);
     if (!rc)
-        rc = view_new(&j->view, STDOUT_FILENO, &err);
+        rc = watch_open(j, &err);
     if (rc) {
         dprintf(STDERR_FILENO, "paddlectl: %s\n", err.msg);
+        watch_free(j, 0);
         job_free(j);
         return pd_code_exit_status(rc);
     }
@@ -531,9 +536,7 @@ int job_run(const struct pd_options *opts) {
     job_enter(j, JOB_PREPARE);
     uv_run(&j->c.loop, UV_RUN_DEFAULT);
     pd_rm_tree(j->aside, NULL); /* interrupted while outputs came */
-    for (int i = 0; i < j->n_nodes; i++)
-        watch_flush(&j->nodes[i]);
-    view_free(j->view, j->stopped_by_user ? QUICK_WAIT_MS : FLUSH_MS * 30);
+    watch_free(j, j->stopped_by_user ? QUICK_WAIT_MS : FLUSH_MS * 30);
     status = watch_conclude(j);
     job_free(j);
     return status;

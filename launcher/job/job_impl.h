@@ -6,9 +6,8 @@
 #include "launcher/cluster/cluster.h"
 #include "launcher/job/job.h"
 #include "launcher/cluster/package.h"
-#include "launcher/view/view.h"
-
-enum { JOB_STREAMS = 3 }; /* server.log, train.log, events: the order of docs/protocol.md */
+#include "launcher/view/follow.h"
+#include "launcher/view/live.h"
 
 enum node_step {
     NODE_NEW, NODE_CONNECT, NODE_WORKER_QUERY, NODE_WORKER_SEND, NODE_WORKSPACE, NODE_SETUP, NODE_READY, NODE_PEERS,
@@ -33,8 +32,6 @@ struct node {
     char job_dir[1100];
     json_t *addrs;
     int port;
-    struct view_stream streams[JOB_STREAMS];
-    int stream_ended[JOB_STREAMS];
     int subscribed, has_result;
 };
 
@@ -53,6 +50,9 @@ struct job {
     uv_timer_t check, deadline, patience, ping;
     uv_signal_t signals[3];
     struct view *view;
+    struct live *live;
+    struct follow *follow;
+    struct follow_node *names; /* the hosts as the log shows them */
     char state[400], shown_state[400]; /* the head's last AG_STATE */
     int ran;                 /* AG_JOB_RUN was sent: there may be processes */
     int stopped_by_user;     /* how many times a signal came */
@@ -78,11 +78,16 @@ void send_setup(struct node *n);
 void send_peers(struct node *n);
 
 /* job_watch.c */
+int watch_open(struct job *j, struct pd_err *err); /* the view, and what fills it */
+void watch_close(struct job *j);                   /* its part of the loop */
+void watch_free(struct job *j, uint64_t wait_ms);  /* after the loop: show what there is, as long as somebody reads it */
+void watch_lost(struct node *n);                   /* its connection is lost, it may come back */
+void watch_gone(struct node *n);
+int watch_is_moving(struct job *j);                /* logs come, or the output has not taken them yet */
 void watch_subscribe(struct node *n);
 void watch_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg);
 void watch_show_state(struct job *j);
 int watch_drained(const struct node *n);
-void watch_flush(struct node *n);  /* last lines without a newline */
 int watch_conclude(struct job *j); /* says how it ended, on stderr; the exit status */
 
 #endif

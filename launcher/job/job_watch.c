@@ -1,77 +1,71 @@
 /* job_watch.c - what a running job says: its logs, its states, its result; and how the end is told. */
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/fault.h"
 #include "base/str.h"
 #include "launcher/job/job_impl.h"
 
-static const char *const stream_names[JOB_STREAMS] = {"server.log", "train.log", "events"};
-static const char *const stream_roles[JOB_STREAMS] = {"pserver", "trainer", NULL};
+static void on_event(void *arg, unsigned node, const char *json, size_t n) {
+    struct job *j = arg;
+    live_event(j->live, node, json, n);
+}
+
+static void on_done(void *arg, unsigned node) {
+    struct job *j = arg;
+    if (j->nodes[node].step == NODE_DRAIN)
+        node_enter(&j->nodes[node], NODE_DRAINED);
+}
+
+static void on_fail(void *arg, unsigned node, const struct pd_err *err) {
+    struct job *j = arg;
+    view_say(j->view, "%s: its log is not shown: %s", j->names[node].host, err->msg);
+}
+
+int watch_open(struct job *j, struct pd_err *err) {
+    j->names = pd_calloc((size_t)j->n_nodes, sizeof *j->names);
+    if (!j->names)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    for (int i = 0; i < j->n_nodes; i++)
+        j->names[i].host = j->nodes[i].host->label;
+    int rc = view_new(&j->view, STDOUT_FILENO, VIEW_COLOUR_AUTO, err);
+    if (rc)
+        return rc;
+    const struct follow_opts o = {.loop = &j->c.loop, .view = j->view, .nodes = j->names, .n_nodes = (unsigned)j->n_nodes,
+                                  .streams = FOLLOW_SERVER_LOG | FOLLOW_TRAIN_LOG, .on_event = on_event, .on_done = on_done,
+                                  .on_fail = on_fail, .arg = j};
+    rc = live_new(&j->live, &j->c.loop, j->view, err);
+    return rc ? rc : follow_new(&j->follow, &o, err);
+}
+
+void watch_close(struct job *j) {
+    follow_close(j->follow);
+    live_close(j->live);
+}
+
+void watch_free(struct job *j, uint64_t wait_ms) {
+    if (j->follow)
+        follow_flush(j->follow);
+    view_free(j->view, wait_ms);
+    follow_free(j->follow);
+    live_free(j->live);
+    free(j->names);
+}
 
 void watch_subscribe(struct node *n) {
     if (!n->link || n->subscribed)
         return;
-    json_t *streams = json_object();
-    for (int i = 0; i < JOB_STREAMS; i++)
-        json_object_set_new(streams, stream_names[i], json_integer((json_int_t)n->streams[i].next));
     n->subscribed = 1;
-    link_send(n->link, WIRE_AG_LOG_SUBSCRIBE, 0, json_pack("{s:o}", "streams", streams), NULL, 0);
+    follow_begin(n->job->follow, (unsigned)n->id, n->link);
 }
 
-struct line_to {
-    struct node *node;
-    int stream;
-};
-
-static void show_line(void *arg, const char *text, size_t n) {
-    const struct line_to *to = arg;
-    struct job *j = to->node->job;
-    if (!stream_roles[to->stream]) {
-        view_event(j->view, text, n, uv_now(&j->c.loop));
-        return;
-    }
-    char prefix[400];
-    pd_fmt(prefix, sizeof prefix, "%.300s/%s", to->node->host->label, stream_roles[to->stream]);
-    view_line(j->view, prefix, text, n);
-}
-
-static void take_log(struct node *n, const struct wire_frame *f) {
-    struct pd_rd r;
-    pd_rd_init(&r, f->sec[0], f->len[0]);
-    pd_get_u32(&r); /* the node: known by the connection */
-    uint32_t stream = pd_get_u32(&r);
-    uint64_t offset = pd_get_u64(&r);
-    if (r.failed || stream >= JOB_STREAMS || f->n_sec < 2)
-        return; /* a stream of a later version */
-    struct line_to to = {n, (int)stream};
-    view_stream_feed(&n->streams[stream], offset, f->sec[1], f->len[1], show_line, &to);
-}
-
-int watch_drained(const struct node *n) {
-    for (int i = 0; i < JOB_STREAMS; i++)
-        if (!n->stream_ended[i])
-            return 0;
-    return 1;
-}
-
-static void take_log_end(struct node *n, json_t *body) {
-    const char *name = json_string_value(json_object_get(body, "stream"));
-    json_t *number = json_object_get(body, "stream");
-    for (int i = 0; i < JOB_STREAMS; i++)
-        if ((name && !strcmp(name, stream_names[i])) || (json_is_integer(number) && json_integer_value(number) == i))
-            n->stream_ended[i] = 1;
-    if (n->step == NODE_DRAIN && watch_drained(n))
-        node_enter(n, NODE_DRAINED);
-}
-
-void watch_flush(struct node *n) {
-    for (int i = 0; i < JOB_STREAMS; i++) {
-        struct line_to to = {n, i};
-        view_stream_end(&n->streams[i], show_line, &to);
-    }
-}
+void watch_lost(struct node *n) { follow_lost(n->job->follow, (unsigned)n->id); }
+void watch_gone(struct node *n) { follow_gone(n->job->follow, (unsigned)n->id); }
+int watch_is_moving(struct job *j) { return follow_is_moving(j->follow); }
+int watch_drained(const struct node *n) { return follow_is_done(n->job->follow, (unsigned)n->id); }
 
 /* The head's states tell what the job as a whole does. Short steps are shown only once they last: they then say who is
  * waited for. */
@@ -122,13 +116,9 @@ static void take_result(struct node *n, json_t *body) {
 void watch_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg) {
     struct node *n = arg;
     (void)l;
+    if (follow_frame(n->job->follow, (unsigned)n->id, f, body))
+        return;
     switch (f->type) {
-    case WIRE_AG_LOG:
-        take_log(n, f);
-        break;
-    case WIRE_AG_LOG_END:
-        take_log_end(n, body);
-        break;
     case WIRE_AG_STATE:
         take_state(n, body);
         break;

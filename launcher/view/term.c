@@ -20,3 +20,8 @@ int term_width(int fd) {
     struct winsize w;
     return !ioctl(fd, TIOCGWINSZ, &w) && w.ws_col >= 20 ? w.ws_col : 80;
 }
+
+int term_height(int fd) {
+    struct winsize w;
+    return !ioctl(fd, TIOCGWINSZ, &w) && w.ws_row >= 4 ? w.ws_row : 24;
+}

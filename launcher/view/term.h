@@ -8,6 +8,7 @@ int term_is_live(int fd);
 /* May colours be written to `fd`? A live terminal, and NO_COLOR (https://no-color.org) is unset or empty. */
 int term_has_colour(int fd);
 
-int term_width(int fd); /* columns; 80 when unknown */
+int term_width(int fd);  /* columns; 80 when unknown */
+int term_height(int fd); /* lines; 24 when unknown */
 
 #endif

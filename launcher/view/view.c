@@ -1,4 +1,4 @@
-/* view.c - see view.h. The loop's thread appends to a queue, the writer's thread empties it. */
+/* view.c - see view.h. The loop's thread appends to a queue, the writer's thread empties it and draws the live block. */
 #include "launcher/view/view.h"
 
 #include <errno.h>
@@ -8,25 +8,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
-#include "base/str.h"
-
-enum { PIPE_PROGRESS_MS = 5000 };
+#include "launcher/view/term.h"
 
 struct view {
     int fd, tty, colour;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t work, idle;
-    struct pd_buf queue; /* under the lock, as are the four below */
-    int quit, busy, broken, abandoned;
+    /* under the lock */
+    struct pd_buf queue, live;
+    size_t in_flight;       /* what the thread is writing; never 0 while it does */
+    int live_changed, block_shown, quit, broken, abandoned;
     uint64_t dropped;
-    char live[300];
-    uint64_t last_progress_ms;
+    void (*room)(void *);
+    void *room_arg;
+    /* the thread's */
+    struct pd_buf drawn;    /* the block that stands on the terminal */
+    uint64_t drawn_ns;
 };
 
 /* Our stdout may be a pipe that somebody made non-blocking. */
@@ -50,167 +53,166 @@ static int write_out(int fd, const uint8_t *p, size_t n) {
 
 static void destroy(struct view *v) {
     pd_buf_release(&v->queue);
+    pd_buf_release(&v->live);
+    pd_buf_release(&v->drawn);
     pthread_mutex_destroy(&v->lock);
     pthread_cond_destroy(&v->work);
     pthread_cond_destroy(&v->idle);
     free(v);
 }
 
+/* --- the live block -------------------------------------------------------------------------------------------- */
+
+/* Columns of a line: characters of one column each, and "\033[..m", which takes none. */
+static size_t columns_of(const uint8_t *p, size_t n) {
+    size_t cols = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] == 033) {
+            while (i < n && p[i] != 'm')
+                i++;
+            continue;
+        }
+        cols += (p[i] & 0xc0) != 0x80;
+    }
+    return cols;
+}
+
+/* Wipe what stands there. A terminal that has become narrower has wrapped the lines. */
+static void put_wipe(struct view *v, struct pd_buf *out) {
+    size_t width = (size_t)term_width(v->fd), rows = 0;
+    if (!v->drawn.len)
+        return;
+    for (size_t at = 0, n; at <= v->drawn.len; at += n + 1) {
+        const uint8_t *nl = memchr(v->drawn.data + at, '\n', v->drawn.len - at);
+        n = nl ? (size_t)(nl - (v->drawn.data + at)) : v->drawn.len - at;
+        size_t cols = columns_of(v->drawn.data + at, n);
+        rows += cols > width ? (cols + width - 1) / width : 1;
+    }
+    pd_put_u8(out, '\r');
+    if (rows > 1)
+        pd_put_fmt(out, "\033[%zuA", rows - 1);
+    pd_put(out, "\033[J", 3);
+    pd_buf_clear(&v->drawn);
+}
+
+/* Lines and block in one write, so that nothing flickers. `mine` holds the lines. */
+static int write_with_block(struct view *v, struct pd_buf *mine, const struct pd_buf *live) {
+    struct pd_buf out;
+    pd_buf_init(&out);
+    put_wipe(v, &out);
+    pd_put(&out, mine->data, mine->len);
+    pd_put(&out, live->data, live->len);
+    pd_put(&v->drawn, live->data, live->len);
+    v->drawn_ns = pd_mono_ns();
+    int bad = write_out(v->fd, out.data, out.len);
+    pd_buf_release(&out);
+    return bad;
+}
+
+/* --- the thread ------------------------------------------------------------------------------------------------ */
+
+/* Wait for work; with a live block on the terminal not more often than VIEW_LIVE_MS. Locked. */
+static void wait_for_work(struct view *v) {
+    while (!v->quit && !v->queue.len && !v->live_changed)
+        pthread_cond_wait(&v->work, &v->lock);
+    while (!v->quit && (v->live.len || v->drawn.len)) {
+        uint64_t due = v->drawn_ns + VIEW_LIVE_MS * 1000000ull;
+        struct timespec until = {.tv_sec = (time_t)(due / 1000000000u), .tv_nsec = (long)(due % 1000000000u)};
+        if (pd_mono_ns() >= due || pthread_cond_timedwait(&v->work, &v->lock, &until) == ETIMEDOUT)
+            break;
+    }
+}
+
 static void *writer(void *arg) {
     struct view *v = arg;
-    struct pd_buf mine;
+    struct pd_buf mine, live;
     pd_buf_init(&mine);
+    pd_buf_init(&live);
     pthread_mutex_lock(&v->lock);
     for (;;) {
-        while (!v->queue.len && !v->quit)
-            pthread_cond_wait(&v->work, &v->lock);
-        if (!v->queue.len || v->broken)
+        wait_for_work(v);
+        int last = v->quit && !v->queue.len;
+        if (v->broken || (last && !v->drawn.len))
             break;
         struct pd_buf full = v->queue;
         v->queue = mine;
         mine = full;
-        v->busy = 1;
+        v->in_flight = mine.len + 1;
+        v->live_changed = 0;
+        pd_buf_clear(&live);
+        if (!v->quit)
+            pd_put(&live, v->live.data, v->live.len);
         pthread_mutex_unlock(&v->lock);
-        int bad = write_out(v->fd, mine.data, mine.len);
+        int bad = v->tty && (live.len || v->drawn.len) ? write_with_block(v, &mine, &live) : write_out(v->fd, mine.data, mine.len);
         pd_buf_clear(&mine);
         pthread_mutex_lock(&v->lock);
-        v->busy = 0;
+        v->in_flight = 0;
+        v->block_shown = v->drawn.len != 0;
         v->broken |= bad != 0; /* the reader is gone: the job goes on, Ctrl-C ends it */
+        if (v->room && (v->broken || v->queue.len < VIEW_ROOM / 2))
+            v->room(v->room_arg);
         pthread_cond_broadcast(&v->idle);
     }
+    v->in_flight = 0;
+    v->block_shown = 0;
+    pd_buf_clear(&v->queue);
+    pthread_cond_broadcast(&v->idle);
     int abandoned = v->abandoned;
     pthread_mutex_unlock(&v->lock);
     pd_buf_release(&mine);
+    pd_buf_release(&live);
     if (abandoned)
         destroy(v);
     return NULL;
 }
 
-int view_new(struct view **out, int fd, struct pd_err *err) {
+/* Waits are timed by the clock that nobody sets. */
+static void init_conditions(struct view *v) {
+    pthread_condattr_t a;
+    pthread_condattr_init(&a);
+    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+    pthread_cond_init(&v->work, &a);
+    pthread_cond_init(&v->idle, &a);
+    pthread_condattr_destroy(&a);
+    pthread_mutex_init(&v->lock, NULL);
+}
+
+int view_new(struct view **out, int fd, enum view_colour colour, struct pd_err *err) {
     struct view *v = pd_calloc(1, sizeof *v);
-    const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
     if (!v)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     v->fd = fd;
-    v->tty = isatty(fd) && term && strcmp(term, "dumb");
-    v->colour = v->tty && !(no && *no);
+    v->tty = term_is_live(fd);
+    v->colour = colour == VIEW_COLOUR_ALWAYS || (colour == VIEW_COLOUR_AUTO && term_has_colour(fd));
     pd_buf_init(&v->queue);
-    pthread_mutex_init(&v->lock, NULL);
-    pthread_cond_init(&v->work, NULL);
-    pthread_cond_init(&v->idle, NULL);
+    pd_buf_init(&v->live);
+    pd_buf_init(&v->drawn);
+    init_conditions(v);
     int rc = pthread_create(&v->thread, NULL, writer, v);
     if (rc) {
-        free(v);
+        destroy(v);
         return pd_fail_errno(err, PD_EFAIL, rc, "cannot start a thread");
     }
     *out = v;
     return 0;
 }
 
-/* Append the pieces as one unit; the live line is wiped before and drawn again after. */
-static void put(struct view *v, const char *prefix, const char *text, size_t n) {
-    static const char wipe[] = "\r\033[K";
-    pthread_mutex_lock(&v->lock);
-    struct pd_buf *q = &v->queue;
-    if (v->broken || q->len + n > VIEW_QUEUE_MAX) {
-        v->dropped++;
-    } else {
-        if (v->dropped) {
-            pd_put_fmt(q, "paddlectl | %llu lines are not shown here, the output was not read; they are in the nodes' logs\n",
-                       (unsigned long long)v->dropped);
-            v->dropped = 0;
-        }
-        if (v->tty && *v->live)
-            pd_put(q, wipe, sizeof wipe - 1);
-        if (prefix)
-            pd_put_fmt(q, v->colour ? "\033[36m%s |\033[0m " : "%s | ", prefix);
-        if (text) {
-            pd_put(q, text, n);
-            pd_put_u8(q, '\n');
-        }
-        if (v->tty && *v->live)
-            pd_put(q, v->live, strlen(v->live));
-        q->failed = 0; /* out of memory loses lines of the screen, not the job */
-    }
-    pthread_cond_signal(&v->work);
-    pthread_mutex_unlock(&v->lock);
-}
-
-void view_line(struct view *v, const char *prefix, const char *text, size_t n) { put(v, prefix, text, n); }
-
-void view_say(struct view *v, const char *fmt, ...) {
-    char text[2000];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    put(v, "paddlectl", text, strlen(text));
-}
-
-static void progress_text(const json_t *e, char *out, size_t cap) {
-    json_t *total = json_object_get(e, "num_passes"), *cost = json_object_get(e, "cost"), *rate = json_object_get(e, "rate");
-    const char *unit = json_string_value(json_object_get(e, "unit"));
-    char of[32] = "", c[48] = "", r[80] = "";
-    if (json_is_integer(total))
-        pd_fmt(of, sizeof of, "/%lld", (long long)json_integer_value(total));
-    if (json_is_number(cost))
-        pd_fmt(c, sizeof c, ", cost %.5g", json_number_value(cost));
-    if (json_is_number(rate))
-        pd_fmt(r, sizeof r, ", %.0f %.20s/s", json_number_value(rate), unit ? unit : "samples");
-    snprintf(out, cap, "pass %lld%s, batch %lld%s%s", (long long)json_integer_value(json_object_get(e, "pass")) + 1, of,
-             (long long)json_integer_value(json_object_get(e, "batch")), c, r);
-}
-
-void view_event(struct view *v, const char *json, size_t n, uint64_t now_ms) {
-    json_t *e = json_loadb(json, n, 0, NULL);
-    const char *ev = json_string_value(json_object_get(e, "ev"));
-    char text[280];
-    if (ev && !strcmp(ev, "progress")) {
-        progress_text(e, text, sizeof text);
-        if (v->tty) {
-            struct winsize w;
-            size_t cols = ioctl(v->fd, TIOCGWINSZ, &w) || !w.ws_col ? 80 : w.ws_col;
-            text[cols - 1 < sizeof text ? cols - 1 : sizeof text - 1] = 0; /* a wrapped line can't be wiped */
-            pthread_mutex_lock(&v->lock);
-            snprintf(v->live, sizeof v->live, "%s", text);
-            pthread_mutex_unlock(&v->lock);
-            put(v, NULL, NULL, 0);
-        } else if (!v->last_progress_ms || now_ms - v->last_progress_ms >= PIPE_PROGRESS_MS) {
-            v->last_progress_ms = now_ms;
-            put(v, "progress", text, strlen(text));
-        }
-    }
-    json_decref(e);
-}
+static int has_more(const struct view *v) { return (v->queue.len || v->in_flight || v->block_shown) && !v->broken; }
 
 void view_free(struct view *v, uint64_t wait_ms) {
-    struct timespec until;
+    uint64_t due = pd_mono_ns() + wait_ms * 1000000u;
+    struct timespec until = {.tv_sec = (time_t)(due / 1000000000u), .tv_nsec = (long)(due % 1000000000u)};
     if (!v)
         return;
-    if (v->tty && *v->live) { /* leave its last state standing */
-        char last[sizeof v->live];
-        pthread_mutex_lock(&v->lock);
-        memcpy(last, v->live, sizeof last);
-        v->live[0] = 0;
-        pd_put(&v->queue, "\r\033[K", 4);
-        pthread_mutex_unlock(&v->lock);
-        put(v, NULL, last, strlen(last));
-    }
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)(wait_ms / 1000);
-    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
     pthread_mutex_lock(&v->lock);
     v->quit = 1;
+    v->room = NULL;
     pthread_cond_signal(&v->work);
     int rc = 0;
-    while ((v->queue.len || v->busy) && !v->broken && rc != ETIMEDOUT)
+    while (has_more(v) && rc != ETIMEDOUT)
         rc = pthread_cond_timedwait(&v->idle, &v->lock, &until);
     /* Inside a write that nobody reads the thread ends with the process, or cleans up when the write comes back. */
-    int stuck = v->abandoned = (v->queue.len || v->busy) && !v->broken;
+    int stuck = v->abandoned = has_more(v);
     pthread_t thread = v->thread;
     pthread_mutex_unlock(&v->lock);
     if (stuck) {
@@ -221,69 +223,84 @@ void view_free(struct view *v, uint64_t wait_ms) {
     destroy(v);
 }
 
-/* --- bytes into lines ------------------------------------------------------------------------------------ */
+/* --- from the loop's thread ------------------------------------------------------------------------------------ */
 
-static void emit(struct view_stream *s, view_on_line line, void *arg) {
-    line(arg, (char *)s->part.data, s->part.len);
-    pd_buf_clear(&s->part);
-}
+int view_is_live(const struct view *v) { return v->tty; }
+int view_has_colour(const struct view *v) { return v->colour; }
+int view_width(const struct view *v) { return term_width(v->fd); }
+int view_height(const struct view *v) { return term_height(v->fd); }
 
-static void take(struct view_stream *s, const uint8_t *p, size_t n, view_on_line line, void *arg) {
-    while (n) {
-        if (s->skip_lf) { /* "\r\n" ends the line; "\r" alone begins its text anew */
-            s->skip_lf = 0;
-            if (*p == '\n') {
-                emit(s, line, arg);
-                p++;
-                n--;
-                continue;
-            }
-            if (*p != '\r')
-                pd_buf_clear(&s->part);
-        }
-        size_t k = 0;
-        while (k < n && p[k] != '\n' && p[k] != '\r')
-            k++;
-        pd_put(&s->part, p, k);
-        if (s->part.failed || s->part.len > VIEW_LINE_MAX) {
-            s->part.failed = 0;
-            emit(s, line, arg); /* a line without end is shown in pieces */
-        }
-        p += k;
-        n -= k;
-        if (!n)
-            break;
-        if (*p == '\r')
-            s->skip_lf = 1;
-        else
-            emit(s, line, arg);
-        p++;
-        n--;
+void view_put(struct view *v, const void *lines, size_t n) {
+    pthread_mutex_lock(&v->lock);
+    struct pd_buf *q = &v->queue;
+    if (v->broken) {
+        /* nobody reads */
+    } else if (q->len + n > VIEW_QUEUE_MAX) {
+        v->dropped++;
+    } else {
+        if (v->dropped)
+            pd_put_fmt(q, "paddlectl | %llu messages are not shown here, the output was not read\n", (unsigned long long)v->dropped);
+        v->dropped = 0;
+        pd_put(q, lines, n);
+        q->failed = 0; /* out of memory loses lines of the screen, not the job */
     }
+    pthread_cond_signal(&v->work);
+    pthread_mutex_unlock(&v->lock);
 }
 
-int view_stream_feed(struct view_stream *s, uint64_t offset, const uint8_t *p, size_t n, view_on_line line, void *arg) {
-    int rc = 0;
-    if (offset > s->next) {
-        char note[100];
-        view_stream_end(s, line, arg);
-        snprintf(note, sizeof note, "[%llu bytes are missing here]", (unsigned long long)(offset - s->next));
-        line(arg, note, strlen(note));
-        s->next = offset;
-        rc = PD_EDATA;
+void view_say(struct view *v, const char *fmt, ...) {
+    char text[2200] = "paddlectl | ";
+    size_t n = strlen(text);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text + n, sizeof text - n - 1, fmt, ap);
+    va_end(ap);
+    n = strlen(text);
+    text[n] = '\n';
+    view_put(v, text, n + 1);
+}
+
+void view_live(struct view *v, const char *text, size_t n) {
+    if (!v->tty)
+        return;
+    pthread_mutex_lock(&v->lock);
+    if (v->live.len != n || (n && memcmp(v->live.data, text, n))) {
+        pd_buf_clear(&v->live);
+        pd_put(&v->live, text, n);
+        v->live.failed = 0;
+        v->live_changed = 1;
+        pthread_cond_signal(&v->work);
     }
-    uint64_t old = s->next - offset; /* seen before */
-    if (old >= n)
-        return rc;
-    take(s, p + old, n - (size_t)old, line, arg);
-    s->next = offset + n;
-    return rc;
+    pthread_mutex_unlock(&v->lock);
 }
 
-void view_stream_end(struct view_stream *s, view_on_line line, void *arg) {
-    if (s->part.len)
-        emit(s, line, arg);
-    s->skip_lf = 0;
+size_t view_backlog(struct view *v) {
+    pthread_mutex_lock(&v->lock);
+    size_t n = v->broken ? 0 : v->queue.len + v->in_flight;
+    pthread_mutex_unlock(&v->lock);
+    return n;
 }
 
-void view_stream_release(struct view_stream *s) { pd_buf_release(&s->part); }
+int view_is_broken(struct view *v) {
+    pthread_mutex_lock(&v->lock);
+    int broken = v->broken;
+    pthread_mutex_unlock(&v->lock);
+    return broken;
+}
+
+void view_on_room(struct view *v, void (*room)(void *arg), void *arg) {
+    pthread_mutex_lock(&v->lock);
+    v->room = room;
+    v->room_arg = arg;
+    pthread_mutex_unlock(&v->lock);
+}
+
+int view_colour_parse(enum view_colour *out, const char *text, struct pd_err *err) {
+    static const char *const names[] = {"auto", "always", "never"};
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!strcmp(text ? text : "auto", names[i])) {
+            *out = (enum view_colour)i;
+            return 0;
+        }
+    return pd_fail(err, PD_EUSAGE, "--color is auto, always or never, not '%s'", text);
+}

@@ -1,46 +1,49 @@
-/* view.h - what the user sees of a job: the nodes' log lines, and one line of progress.
+/* view.h - the output of a command that shows a job: lines that scroll, and on a terminal a live block below them.
  *
- *     gpu-02/trainer | Pass 0, Batch 100, Cost 6.1 ...
- *     pass 1/2, batch 100, cost 6.1, 12300 samples/s         the live line: on a terminal below the scroll
+ *     gpu-02/trainer | Pass 0, Batch 100, Cost 6.1 ...            view_put: whole lines, and nothing is torn
+ *     pass 1/2 [####------] 41 % ...                              view_live: wiped before lines are written, drawn again after
  *
- * Only whole lines are shown, so neither UTF-8 nor lines of two nodes are ever torn; "\r\n" ends a line like "\n", and of
- * text overwritten by a lone "\r" the last version counts. Output goes through a thread of its own: a terminal that is
- * stopped, or a pager that waits, must not keep the loop from renewing the job's lease.
- */
+ * A thread of its own writes: a terminal that is stopped, or a pager that waits, must not keep the loop from renewing the job's
+ * lease. Who has much to show asks view_backlog first, and goes on when it is called from view_on_room. */
 #ifndef LAUNCHER_VIEW_H
 #define LAUNCHER_VIEW_H
 
-#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/buf.h"
 #include "base/err.h"
 
-enum { VIEW_LINE_MAX = 8 << 20, VIEW_QUEUE_MAX = 64 << 20 };
+enum {
+    VIEW_ROOM = 1 << 20,      /* bytes that may wait to be written */
+    VIEW_QUEUE_MAX = 64 << 20, /* more is dropped, and told */
+    VIEW_LIVE_MS = 100,       /* the live block is drawn at most every so often */
+};
+
+enum view_colour { VIEW_COLOUR_AUTO, VIEW_COLOUR_ALWAYS, VIEW_COLOUR_NEVER };
 
 struct view;
 
-int view_new(struct view **out, int fd, struct pd_err *err);
-/* Show what is left (waiting at most `wait_ms` for a stopped output), take the live line away, end the thread. */
+int view_new(struct view **out, int fd, enum view_colour colour, struct pd_err *err);
+/* Take the live block away, show what is left (waiting at most `wait_ms` for a stopped output), end the thread. */
 void view_free(struct view *v, uint64_t wait_ms);
 
-void view_line(struct view *v, const char *prefix, const char *text, size_t n);
+int view_is_live(const struct view *v);    /* a terminal: view_live shows something */
+int view_has_colour(const struct view *v);
+int view_width(const struct view *v);      /* columns, as of now */
+int view_height(const struct view *v);
+
+void view_put(struct view *v, const void *lines, size_t n); /* whole lines, each with its newline */
 void view_say(struct view *v, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* a line of ours */
-/* An event line of a worker, at time `now_ms`: progress is shown at once on a terminal, else every few seconds. */
-void view_event(struct view *v, const char *json, size_t n, uint64_t now_ms);
+/* The live block from now on: lines without a newline behind the last, none wider than view_width() - 1. "": none. */
+void view_live(struct view *v, const char *text, size_t n);
 
-/* One stream of one node: bytes with their offsets into whole lines. */
-struct view_stream {
-    struct pd_buf part;   /* the line that is not complete yet */
-    uint64_t next;        /* offset of the byte to come */
-    int skip_lf;          /* a "\r" stood last */
-};
+size_t view_backlog(struct view *v);   /* bytes put and not written yet; 0 when the reader of a pipe is gone */
+int view_is_broken(struct view *v);    /* it is: nobody reads */
+/* Called from the writing thread whenever there is room again, until replaced; NULL: not any more. */
+void view_on_room(struct view *v, void (*room)(void *arg), void *arg);
 
-typedef void (*view_on_line)(void *arg, const char *text, size_t n);
-/* Bytes at `offset`; what was there before is passed over, a gap is a PD_EDATA and is shown as one. */
-int view_stream_feed(struct view_stream *s, uint64_t offset, const uint8_t *p, size_t n, view_on_line line, void *arg);
-void view_stream_end(struct view_stream *s, view_on_line line, void *arg); /* a last line without a newline */
-void view_stream_release(struct view_stream *s);
+/* "auto", "always", "never"; NULL is auto. 0 or PD_EUSAGE. */
+int view_colour_parse(enum view_colour *out, const char *text, struct pd_err *err);
 
 #endif

@@ -79,6 +79,8 @@ def answer(name, req):
         send(name, {"addrs": ["127.0.0.1"], "port": 5000 + node, "nic_addr": ""}, req=req)
     elif name in ("JOB_PEERS", "JOB_RUN"):
         send(name, {}, req=req)
+    elif name == "LOG_SUBSCRIBE" and req:
+        send(name, {"streams": {}, "now_us": 0}, req=req)
     elif name == "STOP":
         send(name, {}, req=req)
         end_job("stopped")

@@ -1,4 +1,4 @@
-/* test_launch_view.c - bytes into whole lines: torn reads, \r, repeats, gaps; and the merging of outputs. */
+/* test_launch_view.c - the output's thread, how log lines look; and the merging of outputs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,111 +13,149 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "launcher/cluster/package.h"
-#include "launcher/view/view.h"
+#include "launcher/view/show.h"
 
-static void collect(void *arg, const char *text, size_t n) {
-    struct pd_buf *b = arg;
-    pd_put(b, text, n);
-    pd_put_u8(b, '|');
-}
-
-static const struct {
-    const char *name, *in, *want;
-} lines[] = {
-    {"lines", "a\nbc\n", "a|bc|"},
-    {"no newline at the end", "a\nbc", "a|bc|"},
-    {"empty lines", "\n\na\n", "||a|"},
-    {"crlf", "a\r\nb\r\n", "a|b|"},
-    {"the last version of a progress bar", "10%\r50%\r100%\ndone\n", "100%|done|"},
-    {"cr cr lf", "a\r\r\n", "a|"},
-    {"utf-8", "h\xc3\xa4\xe2\x82\xac\n", "h\xc3\xa4\xe2\x82\xac|"},
-};
-
-/* Cut into every two and into single bytes: the lines are the same. */
-static void test_lines(void **state) {
-    (void)state;
-    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
-        size_t n = strlen(lines[i].in);
-        for (size_t cut = 0; cut <= n + 1; cut++) {
-            struct view_stream s = {0};
-            struct pd_buf got;
-            pd_buf_init(&got);
-            const uint8_t *p = (const uint8_t *)lines[i].in;
-            if (cut <= n) {
-                view_stream_feed(&s, 0, p, cut, collect, &got);
-                view_stream_feed(&s, cut, p + cut, n - cut, collect, &got);
-            } else {
-                for (size_t k = 0; k < n; k++)
-                    view_stream_feed(&s, k, p + k, 1, collect, &got);
-            }
-            view_stream_end(&s, collect, &got);
-            pd_put_u8(&got, 0);
-            if (strcmp((char *)got.data, lines[i].want))
-                fail_msg("%s, cut at %zu: '%s'", lines[i].name, cut, (char *)got.data);
-            pd_buf_release(&got);
-            view_stream_release(&s);
-        }
-    }
-}
-
-static void test_offsets(void **state) {
-    (void)state;
-    struct view_stream s = {0};
-    struct pd_buf got;
-    pd_buf_init(&got);
-    assert_int_equal(view_stream_feed(&s, 0, (const uint8_t *)"abc\nde", 6, collect, &got), 0);
-    assert_int_equal(view_stream_feed(&s, 0, (const uint8_t *)"abc\nde", 6, collect, &got), 0); /* a repeat */
-    assert_int_equal(view_stream_feed(&s, 4, (const uint8_t *)"def\n", 4, collect, &got), 0);   /* half of one */
-    assert_int_equal(view_stream_feed(&s, 20, (const uint8_t *)"x\n", 2, collect, &got), PD_EDATA);
-    pd_put_u8(&got, 0);
-    assert_string_equal((char *)got.data, "abc|def|[12 bytes are missing here]|x|");
-    pd_buf_release(&got);
-    view_stream_release(&s);
-}
-
-static void test_long_line(void **state) {
-    (void)state;
-    size_t n = 3 << 20;
-    uint8_t *p = malloc(n);
-    struct view_stream s = {0};
-    struct pd_buf got;
-    pd_buf_init(&got);
-    memset(p, 'x', n);
-    p[n - 1] = '\n';
-    for (size_t at = 0; at < n; at += 65536)
-        view_stream_feed(&s, at, p + at, n - at < 65536 ? n - at : 65536, collect, &got);
-    assert_int_equal(got.len, n);
-    pd_buf_release(&got);
-    view_stream_release(&s);
-    free(p);
+static void check_lines(int fd, const char *want) {
+    char got[1000] = "";
+    assert_true(read(fd, got, sizeof got - 1) > 0);
+    assert_string_equal(got, want);
 }
 
 /* Lines through the writer's thread into a pipe; and an output that nobody reads does not hold anybody up. */
 static void test_output(void **state) {
     (void)state;
     int fd[2];
-    char got[400] = "";
     struct view *v;
     assert_int_equal(pipe(fd), 0);
-    assert_int_equal(view_new(&v, fd[1], NULL), 0);
-    view_line(v, "h/trainer", "one", 3);
+    assert_int_equal(view_new(&v, fd[1], VIEW_COLOUR_AUTO, NULL), 0);
+    view_put(v, "h/trainer | one\n", 16);
     view_say(v, "%d nodes", 3);
-    view_event(v, "{\"ev\":\"progress\",\"pass\":0,\"num_passes\":2,\"batch\":7,\"cost\":1.5,\"rate\":1000}", 74, 1);
-    view_event(v, "{\"ev\":\"progress\",\"pass\":0,\"num_passes\":2,\"batch\":8}", 51, 2); /* too soon for a pipe */
-    view_event(v, "not json", 8, 3);
+    view_live(v, "not a terminal", 14);
     view_free(v, 5000);
-    assert_true(read(fd[0], got, sizeof got - 1) > 0);
-    assert_string_equal(got, "h/trainer | one\npaddlectl | 3 nodes\nprogress | pass 1/2, batch 7, cost 1.5, 1000 samples/s\n");
-    assert_int_equal(view_new(&v, fd[1], NULL), 0);
+    check_lines(fd[0], "h/trainer | one\npaddlectl | 3 nodes\n");
+    assert_int_equal(view_new(&v, fd[1], VIEW_COLOUR_AUTO, NULL), 0);
     static char big[300000];
     memset(big, 'x', sizeof big);
-    view_line(v, "h", big, sizeof big);
+    view_put(v, big, sizeof big);
+    assert_true(view_backlog(v) >= sizeof big);
     view_free(v, 50); /* comes back; the thread goes on until the bytes are read */
-    for (size_t n = 0, k; n < sizeof big + 5; n += k) {
+    for (size_t n = 0, k; n < sizeof big; n += k) {
         static char sink[65536];
         k = (size_t)read(fd[0], sink, sizeof sink);
         assert_true(k > 0 && k <= sizeof sink);
     }
+    close(fd[0]);
+    close(fd[1]);
+}
+
+/* A reader that is gone: no room is waited for. */
+static void on_room(void *arg) { ++*(int *)arg; }
+static void test_broken_output(void **state) {
+    (void)state;
+    int fd[2], rooms = 0;
+    struct view *v;
+    assert_int_equal(pipe(fd), 0);
+    close(fd[0]);
+    assert_int_equal(view_new(&v, fd[1], VIEW_COLOUR_AUTO, NULL), 0);
+    view_on_room(v, on_room, &rooms);
+    view_put(v, "x\n", 2);
+    for (int i = 0; i < 1000 && !view_is_broken(v); i++)
+        usleep(10000);
+    assert_true(view_is_broken(v));
+    view_put(v, "x\n", 2);
+    assert_int_equal(view_backlog(v), 0);
+    view_free(v, 5000);
+    assert_int_equal(rooms, 1);
+    close(fd[1]);
+}
+
+/* --- how lines look -------------------------------------------------------------------------------------------- */
+
+static const struct show_source sources[] = {
+    {0, "gpu-01", "trainer", "train.log"}, {1, "gpu-02", "trainer", "train.log"}, {2, "gpu-03", "trainer", "train.log"},
+    {2, "gpu-03", "pserver", "server.log"},
+};
+
+struct said {
+    unsigned source;
+    uint64_t us;
+    const char *text;
+};
+
+static const struct {
+    const char *name;
+    struct show_opts o;
+    struct said said[8];
+    const char *want;
+} looks[] = {
+    {"plain", {0}, {{0, 1, "a"}, {3, 2, "\xc3\xa4\xff\033[2Jb"}}, "gpu-01/trainer | a\ngpu-03/pserver | \xc3\xa4\xff\033[2Jb\n"},
+    {"grep", {.grep = "^a+$|x"}, {{0, 1, "aa"}, {0, 2, "ab"}, {1, 3, "a x b"}}, "gpu-01/trainer | aa\ngpu-02/trainer | a x b\n"},
+    {"since and until", {.since_us = 5, .until_us = 7}, {{0, 4, "a"}, {0, 5, "b"}, {0, 7, "c"}, {0, 8, "d"}},
+     "gpu-01/trainer | b\ngpu-01/trainer | c\n"},
+    {"timestamps", {.timestamps = 1}, {{0, 1, "a"}, {0, 1000002, "b"}, {0, 1700000000123456, "c"}},
+     "1970-01-01T05:30:00.000001+05:30 gpu-01/trainer | a\n1970-01-01T05:30:01.000002+05:30 gpu-01/trainer | b\n"
+     "2023-11-15T03:43:20.123456+05:30 gpu-01/trainer | c\n"},
+    {"json", {.json = 1}, {{2, 1700000000123456, "\xc3\xa4\xff\"\\\t\033b"}, {3, 1, ""}},
+     "{\"time\":\"2023-11-14T22:13:20.123456Z\",\"node\":2,\"host\":\"gpu-03\",\"role\":\"trainer\",\"stream\":\"train.log\","
+     "\"offset\":7,\"text\":\"\xc3\xa4\xef\xbf\xbd\\\"\\\\\\u0009\\u001bb\"}\n"
+     "{\"time\":\"1970-01-01T00:00:00.000001Z\",\"node\":2,\"host\":\"gpu-03\",\"role\":\"pserver\",\"stream\":\"server.log\","
+     "\"offset\":7,\"text\":\"\"}\n"},
+    {"fold", {.fold = 1}, {{0, 1, "a"}, {1, 2, "b"}, {1, 3, "a"}, {2, 4, "a"}, {3, 5, "a"}, {0, 6, "a"}, {2, 7, "c"}},
+     "gpu-[01-03]/trainer | a\ngpu-02/trainer | b\ngpu-03/pserver | a\ngpu-01/trainer | a\ngpu-03/trainer | c\n"},
+    {"fold within half a second", {.fold = 1}, {{0, 1, "a"}, {1, 400000, "a"}, {2, 600002, "a"}},
+     "gpu-[01-02]/trainer | a\ngpu-03/trainer | a\n"},
+    {"tail", {.tail = 2}, {{0, 1, "a"}, {1, 2, "b"}, {2, 3, "c"}}, "gpu-02/trainer | b\ngpu-03/trainer | c\n"},
+    {"tail of what matches", {.tail = 2, .grep = "x"}, {{0, 1, "x1"}, {0, 2, "x2"}, {0, 3, "x3"}, {0, 4, "y"}},
+     "gpu-01/trainer | x2\ngpu-01/trainer | x3\n"},
+    {"tail, folded", {.tail = 3, .fold = 1}, {{0, 1, "a"}, {1, 2, "a"}, {2, 3, "a"}, {0, 4, "b"}},
+     "gpu-[02-03]/trainer | a\ngpu-01/trainer | b\n"},
+};
+
+static void test_looks(void **state) {
+    (void)state;
+    setenv("TZ", "XXX-5:30", 1);
+    for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++) {
+        int fd[2];
+        struct view *v;
+        struct show *s;
+        struct show_opts o = looks[i].o;
+        char got[2000];
+        o.sources = sources;
+        o.n_sources = sizeof sources / sizeof sources[0];
+        assert_int_equal(pipe(fd), 0);
+        assert_int_equal(view_new(&v, fd[1], VIEW_COLOUR_AUTO, NULL), 0);
+        assert_int_equal(show_new(&s, v, &o, NULL), 0);
+        for (const struct said *w = looks[i].said; w->text; w++) {
+            const struct merge_line l = {.source = w->source, .time_us = w->us, .offset = 7, .text = w->text, .n = strlen(w->text)};
+            assert_int_equal(show_line(s, &l, 0), 0);
+        }
+        show_history_over(s, 0);
+        show_flush(s, 1, 0);
+        show_free(s);
+        view_free(v, 5000);
+        close(fd[1]);
+        size_t n = 0;
+        for (ssize_t k; (k = read(fd[0], got + n, sizeof got - 1 - n)) > 0; n += (size_t)k)
+            ;
+        close(fd[0]);
+        got[n] = 0;
+        if (strcmp(got, looks[i].want))
+            fail_msg("%s:\n%s--- not\n%s", looks[i].name, got, looks[i].want);
+    }
+}
+
+static void test_bad_grep(void **state) {
+    (void)state;
+    int fd[2];
+    struct view *v;
+    struct show *s;
+    struct pd_err err = {0};
+    const struct show_opts o = {.grep = "a[b"};
+    assert_int_equal(pipe(fd), 0);
+    assert_int_equal(view_new(&v, fd[1], VIEW_COLOUR_AUTO, NULL), 0);
+    assert_int_equal(show_new(&s, v, &o, &err), PD_EUSAGE);
+    assert_non_null(strstr(err.msg, "a[b"));
+    view_free(v, 0);
     close(fd[0]);
     close(fd[1]);
 }
@@ -168,8 +206,8 @@ static void test_merge(void **state) {
 int main(void) {
     signal(SIGPIPE, SIG_IGN); /* as paddlectl does */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),  cmocka_unit_test(test_offsets), cmocka_unit_test(test_long_line),
-        cmocka_unit_test(test_output), cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_output),   cmocka_unit_test(test_broken_output), cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_bad_grep), cmocka_unit_test(test_merge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

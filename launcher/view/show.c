@@ -1,0 +1,332 @@
+/* show.c - see show.h. A line passes: time and grep, the last lines, folding, the form. No memory is taken and nothing is
+ * formatted that the line's form does not need. */
+#include "launcher/view/show.h"
+
+#include <jansson.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "launcher/view/fold.h"
+#include "launcher/view/repeat.h"
+
+enum { BATCH = 256 << 10 };
+
+struct look { /* what stands around a source's lines */
+    struct show_source of;
+    struct pd_buf before; /* "host/role | ", or of JSON what follows the time */
+    unsigned group;       /* the same for equal roles */
+};
+
+struct kept { /* a line of the tail */
+    struct merge_line line;
+    char *text;
+};
+
+struct show {
+    struct view *view;
+    struct show_opts o;
+    struct look *looks;
+    struct pd_buf out;
+    regex_t grep;
+    int has_grep, terminal, is_history;
+    struct repeat *repeat;
+    struct kept *tail;      /* a ring of o.tail, `tail_at` is the oldest once it is full */
+    unsigned tail_n, tail_at;
+    char second[40], zone[10]; /* the time of the last line, and its second as text */
+    uint64_t second_us;
+    uint64_t now_ms;
+};
+
+/* --- pieces of a line ------------------------------------------------------------------------------------------ */
+
+/* "2026-11-21T10:00:00.123456+01:00"; the part up to the second is made once a second. */
+static void put_time(struct show *s, uint64_t us) {
+    time_t t = (time_t)(us / 1000000);
+    if (us / 1000000 != s->second_us / 1000000 || !*s->second) {
+        struct tm tm;
+        char zone[10] = "Z";
+        if (s->o.json)
+            gmtime_r(&t, &tm);
+        else
+            localtime_r(&t, &tm);
+        strftime(s->second, sizeof s->second, "%Y-%m-%dT%H:%M:%S.", &tm);
+        if (!s->o.json && strftime(zone, sizeof zone, "%z", &tm) == 5) {
+            memmove(zone + 4, zone + 3, 3); /* "+0100" */
+            zone[3] = ':';
+        }
+        strcpy(s->zone, zone);
+        s->second_us = us;
+    }
+    char micros[6];
+    unsigned left = (unsigned)(us % 1000000);
+    for (int i = 5; i >= 0; i--, left /= 10)
+        micros[i] = (char)('0' + left % 10);
+    pd_put(&s->out, s->second, strlen(s->second));
+    pd_put(&s->out, micros, sizeof micros);
+    pd_put(&s->out, s->zone, strlen(s->zone));
+}
+
+static void put_json_text(struct pd_buf *b, const char *p, size_t n) {
+    while (n) {
+        size_t ok = pd_utf8_valid(p, n), k = 0;
+        while (k < ok) {
+            size_t run = k;
+            while (run < ok && (unsigned char)p[run] >= 32 && p[run] != '"' && p[run] != '\\' && p[run] != 127)
+                run++;
+            pd_put(b, p + k, run - k);
+            if (run < ok && (p[run] == '"' || p[run] == '\\')) {
+                pd_put_u8(b, '\\');
+                pd_put_u8(b, (uint8_t)p[run]);
+            } else if (run < ok) {
+                pd_put_fmt(b, "\\u%04x", (unsigned char)p[run]);
+            }
+            k = run + 1;
+        }
+        p += ok;
+        n -= ok;
+        if (n) { /* one byte that is none */
+            pd_put(b, "\xef\xbf\xbd", 3);
+            p++;
+            n--;
+        }
+    }
+}
+
+static int is_plain(const char *p, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (((unsigned char)p[i] < 32 && p[i] != '\t') || p[i] == 127)
+            return 0;
+    return 1;
+}
+
+/* To a terminal only what can't move its cursor: "\033[1;31m" yes, all else that controls no. */
+static void put_terminal_text(struct pd_buf *b, const char *p, size_t n) {
+    int coloured = 0;
+    if (is_plain(p, n)) {
+        pd_put(b, p, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)p[i];
+        if (c == 033 && i + 1 < n && p[i + 1] == '[') {
+            size_t end = i + 2;
+            while (end < n && ((p[end] >= '0' && p[end] <= '9') || (p[end] && strchr(";:?<=>", p[end]))))
+                end++;
+            if (end < n && p[end] == 'm') {
+                pd_put(b, p + i, end + 1 - i);
+                coloured = 1;
+            }
+            i = end;
+        } else if ((c >= 32 && c != 127) || c == '\t') {
+            pd_put_u8(b, c);
+        }
+    }
+    if (coloured)
+        pd_put(b, "\033[m", 3);
+}
+
+/* --- a line ---------------------------------------------------------------------------------------------------- */
+
+static void put_json(struct show *s, const struct look *k, uint64_t time_us, uint64_t offset, const char *text, size_t n) {
+    char number[24];
+    pd_put(&s->out, "{\"time\":\"", 9);
+    put_time(s, time_us);
+    pd_put(&s->out, k->before.data, k->before.len);
+    pd_put(&s->out, number, (size_t)snprintf(number, sizeof number, "%llu", (unsigned long long)offset));
+    pd_put(&s->out, ",\"text\":\"", 9);
+    put_json_text(&s->out, text, n);
+    pd_put(&s->out, "\"}\n", 3);
+}
+
+static void put_text(struct show *s, const void *before, size_t n_before, uint64_t time_us, const char *text, size_t n) {
+    if (s->o.timestamps) {
+        put_time(s, time_us);
+        pd_put_u8(&s->out, ' ');
+    }
+    pd_put(&s->out, before, n_before);
+    if (s->terminal)
+        put_terminal_text(&s->out, text, n);
+    else
+        pd_put(&s->out, text, n);
+    pd_put_u8(&s->out, '\n');
+}
+
+static void put_one(struct show *s, unsigned source, uint64_t time_us, uint64_t offset, const char *text, size_t n) {
+    const struct look *k = &s->looks[source];
+    size_t old = s->out.len;
+    if (s->o.json)
+        put_json(s, k, time_us, offset, text, n);
+    else
+        put_text(s, k->before.data, k->before.len, time_us, text, n);
+    if (s->out.failed) { /* out of memory loses a line of the screen; it stands in the node's file */
+        s->out.failed = 0;
+        s->out.len = old;
+    }
+}
+
+/* What several nodes said: "node[1-7]/trainer | text". */
+static void put_folded(void *arg, const struct repeat_line *l) {
+    struct show *s = arg;
+    const char **names = l->n_who > 1 ? pd_calloc(l->n_who, sizeof *names) : NULL;
+    char *hosts = NULL;
+    for (unsigned i = 0; names && i < l->n_who; i++)
+        names[i] = s->looks[l->who[i]].of.host;
+    if (names)
+        hosts = fold_hosts(names, l->n_who);
+    free(names);
+    if (!hosts) {
+        put_one(s, l->source, l->time_us, l->offset, l->text, l->n);
+        return;
+    }
+    struct pd_buf before;
+    pd_buf_init(&before);
+    pd_put_fmt(&before, view_has_colour(s->view) ? "\033[1m%s/%s |\033[m " : "%s/%s | ", hosts, s->looks[l->source].of.role);
+    put_text(s, before.data, before.len, l->time_us, l->text, l->n);
+    s->out.failed = 0;
+    pd_buf_release(&before);
+    free(hosts);
+}
+
+static void pass_on(struct show *s, const struct merge_line *l) {
+    const struct look *k = &s->looks[l->source];
+    const struct repeat_line r = {.group = k->group, .who = &l->source, .n_who = 1, .time_us = l->time_us, .offset = l->offset,
+                                  .source = l->source, .text = l->text, .n = l->n};
+    if (!s->repeat || repeat_add(s->repeat, &r, s->now_ms))
+        put_one(s, l->source, l->time_us, l->offset, l->text, l->n);
+}
+
+/* 1: the ring has it. */
+static int keep_for_tail(struct show *s, const struct merge_line *l) {
+    struct kept *k = &s->tail[(s->tail_at + s->tail_n) % s->o.tail];
+    char *text = pd_malloc(l->n ? l->n : 1);
+    if (!text)
+        return 0;
+    memcpy(text, l->text, l->n);
+    if (s->tail_n == s->o.tail) {
+        free(k->text);
+        s->tail_at = (s->tail_at + 1) % s->o.tail;
+    } else {
+        s->tail_n++;
+    }
+    k->line = *l;
+    k->line.text = k->text = text;
+    return 1;
+}
+
+int show_line(struct show *s, const struct merge_line *l, uint64_t now_ms) {
+    regmatch_t span = {.rm_so = 0, .rm_eo = (regoff_t)l->n};
+    s->now_ms = now_ms;
+    if (l->time_us < s->o.since_us || (s->o.until_us && l->time_us > s->o.until_us))
+        return 0;
+    if (s->has_grep && regexec(&s->grep, l->text, 1, &span, REG_STARTEND))
+        return 0;
+    if (!s->tail || !keep_for_tail(s, l))
+        pass_on(s, l);
+    return s->out.len >= BATCH;
+}
+
+void show_history_over(struct show *s, uint64_t now_ms) {
+    s->now_ms = now_ms;
+    for (unsigned i = 0; i < s->tail_n; i++) {
+        struct kept *k = &s->tail[(s->tail_at + i) % s->o.tail];
+        pass_on(s, &k->line);
+        free(k->text);
+    }
+    s->tail_n = 0;
+    free(s->tail);
+    s->tail = NULL;
+}
+
+uint64_t show_flush(struct show *s, int last, uint64_t now_ms) {
+    s->now_ms = now_ms;
+    uint64_t wait = s->repeat ? repeat_flush(s->repeat, last, now_ms) : UINT64_MAX;
+    if (s->out.len)
+        view_put(s->view, s->out.data, s->out.len);
+    pd_buf_clear(&s->out);
+    return wait;
+}
+
+/* --- life ------------------------------------------------------------------------------------------------------ */
+
+/* The same for a host whichever machine shows it; red is left for what went wrong. */
+static unsigned colour_of(const char *host) {
+    static const uint8_t colours[] = {36, 32, 33, 34, 35, 96, 92, 93, 94, 95};
+    uint32_t h = 2166136261u;
+    for (const char *p = host; *p; p++)
+        h = (h ^ (unsigned char)*p) * 16777619u;
+    return colours[(h ^ h >> 15) % sizeof colours];
+}
+
+static int make_look(struct show *s, unsigned i, const struct show_source *of) {
+    struct look *k = &s->looks[i];
+    pd_buf_init(&k->before);
+    k->of = *of;
+    for (k->group = 0; strcmp(s->looks[k->group].of.role, of->role); k->group++)
+        ;
+    if (s->o.json) {
+        pd_put_fmt(&k->before, "\",\"node\":%u,\"host\":\"", of->node);
+        put_json_text(&k->before, of->host, strlen(of->host));
+        pd_put_fmt(&k->before, "\",\"role\":\"%s\",\"stream\":\"%s\",\"offset\":", of->role, of->stream);
+    } else if (view_has_colour(s->view)) {
+        pd_put_fmt(&k->before, "\033[%um%s/%s |\033[m ", colour_of(of->host), of->host, of->role);
+    } else {
+        pd_put_fmt(&k->before, "%s/%s | ", of->host, of->role);
+    }
+    return k->before.failed;
+}
+
+static int compile_grep(struct show *s, struct pd_err *err) {
+    char why[200];
+    int rc = s->o.grep ? regcomp(&s->grep, s->o.grep, REG_EXTENDED) : 0;
+    if (rc) {
+        regerror(rc, &s->grep, why, sizeof why);
+        return pd_fail(err, PD_EUSAGE, "--grep: '%s' is not a regular expression: %s", s->o.grep, why);
+    }
+    s->has_grep = s->o.grep != NULL;
+    return 0;
+}
+
+int show_new(struct show **out, struct view *v, const struct show_opts *o, struct pd_err *err) {
+    struct show *s = pd_calloc(1, sizeof *s);
+    if (!s)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    s->view = v;
+    s->o = *o;
+    s->terminal = view_is_live(v) && !o->json;
+    s->looks = pd_calloc(o->n_sources ? o->n_sources : 1, sizeof *s->looks);
+    pd_buf_init(&s->out);
+    int bad = !s->looks;
+    for (unsigned i = 0; !bad && i < o->n_sources; i++)
+        bad = make_look(s, i, &o->sources[i]);
+    if (!bad && o->tail)
+        bad = !(s->tail = pd_calloc(o->tail, sizeof *s->tail));
+    if (!bad && o->fold)
+        bad = !(s->repeat = repeat_new(put_folded, s));
+    int rc = bad ? pd_fail(err, PD_ENOMEM, "out of memory") : compile_grep(s, err);
+    if (rc) {
+        show_free(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+void show_free(struct show *s) {
+    if (!s)
+        return;
+    for (unsigned i = 0; s->looks && i < s->o.n_sources; i++)
+        pd_buf_release(&s->looks[i].before);
+    for (unsigned i = 0; s->tail && i < s->tail_n; i++)
+        free(s->tail[(s->tail_at + i) % s->o.tail].text);
+    if (s->has_grep)
+        regfree(&s->grep);
+    repeat_free(s->repeat);
+    pd_buf_release(&s->out);
+    free(s->tail);
+    free(s->looks);
+    free(s);
+}
