@@ -171,8 +171,23 @@ void worker_release(struct worker *w) {
     memset(w->key, 0, sizeof w->key);
 }
 
+/* Data, configuration and numbers are the same next time; a lost peer, a full disk or a killed process may not be. */
+static int would_fail_again(int code) {
+    return code == PD_EDATA || code == PD_EUSAGE || code == PD_ECONF || code == PD_ENOENT || code == PD_ENUM;
+}
+
+static void tell_agent(const char *role, int code) {
+    char line[200];
+    int fd = event_fd();
+    int n = snprintf(line, sizeof line, "{\"ev\":\"failed\",\"role\":\"%s\",\"code\":\"%s\",\"final\":%s}\n", role,
+                     pd_code_name(code), would_fail_again(code) ? "true" : "false");
+    if (fd >= 0)
+        (void)pd_write_all(fd, line, (size_t)n);
+}
+
 int worker_failed(const struct worker *w, const char *role, const struct pd_err *err) {
     fprintf(stderr, "paddle_%s: %s\n", role, err->msg);
+    tell_agent(role, err->code);
     if (w->log_fd > 2) {
         struct pd_log quiet = {.fd = w->log_fd, .also_fd = -1, .level = PD_INFO};
         pd_error(&quiet, "%s", err->msg);

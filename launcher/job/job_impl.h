@@ -58,7 +58,7 @@ struct job {
     int stopped_by_user;     /* how many times a signal came */
     json_t *failure;         /* the first failure, as the AG_RESULT that knows most of it says */
     int failure_worth;
-    json_int_t n_later;
+    json_int_t n_later, n_restarts;
     int failed, stopped;     /* what the results said */
     int fetched;
     struct pd_err err;       /* of our own doing */

@@ -64,7 +64,7 @@ static const char *const bind_names[] = {[PD_BIND_NONE] = "none", [PD_BIND_CORES
 static int make_spec(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     j->spec = json_pack(
-        "{s:s, s:b, s:I, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:I}",
+        "{s:s, s:b, s:I, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:s, s:I}",
         "job", j->id, "attached", 1, "attach_lease_ms", (json_int_t)(o->attach_lease * 1000),
         "detach_lease_ms", (json_int_t)(o->detach_lease * 1000), "grace_ms", NODE_GRACE_MS,
         "pserver_nodes", ids(j->c.pservers, j->c.n_pservers), "trainer_nodes", ids(j->c.trainers, j->c.n_trainers),
@@ -72,7 +72,8 @@ static int make_spec(struct job *j, struct pd_err *err) {
         "ports_num_for_sparse", (json_int_t)o->ports_num_for_sparse, "nic", o->nic,
         "pserver_command", o->pserver_command, "trainer_command", o->trainer_command,
         "env", env_object(o), "train", train_object(o), "outputs", "output",
-        "bind", bind_names[o->bind], "log_max_size", (json_int_t)o->log_max_size, "log_keep", (json_int_t)o->log_keep);
+        "bind", bind_names[o->bind], "log_max_size", (json_int_t)o->log_max_size, "log_keep", (json_int_t)o->log_keep,
+        "on_failure", o->on_failure == PD_FAILURE_RESTART ? "restart" : "stop", "max_restarts", (json_int_t)o->max_restarts);
     return j->spec ? 0 : pd_fail(err, PD_ECONF, "a value of the configuration is not UTF-8 text");
 }
 

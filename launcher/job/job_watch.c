@@ -70,7 +70,7 @@ int watch_drained(const struct node *n) { return follow_is_done(n->job->follow, 
 /* The head's states tell what the job as a whole does. Short steps are shown only once they last: they then say who is
  * waited for. */
 static void take_state(struct node *n, json_t *body) {
-    static const char *const at_once[] = {"pservers", "trainers", "ending"};
+    static const char *const at_once[] = {"pservers", "trainers", "restarting", "ending"};
     struct job *j = n->job;
     const char *state = json_string_value(json_object_get(body, "state")), *text = json_string_value(json_object_get(body, "text"));
     if (n->id != 0 || !state || n->has_result)
@@ -100,9 +100,11 @@ static void take_result(struct node *n, json_t *body) {
     struct job *j = n->job;
     const char *status = json_string_value(json_object_get(body, "status"));
     json_t *first = json_object_get(body, "first_failure");
+    json_int_t node_restarts = json_integer_value(json_object_get(body, "restarts"));
     if (n->has_result)
         return;
     j->failed |= status && !strcmp(status, "failed");
+    j->n_restarts = node_restarts > j->n_restarts ? node_restarts : j->n_restarts;
     j->stopped |= status && !strcmp(status, "stopped");
     if (worth(n, first) > j->failure_worth) {
         json_decref(j->failure);
@@ -165,6 +167,8 @@ static void put_failure(const struct job *j, struct pd_buf *b) {
         pd_put_fmt(b, ": exit status %lld", (long long)code);
     pd_put_fmt(b, "%s%s\n", *reason ? ": " : "", reason);
     put_indented(b, text_of(f, "last_lines"));
+    if (j->n_restarts > 0)
+        pd_put_fmt(b, "  it was restarted %lld time%s before\n", (long long)j->n_restarts, j->n_restarts == 1 ? "" : "s");
     if (j->n_later > 0)
         pd_put_fmt(b, "  %lld more failed after it\n", (long long)j->n_later);
     if (id >= 0 && id < j->n_nodes && *j->nodes[id].job_dir)

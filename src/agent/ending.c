@@ -37,31 +37,51 @@ static void on_turn(uv_timer_t *t) {
     ending_check(n);
 }
 
-void ending_check(struct node *n) {
-    if (!n->waiters || any_child() || !all_reported(n))
+/* The last end: the streams are complete. Before a restart: they go on, and the processes are forgotten. */
+static void complete(struct node *n) {
+    if (n->for_restart) {
+        n->ending = n->for_restart = 0;
+        node_forget_processes(n);
         return;
-    uv_timer_stop(&n->end_timer);
+    }
     for (int i = 0; i < N_LOG_STREAMS; i++)
         n->logs->f[i].complete = 1;
     n->io.log_grew(n->arg);
-    while (n->waiters) {
-        struct ending_waiter *w = n->waiters;
-        n->waiters = w->next;
+}
+
+void ending_check(struct node *n) {
+    if (!n->ending || !uv_is_active((uv_handle_t *)&n->end_timer) || any_child() || !all_reported(n))
+        return;
+    int only_restarts = n->for_restart;
+    struct ending_waiter **at = &n->waiters;
+    uv_timer_stop(&n->end_timer);
+    complete(n);
+    while (*at) {
+        struct ending_waiter *w = *at;
+        if (only_restarts && !w->for_restart) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
         if (w->done)
             w->done(w->arg);
         free(w);
     }
 }
 
-void node_end(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg) {
+static void add_waiter(struct node *n, int for_restart, void (*done)(void *), void *arg) {
     struct ending_waiter *w = pd_malloc(sizeof *w);
+    if (!w)
+        return; /* the processes still end; only nobody is told */
+    *w = (struct ending_waiter){done, arg, for_restart, n->waiters};
+    n->waiters = w;
+}
+
+static void end(struct node *n, unsigned grace_ms, int for_restart) {
     uint64_t kill_at = pd_mono_ns() + (uint64_t)grace_ms * 1000000u;
-    if (w) { /* without memory the processes still end; only nobody is told */
-        *w = (struct ending_waiter){done, arg, n->waiters};
-        n->waiters = w;
-    }
     if (!n->ending || kill_at < n->kill_at_ns)
         n->kill_at_ns = kill_at;
+    n->for_restart = for_restart && (!n->ending || n->for_restart);
     if (!n->ending) {
         n->ending = 1;
         for (int i = 0; i < N_ROLES; i++)
@@ -70,4 +90,14 @@ void node_end(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg
         procs_signal_below(getpid(), SIGCONT); /* a stopped process does not see TERM */
     }
     uv_timer_start(&n->end_timer, on_turn, any_child() ? TURN_MS : 0, TURN_MS);
+}
+
+void node_end(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg) {
+    add_waiter(n, 0, done, arg);
+    end(n, grace_ms, 0);
+}
+
+void node_end_for_restart(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg) {
+    add_waiter(n, 1, done, arg);
+    end(n, grace_ms, 1);
 }

@@ -1,4 +1,5 @@
-/* head.c - see head.h. States are a table; head_enter alone writes the state. */
+/* head.c - see head.h. States are a table; head_enter alone writes the state. What is asked of nodes is in head_ask.c, which
+ * failure counts and what follows from it in head_fail.c. */
 #include "agent/head.h"
 
 #include <arpa/inet.h>
@@ -8,119 +9,13 @@
 
 #include "agent/head_int.h"
 #include "agent/msg.h"
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "wire/msg.h"
 
 enum { PROBE_MS = 60000, BIND_MS = 30000, START_SLACK_MS = 15000, CLOSE_SLACK_MS = 10000, ABORT_SLACK_MS = 500, LOST_TURN_MS = 100, NOTICE_MS = 500 };
 
-static void head_enter(struct head *h, enum head_state state);
 static void check(struct head *h);
-
-/* --- per state: whom to ask what --- */
-
-static int is_loopback(const char *addr) { return !strncmp(addr, "127.", 4); }
-
-static int one_machine(const struct head *h) {
-    for (int i = 1; i < h->spec->n_nodes; i++)
-        if (strcmp(h->node[i].net_id, h->node[0].net_id))
-            return 0;
-    return 1;
-}
-
-/* Candidates for reaching a node: 127.x first where every node shares one network stack, else never. */
-static json_t *candidates(const struct head *h, int node) {
-    const json_t *all = json_object_get(json_array_get(h->peers, (size_t)node), "addrs"), *v;
-    json_t *out = json_array();
-    int same = one_machine(h);
-    size_t i;
-    for (int loopback = 1; loopback >= 0; loopback--)
-        json_array_foreach(all, i, v) {
-            const char *s = json_string_value(v);
-            if (s && is_loopback(s) == loopback && (same || !loopback))
-                json_array_append_new(out, json_string(s));
-        }
-    return out;
-}
-
-/* Each node is probed by the next one, so every address was seen from another node. */
-static int probed_by(const struct head *h, int prober) { return (prober + h->spec->n_nodes - 1) % h->spec->n_nodes; }
-
-static json_t *ask_probe(struct head *h, int node, uint16_t *type) {
-    int target = probed_by(h, node);
-    *type = WIRE_HD_PROBE;
-    return json_pack("{s:[{s:i, s:o, s:O}]}", "nodes", "node", target, "addrs", candidates(h, target), "port",
-                     json_object_get(json_array_get(h->peers, (size_t)target), "port"));
-}
-
-static int has_role(const struct head *h, int node) {
-    return spec_rank(h->spec, ROLE_PSERVER, node) >= 0 || spec_rank(h->spec, ROLE_TRAINER, node) >= 0;
-}
-
-/* Agents with processes that share a machine's CPUs divide them: each is told which of how many it is. */
-static void count_machine(const struct head *h, int node, int *index, int *count) {
-    *index = *count = 0;
-    for (int i = 0; i < h->spec->n_nodes; i++)
-        if (!strcmp(h->node[i].machine, h->node[node].machine) && has_role(h, i)) {
-            *index += i < node;
-            ++*count;
-        }
-}
-
-static json_t *ask_bind(struct head *h, int node, uint16_t *type) {
-    int ps = spec_rank(h->spec, ROLE_PSERVER, node) >= 0, tr = spec_rank(h->spec, ROLE_TRAINER, node) >= 0, index = 0, count = 1;
-    *type = WIRE_HD_BIND;
-    if (!ps && !tr)
-        return NULL;
-    if (h->spec->bind != BIND_NONE)
-        count_machine(h, node, &index, &count);
-    return json_pack("{s:b, s:b, s:s, s:i, s:i}", "pserver", ps, "trainer", tr, "addr", h->node[node].addr, "machine_index",
-                     index, "machine_count", count);
-}
-
-static void put_endpoint(struct pd_buf *b, const struct head *h, int node, enum role r) {
-    pd_put_fmt(b, "%s:%d", h->node[node].addr, h->node[node].ports[r]);
-}
-
-static json_t *ask_start(struct head *h, int node, enum role r) {
-    int rank = spec_rank(h->spec, r, node);
-    if (rank < 0)
-        return NULL;
-    struct pd_buf list, own;
-    pd_buf_init(&list);
-    pd_buf_init(&own);
-    for (int i = 0; i < h->spec->n_role[ROLE_PSERVER]; i++) {
-        pd_put_fmt(&list, "%s", i ? "," : "");
-        put_endpoint(&list, h, h->spec->nodes[ROLE_PSERVER][i], ROLE_PSERVER);
-    }
-    put_endpoint(&own, h, node, r);
-    pd_put_u8(&list, 0);
-    pd_put_u8(&own, 0);
-    json_t *body = list.failed || own.failed ? NULL : json_pack("{s:s, s:i, s:{s:s, s:s, s:s}}", "role", role_names[r], "rank",
-                                                                rank, "env", "PADDLE_PSERVERS_IP_PORT_LIST", (char *)list.data,
-                                                                "POD_IP", h->node[node].addr, "PADDLE_CURRENT_ENDPOINT",
-                                                                (char *)own.data);
-    pd_buf_release(&list);
-    pd_buf_release(&own);
-    return body;
-}
-
-static json_t *ask_pserver(struct head *h, int node, uint16_t *type) {
-    *type = WIRE_HD_START;
-    return ask_start(h, node, ROLE_PSERVER);
-}
-
-static json_t *ask_trainer(struct head *h, int node, uint16_t *type) {
-    *type = WIRE_HD_START;
-    return ask_start(h, node, ROLE_TRAINER);
-}
-
-static json_t *ask_end(struct head *h, int node, uint16_t *type) {
-    (void)node;
-    *type = WIRE_HD_END;
-    return json_pack("{s:i, s:s}", "grace_ms", (int)h->grace_ms, "status", h->stopped ? "stopped" : h->failure ? "failed" : "done");
-}
 
 /* --- per state: what has to hold before the next one --- */
 
@@ -146,19 +41,20 @@ static int closed(const struct head *h, int i) { return h->node[i].answered || !
 static const struct {
     const char *name, *waiting_for; /* AG_STATE, and what the text says of nodes that are not done */
     json_t *(*ask)(struct head *h, int node, uint16_t *type); /* NULL body: nothing to ask of this node */
-    int (*done)(const struct head *h, int node);
-    enum head_state next;
-    int fatal; /* the deadline is a failure; otherwise the next state begins */
+    int (*done)(const struct head *h, int node); /* NULL: only time ends it */
+    enum head_state next, late; /* when all are done; after the deadline, which is a failure where `late` is HEAD_IDLE */
 } states[N_HEAD_STATES] = {
-    [HEAD_IDLE] = {"setup", NULL, NULL, NULL, HEAD_IDLE, 0},
-    [HEAD_CONNECTING] = {"connecting", "waiting for", NULL, node_joined, HEAD_PROBING, 1},
-    [HEAD_PROBING] = {"probing", "probing addresses with", ask_probe, node_answered, HEAD_BINDING, 1},
-    [HEAD_BINDING] = {"binding", "binding ports on", ask_bind, node_answered, HEAD_PSERVERS, 1},
-    [HEAD_PSERVERS] = {"pservers", "starting pservers on", ask_pserver, pserver_listens, HEAD_TRAINERS, 1},
-    [HEAD_TRAINERS] = {"trainers", NULL, ask_trainer, trainer_done, HEAD_ENDING, 0},
-    [HEAD_ENDING] = {"ending", "waiting for the pservers to end on", NULL, pserver_done, HEAD_CLOSING, 0},
-    [HEAD_CLOSING] = {"ending", "ending processes on", ask_end, closed, HEAD_OVER, 0},
-    [HEAD_OVER] = {NULL, NULL, NULL, NULL, HEAD_OVER, 0},
+    [HEAD_IDLE] = {"setup", NULL, NULL, NULL, HEAD_IDLE, HEAD_IDLE},
+    [HEAD_CONNECTING] = {"connecting", "waiting for", NULL, node_joined, HEAD_PROBING, HEAD_IDLE},
+    [HEAD_PROBING] = {"probing", "probing addresses with", head_ask_probe, node_answered, HEAD_BINDING, HEAD_IDLE},
+    [HEAD_BINDING] = {"binding", "binding ports on", head_ask_bind, node_answered, HEAD_PSERVERS, HEAD_IDLE},
+    [HEAD_PSERVERS] = {"pservers", "starting pservers on", head_ask_pserver, pserver_listens, HEAD_TRAINERS, HEAD_IDLE},
+    [HEAD_TRAINERS] = {"trainers", NULL, head_ask_trainer, trainer_done, HEAD_ENDING, HEAD_IDLE},
+    [HEAD_RESTARTING] = {"restarting", "ending processes on", head_ask_restart, node_answered, HEAD_BACKOFF, HEAD_IDLE},
+    [HEAD_BACKOFF] = {"restarting", NULL, NULL, NULL, HEAD_BINDING, HEAD_BINDING},
+    [HEAD_ENDING] = {"ending", "waiting for the pservers to end on", NULL, pserver_done, HEAD_CLOSING, HEAD_CLOSING},
+    [HEAD_CLOSING] = {"ending", "ending processes on", head_ask_end, closed, HEAD_OVER, HEAD_OVER},
+    [HEAD_OVER] = {NULL, NULL, NULL, NULL, HEAD_OVER, HEAD_OVER},
 };
 
 /* 0: none. Trainers take as long as they take; idle waits for the client, whose lease ends it. */
@@ -172,6 +68,10 @@ static uint64_t deadline_ms(const struct head *h) {
         return BIND_MS;
     case HEAD_PSERVERS: /* each node has its own limit, and says more about it */
         return h->spec->ready_ms + START_SLACK_MS;
+    case HEAD_RESTARTING:
+        return h->spec->grace_ms + CLOSE_SLACK_MS;
+    case HEAD_BACKOFF:
+        return head_backoff_ms(h) + 1;
     case HEAD_ENDING:
         return h->spec->end_ms + 1;
     case HEAD_CLOSING:
@@ -186,7 +86,7 @@ static int name_missing(const struct head *h, char *out, size_t cap) {
     int n = 0;
     size_t at = 0;
     out[0] = 0;
-    for (int i = 0; i < h->spec->n_nodes; i++) {
+    for (int i = 0; states[h->state].done && i < h->spec->n_nodes; i++) {
         if (states[h->state].done(h, i))
             continue;
         if (++n <= 4 && at < cap)
@@ -221,10 +121,10 @@ static void on_deadline(uv_timer_t *t) {
     struct head *h = t->data;
     char who[300], reason[420];
     int missing = name_missing(h, who, sizeof who);
-    if (!states[h->state].fatal) {
+    if (states[h->state].late != HEAD_IDLE) {
         if (missing)
             pd_warn(h->log, "%s: not done in time: %s", states[h->state].name, who);
-        head_enter(h, states[h->state].next);
+        head_enter(h, states[h->state].late);
         return;
     }
     snprintf(reason, sizeof reason, "%s: no answer within %llu s: %s", states[h->state].name,
@@ -233,7 +133,7 @@ static void on_deadline(uv_timer_t *t) {
     for (int i = 0; i < h->spec->n_nodes && first < 0; i++)
         if (!states[h->state].done(h, i))
             first = i;
-    head_note_failure(h, first, head_reason_failure(h, first, reason), 0);
+    head_note_failure(h, first, head_reason_failure(h, first, reason), 0, 0);
 }
 
 static void ask(struct head *h, int i) {
@@ -260,11 +160,24 @@ static void finish(struct head *h) {
     h->io.over(h->arg, status, h->failure, h->later);
 }
 
-static void head_enter(struct head *h, enum head_state state) {
+/* What was of the last attempt. Every node has answered: it has no process and tells of none. */
+static void forget_attempt(struct head *h) {
+    head_forget_endpoints(h);
+    for (int i = 0; i < h->spec->n_nodes; i++) {
+        struct head_node *n = &h->node[i];
+        n->ready = 0;
+        memset(n->ports, 0, sizeof n->ports);
+        memset(n->exited, 0, sizeof n->exited);
+    }
+}
+
+void head_enter(struct head *h, enum head_state state) {
     h->state = state;
     uv_timer_stop(&h->deadline);
     for (int i = 0; i < h->spec->n_nodes; i++)
         h->node[i].asked = h->node[i].answered = 0;
+    if (state == HEAD_BACKOFF)
+        forget_attempt(h);
     if (state == HEAD_OVER) {
         finish(h);
         return;
@@ -273,10 +186,13 @@ static void head_enter(struct head *h, enum head_state state) {
         uv_timer_start(&h->deadline, on_deadline, deadline_ms(h), 0);
     for (int i = 0; i < h->spec->n_nodes; i++)
         ask(h, i);
-    char text[80] = "";
+    char text[300] = "";
     if (state == HEAD_TRAINERS)
         snprintf(text, sizeof text, "%d pservers, %d trainers", h->spec->n_role[ROLE_PSERVER], h->spec->n_role[ROLE_TRAINER]);
-    publish(h, text);
+    else if (state == HEAD_RESTARTING)
+        snprintf(text, sizeof text, "%s", h->restart_text);
+    if (state != HEAD_BACKOFF)
+        publish(h, text);
     uv_timer_start(&h->notice, on_notice, NOTICE_MS, NOTICE_MS);
     check(h);
 }
@@ -304,7 +220,7 @@ static void on_early(uv_timer_t *t) {
     struct head *h = t->data;
     if (h->state == HEAD_TRAINERS)
         head_note_failure(h, h->early_node, head_process_failure(h, h->early_node, h->early_exit, "it ended before the trainers"),
-                          h->early_time);
+                          h->early_time, 1);
 }
 
 static void watch_early(struct head *h, int node, const json_t *body, int64_t time_us) {
@@ -323,12 +239,12 @@ static void take_exit(struct head *h, int node, const json_t *body) {
     if (r < 0 || n->exited[r])
         return;
     n->exited[r] = 1;
-    if (h->state == HEAD_CLOSING || h->state == HEAD_OVER || msg_bool(body, "ending"))
+    if (h->state == HEAD_RESTARTING || h->state == HEAD_CLOSING || h->state == HEAD_OVER || msg_bool(body, "ending"))
         return; /* that node ends its processes, and has said why */
     if (code != 0)
-        head_note_failure(h, node, head_process_failure(h, node, body, ""), at);
+        head_note_failure(h, node, head_process_failure(h, node, body, ""), at, !msg_bool(body, "final"));
     else if (h->state == HEAD_PSERVERS)
-        head_note_failure(h, node, head_process_failure(h, node, body, "it ended before all pservers listened"), at);
+        head_note_failure(h, node, head_process_failure(h, node, body, "it ended before all pservers listened"), at, 1);
     else if (h->state == HEAD_TRAINERS && r == ROLE_PSERVER)
         watch_early(h, node, body, at);
     else
@@ -336,7 +252,7 @@ static void take_exit(struct head *h, int node, const json_t *body) {
 }
 
 static void take_probe(struct head *h, int prober, const json_t *body) {
-    int target = probed_by(h, prober);
+    int target = head_probed_by(h, prober);
     const json_t *ok = json_array_get(json_object_get(body, "ok"), 0);
     const char *addr = msg_str(ok, "addr");
     struct in_addr a;
@@ -344,19 +260,27 @@ static void take_probe(struct head *h, int prober, const json_t *body) {
         snprintf(h->node[target].addr, sizeof h->node[target].addr, "%.40s", addr);
         return;
     }
-    json_t *c = candidates(h, target);
+    json_t *c = head_candidates(h, target);
     char *list = json_dumps(c, JSON_COMPACT), reason[500];
     snprintf(reason, sizeof reason, "node %d (%.60s) reaches none of its addresses %.250s: choose one with nic, or open the ports",
              prober, head_host(h, prober), list ? list : "");
     free(list);
     json_decref(c);
-    head_note_failure(h, target, head_reason_failure(h, target, reason), 0);
+    head_note_failure(h, target, head_reason_failure(h, target, reason), 0, 0);
 }
 
 static void take_bind(struct head *h, int node, const json_t *body) {
     const json_t *first = json_array_get(json_object_get(body, "pserver_ports"), 0);
     h->node[node].ports[ROLE_PSERVER] = (int)json_integer_value(first);
     h->node[node].ports[ROLE_TRAINER] = (int)msg_int(body, "trainer_port", 0, 65535, 0);
+}
+
+static void take_fail(struct head *h, int node, const json_t *body) {
+    int of_process = *msg_str(body, "role") != 0;
+    if (msg_bool(body, "stopped")) /* a client told that node to stop */
+        head_stop(h, h->grace_ms, msg_str(body, "reason"));
+    else if (!of_process || h->state != HEAD_RESTARTING) /* while all are ended none becomes ready */
+        head_note_failure(h, node, head_reason_failure(h, node, msg_str(body, "reason")), 0, of_process);
 }
 
 void head_message(struct head *h, int node, uint16_t type, uint64_t req, const json_t *body, const struct pd_err *refused) {
@@ -372,19 +296,15 @@ void head_message(struct head *h, int node, uint16_t type, uint64_t req, const j
         check(h);
         return;
     }
-    if (type == WIRE_HD_FAIL && msg_bool(body, "stopped")) { /* a client told that node to stop */
-        head_stop(h, h->grace_ms, msg_str(body, "reason"));
-        return;
-    }
     if (type == WIRE_HD_FAIL) {
-        head_fail(h, node, msg_str(body, "reason"));
+        take_fail(h, node, body);
         return;
     }
     if (!n->asked || n->answered || req != n->req)
         return; /* the answer to a request of a state that is over */
     n->answered = 1;
     if (refused)
-        head_note_failure(h, node, head_reason_failure(h, node, refused->msg), 0);
+        head_note_failure(h, node, head_reason_failure(h, node, refused->msg), 0, 0);
     else if (type == WIRE_HD_PROBE)
         take_probe(h, node, body);
     else if (type == WIRE_HD_BIND)
@@ -431,7 +351,7 @@ static void on_lost_turn(uv_timer_t *t) {
         if (pd_mono_ns() - n->lost_ns < rejoin_ms(h) * 1000000u)
             continue;
         n->lost_ns = 0;
-        head_note_failure(h, i, head_reason_failure(h, i, "its agent is gone: the connection to it broke and did not come back"), 0);
+        head_note_failure(h, i, head_reason_failure(h, i, "its agent is gone: the connection to it broke and did not come back"), 0, 0);
     }
     if (!any)
         uv_timer_stop(t);
@@ -455,7 +375,7 @@ void head_lost(struct head *h, int node) {
 void head_fail(struct head *h, int node, const char *reason) {
     if (h->state == HEAD_OVER)
         return;
-    head_note_failure(h, node, head_reason_failure(h, node, reason), 0);
+    head_note_failure(h, node, head_reason_failure(h, node, reason), 0, 0);
 }
 
 void head_abort(struct head *h, unsigned grace_ms, int node, const char *reason) {
@@ -519,6 +439,7 @@ static void on_closed(uv_handle_t *t) {
         return;
     json_decref(h->failure);
     json_decref(h->early_exit);
+    head_forget_endpoints(h);
     free(h->node);
     free(h);
 }

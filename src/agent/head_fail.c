@@ -1,6 +1,7 @@
-/* head_fail.c - which failure is the first. The others of a job that falls apart are its echo: trainers whose
- * pserver is gone, pservers whose trainer is. They are counted, not told. */
+/* head_fail.c - which failure is the first, and whether the job is started again after it. The others of a job that falls
+ * apart are its echo: trainers whose pserver is gone, pservers whose trainer is. They are counted, not told. */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,62 @@ json_t *head_reason_failure(const struct head *h, int node, const char *reason) 
     return make(h, node, "agent", node, -1, 0, reason, "");
 }
 
-static void on_window(uv_timer_t *t) { head_close(t->data); }
+/* --- restarts --- */
+
+enum { BACKOFF_MAX_MS = 60000 };
+
+uint64_t head_backoff_ms(const struct head *h) {
+    uint64_t ms = h->spec->restart_ms;
+    for (int i = 1; i < h->restarts && ms < BACKOFF_MAX_MS; i++)
+        ms *= 2;
+    return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
+}
+
+/* "trainer 2 on gpu-02: exit status 1" */
+static void describe(const struct head *h, char *out, size_t cap) {
+    const json_t *f = h->failure;
+    int code = (int)msg_int(f, "exit_code", -1, 255, -1), sig = (int)msg_int(f, "signal", 0, 255, 0);
+    const char *reason = msg_str(f, "reason");
+    size_t at = (size_t)snprintf(out, cap, "%s %d on %.60s: ", msg_str(f, "role"),
+                                 (int)msg_int(f, "rank", 0, SPEC_MAX_NODES, 0), msg_str(f, "host"));
+    if (at >= cap)
+        return;
+    if (sig)
+        snprintf(out + at, cap - at, "signal %d (%s)", sig, strsignal(sig));
+    else if (*reason)
+        snprintf(out + at, cap - at, "%.150s", reason);
+    else
+        snprintf(out + at, cap - at, "exit status %d", code);
+}
+
+static int may_restart(const struct head *h) {
+    return (h->state == HEAD_PSERVERS || h->state == HEAD_TRAINERS) && !h->stopped && !h->no_retry &&
+           h->restarts < h->spec->max_restarts;
+}
+
+static void restart(struct head *h) {
+    char why[260];
+    describe(h, why, sizeof why);
+    h->restarts++;
+    snprintf(h->restart_text, sizeof h->restart_text, "restart %d of %d after %s", h->restarts, h->spec->max_restarts, why);
+    pd_warn(h->log, "%s (%d more failed after it)", h->restart_text, h->later);
+    json_decref(h->failure);
+    json_decref(h->early_exit);
+    h->failure = h->early_exit = NULL;
+    h->later = 0;
+    uv_timer_stop(&h->early);
+    head_enter(h, HEAD_RESTARTING);
+}
+
+static void on_window(uv_timer_t *t) {
+    struct head *h = t->data;
+    if (may_restart(h))
+        restart(h);
+    else
+        head_close(h);
+}
+
+/* --- the first failure --- */
 
 /* A process that was killed (out of memory, say) or crashed is nobody's echo. One that aborts may be: many programs do so
  * when they lose a peer. What an agent says of itself (rank 1) is more than a bare exit status. */
@@ -55,12 +111,13 @@ static int replaces(const struct head *h, int node, int rank, int64_t time_us) {
     return one_clock && time_us && h->failure_time && time_us < h->failure_time;
 }
 
-void head_note_failure(struct head *h, int node, json_t *failure, int64_t exit_time_us) {
+void head_note_failure(struct head *h, int node, json_t *failure, int64_t exit_time_us, int retry) {
     if (!failure || h->stopped || h->state == HEAD_OVER) {
         json_decref(failure);
         return;
     }
     int rank = rank_of(failure);
+    h->no_retry |= !retry;
     pd_error(h->log, "failure: node %d, %s %lld: exit code %lld, signal %lld %s", node, msg_str(failure, "role"),
              (long long)msg_int(failure, "rank", -1, SPEC_MAX_NODES, -1), (long long)msg_int(failure, "exit_code", -1, 255, -1),
              (long long)msg_int(failure, "signal", 0, 255, 0), msg_str(failure, "reason"));

@@ -1,4 +1,4 @@
-/* head_int.h - what head.c (states and messages) and head_fail.c (which failure is the first) share. */
+/* head_int.h - what head.c (states and messages), head_ask.c (requests) and head_fail.c (failures, restarts) share. */
 #ifndef PD_AGENT_HEAD_INT_H
 #define PD_AGENT_HEAD_INT_H
 
@@ -13,6 +13,8 @@ enum head_state {
     HEAD_BINDING,
     HEAD_PSERVERS,
     HEAD_TRAINERS,
+    HEAD_RESTARTING, /* every process is ended */
+    HEAD_BACKOFF,
     HEAD_ENDING,
     HEAD_CLOSING,
     HEAD_OVER,
@@ -51,16 +53,35 @@ struct head {
     unsigned grace_ms;
     int stopped, aborted; /* aborted: without a client there is nobody to wait for the others */
     char stop_reason[200];
+    char *endpoints[N_ROLES]; /* head_ask.c */
     /* head_fail.c */
     json_t *failure;
     int failure_rank, failure_node, later;
     int64_t failure_time;
+    int no_retry;          /* one of the failures would come again */
+    int restarts;
+    char restart_text[300]; /* "restart 1 of 3 after trainer 2 on gpu-02: exit status 1" */
 };
 
 const char *head_host(const struct head *h, int node); /* as the user wrote it */
-void head_note_failure(struct head *h, int node, json_t *failure, int64_t exit_time_us);
+/* Takes `failure` over. `retry`: the job may be started again after it, if its configuration says so. */
+void head_note_failure(struct head *h, int node, json_t *failure, int64_t exit_time_us, int retry);
 json_t *head_process_failure(const struct head *h, int node, const json_t *exited, const char *reason);
 json_t *head_reason_failure(const struct head *h, int node, const char *reason);
+uint64_t head_backoff_ms(const struct head *h);
+
+void head_enter(struct head *h, enum head_state state);
 void head_close(struct head *h); /* to closing, unless it is there already */
+
+/* HD_ messages; NULL: nothing to ask of this node. */
+json_t *head_ask_probe(struct head *h, int node, uint16_t *type);
+json_t *head_ask_bind(struct head *h, int node, uint16_t *type);
+json_t *head_ask_pserver(struct head *h, int node, uint16_t *type);
+json_t *head_ask_trainer(struct head *h, int node, uint16_t *type);
+json_t *head_ask_restart(struct head *h, int node, uint16_t *type);
+json_t *head_ask_end(struct head *h, int node, uint16_t *type);
+json_t *head_candidates(const struct head *h, int node); /* addresses to try */
+int head_probed_by(const struct head *h, int prober);
+void head_forget_endpoints(struct head *h);
 
 #endif

@@ -39,6 +39,7 @@ static void job_over(struct job *j, const char *status, const json_t *first_fail
     if (ag->result)
         return;
     ag->result = result_make(&ag->place, j->spec.node, status, first_failure, later);
+    json_object_set_new(ag->result, "restarts", json_integer((json_int_t)j->restarts));
     if (j->started && result_write(&ag->place, ag->result, &err))
         pd_error(&ag->log, "%s", err.msg);
     j->ended_us = pd_wall_us();
@@ -101,7 +102,7 @@ void job_answer(struct job *j, uint16_t type, uint64_t req, json_t *body) {
         job_post(j, 1, type, req, body, NULL);
     else
         link_to_head(j->link, type, req, body);
-    if (type == WIRE_HD_END && j->spec.node != 0)
+    if (type == WIRE_HD_END && j->spec.node != 0 && !j->restarting)
         over_with_reason(j, *j->end_status ? j->end_status : "done", j->failed);
 }
 
@@ -146,14 +147,20 @@ void job_from_head(struct job *j, uint16_t type, uint64_t req, const json_t *bod
     if (j->spec.node != 0 && !j->ag->result) { /* node 0 tells the head's own states */
         for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
             if (states[i].type == type)
-                agent_set_state(j->ag, states[i].state, "%s", "");
+                agent_set_state(j->ag, msg_bool(body, "restart") ? "restarting" : states[i].state, "%s", "");
         if (type == WIRE_HD_START)
             agent_set_state(j->ag, role_of(msg_str(body, "role")) == ROLE_PSERVER ? "pservers" : "trainers", "%s", "");
     }
     if (type == WIRE_HD_START)
         j->started = 1;
-    if (type == WIRE_HD_END)
+    if (type == WIRE_HD_END) {
         snprintf(j->end_status, sizeof j->end_status, "%.15s", msg_str(body, "status"));
+        j->restarting = msg_bool(body, "restart");
+        if (j->restarting) {
+            j->restarts = (unsigned)msg_int(body, "restarts", 0, INT32_MAX, 0);
+            *j->failed = 0; /* it was of the last attempt */
+        }
+    }
     if (type == WIRE_HD_PROBE)
         probe_begin(j, req, body);
     else

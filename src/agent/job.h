@@ -39,6 +39,7 @@ struct job {
     int n_handles;
     int ran;                /* the head has begun: from here on a detached job needs no client */
     int started;            /* a process was started, somewhere in the job */
+    int restarting;         /* the last HD_END was for a restart */
     int quitting;
     char end_status[16];    /* HD_END's */
     char failed[300];       /* this node's own failure, told again when the head is reached again */

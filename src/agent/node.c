@@ -79,6 +79,24 @@ void node_free(struct node *n) {
     uv_close((uv_handle_t *)&n->end_timer, on_handle_closed);
 }
 
+void node_forget_processes(struct node *n) {
+    for (int i = 0; i < N_ROLES; i++) {
+        struct node_role *r = &n->role[i];
+        node_close_sockets(r);
+        drop_claims(r);
+        if (r->proc) {
+            n->n_handles++;
+            proc_close(r->proc, node_handle_closed, n);
+        }
+        json_decref(r->exit_body);
+        r->proc = NULL;
+        r->exit_body = NULL;
+        r->started = r->ready = r->final = 0;
+        r->pid = 0;
+    }
+    n->bound = 0;
+}
+
 /* --- the job's folder --- */
 
 /* The workspace's own output folder becomes the job's; then workspace/output leads there. */
@@ -148,10 +166,41 @@ static void on_output(struct proc *p, const void *bytes, size_t len, void *arg) 
     append(r->node, stream_of(r->role), bytes, len);
 }
 
+/* {"ev":"failed","final":true}: the process knows that it would fail again. */
+static void take_event(struct node_role *r, const char *line, size_t len) {
+    if (!memmem(line, len, "\"failed\"", 8))
+        return; /* most tell of progress, and need not be understood here */
+    json_t *o = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
+    if (!strcmp(msg_str(o, "ev"), "failed"))
+        r->final = msg_bool(o, "final");
+    json_decref(o);
+}
+
 static void on_event(struct proc *p, const void *bytes, size_t len, void *arg) {
     struct node_role *r = arg;
+    const char *s = bytes, *end = s + len;
     (void)p;
     append(r->node, LOG_EVENTS, bytes, len);
+    while (s < end) {
+        const char *nl = memchr(s, '\n', (size_t)(end - s));
+        take_event(r, s, (size_t)((nl ? nl : end) - s));
+        s = nl ? nl + 1 : end;
+    }
+}
+
+/* A program that stopped in the middle of a line does not get ours appended to it. */
+static void say_in_log(struct node_role *r, const char *text) {
+    struct node *n = r->node;
+    char line[400], last[2];
+    uint64_t size = n->logs->f[stream_of(r->role)].size;
+    logs_tail(n->logs, stream_of(r->role), size ? size - 1 : 0, 1, last, sizeof last);
+    snprintf(line, sizeof line, "%s--- %.350s ---\n", size && *last != '\n' ? "\n" : "", text);
+    append(n, stream_of(r->role), line, strlen(line));
+}
+
+/* Exit status 2 of our own programs is about what the user wrote: another try would end the same way. */
+static int is_final(const struct node_role *r, int exit_code) {
+    return r->final || (exit_code == 2 && !*r->node->spec->command[r->role]);
 }
 
 static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
@@ -164,9 +213,9 @@ static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
     if (pd_fmt(log, sizeof log, "%s/log/%s", n->place->dir, log_names[stream_of(r->role)]))
         *log = 0;
     pd_info(n->log, "%s %d ended: exit code %d, signal %d", role_names[r->role], r->rank, exit_code, sig);
-    r->exit_body = json_pack("{s:s, s:i, s:i, s:i, s:I, s:b, s:o, s:o}", "role", role_names[r->role], "rank", r->rank,
+    r->exit_body = json_pack("{s:s, s:i, s:i, s:i, s:I, s:b, s:b, s:o, s:o}", "role", role_names[r->role], "rank", r->rank,
                              "exit_code", exit_code, "signal", sig, "time", (json_int_t)proc_exit_us(p),
-                             "ending", n->ending, "last_lines", msg_text(text, strlen(text)), "log",
+                             "ending", n->ending, "final", is_final(r, exit_code), "last_lines", msg_text(text, strlen(text)), "log",
                              msg_text(log, strlen(log)));
     n->io.send(n->arg, WIRE_HD_EXITED, 0, json_incref(r->exit_body));
 }
@@ -188,6 +237,8 @@ static int start_process(struct node *n, struct node_role *r, const json_t *body
     char *const ours[] = {title, (char *)(uintptr_t)role_names[r->role], NULL};
     const struct proc_command cmd = {.path = *own ? "/bin/sh" : worker, .argv = *own ? shell : ours, .envp = envp,
                                      .cwd = cwd, .fds = r->fds, .n_fds = r->n_fds, .bind = r->bind.on ? &r->bind : NULL};
+    if (*msg_str(body, "note"))
+        say_in_log(r, msg_str(body, "note"));
     r->log_from = n->logs->f[stream_of(r->role)].size;
     int rc = envp ? proc_start(&r->proc, n->loop, &cmd, &ev, r, err) : pd_fail(err, PD_ENOMEM, "out of memory");
     if (envp)
@@ -244,7 +295,8 @@ void node_message(struct node *n, uint16_t type, uint64_t req, const json_t *bod
         struct end_request *e = pd_malloc(sizeof *e);
         if (e)
             *e = (struct end_request){n, req};
-        node_end(n, (unsigned)msg_int(body, "grace_ms", 0, 3600000, 5000), e ? on_ended : NULL, e);
+        (msg_bool(body, "restart") ? node_end_for_restart : node_end)(n, (unsigned)msg_int(body, "grace_ms", 0, 3600000, 5000),
+                                                                      e ? on_ended : NULL, e);
     }
 }
 

@@ -3,6 +3,7 @@
  *
  *     HD_BIND ─▶ sockets bound      HD_START ─▶ process runs ─▶ HD_READY (a pserver's port accepts)
  *     HD_END  ─▶ TERM, KILL ─▶ answer once no process is left      any exit ─▶ HD_EXITED
+ *     HD_END{restart}: the same, then as if nothing had been bound
  *
  * Every message may come twice (a broken connection to the head): what was done is not done again.
  */
@@ -43,6 +44,8 @@ void node_reap(struct node *n);
 /* End every process of the job on this node; `done` is called once none is left (at once if none is; never
  * from inside node_end). While that is going on, a further call only joins, with the shorter grace. */
 void node_end(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg);
+/* The same in the middle of the job: afterwards HD_BIND and HD_START come again. A node_end that joins makes it the last. */
+void node_end_for_restart(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg);
 
 /* What HD_JOIN repeats after a broken connection: `ready` and `exited`. */
 void node_describe(const struct node *n, json_t *join);

@@ -10,6 +10,7 @@
 struct ending_waiter {
     void (*done)(void *);
     void *arg;
+    int for_restart; /* it waits for that end only, the others for the last one */
     struct ending_waiter *next;
 };
 
@@ -21,6 +22,7 @@ struct node_role {
     uint64_t started_us;
     struct proc *proc;     /* kept after its end: its pipes may still bring output */
     json_t *exit_body;     /* HD_EXITED once it has ended */
+    int final;             /* it said that another try would fail, too */
     uint64_t log_from;     /* where its output begins in the stream */
     int ports[2 * SPEC_MAX_PORTS];
     int fds[2 * SPEC_MAX_PORTS]; /* bound, held until the process starts */
@@ -48,7 +50,8 @@ struct node {
     int bound, log_failed;
     /* ending.c */
     uv_timer_t end_timer;
-    int ending;            /* no process is started any more */
+    int ending;            /* no process is started any more ... */
+    int for_restart;       /* ... until this end is complete */
     uint64_t kill_at_ns;
     struct ending_waiter *waiters;
     int n_handles, freeing;
@@ -56,6 +59,7 @@ struct node {
 
 void node_handle_closed(void *node);
 void node_close_sockets(struct node_role *r);
+void node_forget_processes(struct node *n); /* all have ended, and others may be started */
 
 void node_on_bind(struct node *n, uint64_t req, const json_t *body); /* HD_BIND */
 

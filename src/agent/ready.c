@@ -96,7 +96,7 @@ static void on_timer(uv_timer_t *t) {
         ready_stop(r);
         snprintf(reason, sizeof reason, "%s %d did not listen on port %d within %llu s", role_names[r->role], r->rank,
                  r->ports[0], (unsigned long long)(n->spec->ready_ms / 1000));
-        n->io.send(n->arg, WIRE_HD_FAIL, 0, json_pack("{s:s}", "reason", reason));
+        n->io.send(n->arg, WIRE_HD_FAIL, 0, json_pack("{s:s, s:s}", "reason", reason, "role", role_names[r->role]));
         return;
     }
     drop_probe(r); /* one that hangs */

@@ -22,6 +22,8 @@ struct spec {
     unsigned grace_ms;
     uint64_t log_max_size; /* 0: log files grow for ever */
     unsigned log_keep;
+    int max_restarts;    /* 0: a failure ends the job */
+    uint64_t restart_ms; /* wait before the first restart; doubled each time */
     int port, n_dense, n_sparse; /* where to start looking; ports of a pserver */
     enum bind_how bind;
     char nic[64], worker[65];    /* worker: hash, "" if unused */

@@ -25,6 +25,7 @@ enum pd_opt_type { PD_STR, PD_PATH, PD_INT, PD_F64, PD_BOOL, PD_CHOICE, PD_SIZE 
 
 enum pd_host_key_policy { PD_HOSTKEY_STRICT, PD_HOSTKEY_ACCEPT_NEW };
 enum pd_bind { PD_BIND_NONE, PD_BIND_CORES, PD_BIND_NUMA };
+enum pd_on_failure { PD_FAILURE_STOP, PD_FAILURE_RESTART };
 enum pd_train_job { PD_JOB_TRAIN, PD_JOB_TEST, PD_JOB_CHECKGRAD };
 enum pd_update { PD_UPDATE_SYNC };
 enum pd_missing { PD_MISSING_FAIL, PD_MISSING_RAND, PD_MISSING_ZERO };
@@ -68,6 +69,7 @@ struct pd_options {
     double attach_lease, detach_lease; /* seconds */
     int64_t bind;                      /* enum pd_bind */
     int64_t log_max_size, log_keep;    /* bytes, files */
+    int64_t on_failure, max_restarts;  /* enum pd_on_failure */
     /* [train] */
     char *config, *save_dir, *init_model_path;
     int64_t job, num_passes, batch_size, n_streams, seed, update, log_period, saving_period, save_initial, max_bad_lines,

@@ -40,5 +40,52 @@ def test_processes_are_bound_to_cpus_of_their_own():
         raise AssertionError("accepted")
 
 
+def test_a_job_that_fails_is_started_again():
+    twice = ("echo try $PADDLE_RESTART_COUNT port $PADDLE_PORT; [ $PADDLE_RESTART_COUNT = 2 ] && exit 0; "
+             "[ $PADDLE_TRAINER_ID = 1 ] && { sleep 0.1; echo the cause; exit 7; }; (setsid sleep 1000 &); sleep 1000")
+    j = Job(trainer_command=twice, on_failure="restart", max_restarts=2, restart_ms=50).run()
+    r = j.result()
+    assert r["status"] == "done" and r["restarts"] == 2 and r["first_failure"] is None, r
+    states = [s["state"] for s in j.agents[0].states]
+    assert states.count("restarting") >= 2, states
+    texts = [s["text"] for s in j.agents[0].states]
+    assert "restart 1 of 2 after trainer 1 on host-1: exit status 7" in texts, texts
+    assert any(s["state"] == "restarting" for s in j.agents[2].states), j.agents[2].states
+    for i in range(3):
+        lines = j.log(i).splitlines()
+        tries = [line for line in lines if line.startswith("try")]
+        assert [t.split()[1] for t in tries] == ["0", "1", "2"], lines
+        assert [line for line in lines if line.startswith("---")] == [
+            "--- restart %d of 2 after trainer 1 on host-1: exit status 7 ---" % k for k in (1, 2)], lines
+        assert sum(line.startswith("---") for line in j.log(i, 0).splitlines()) == 2  # the pservers', too
+        with open(j.dirs[i] + "/result.json") as f:
+            assert json.load(f)["restarts"] == 2
+    j.bye()
+    # used up: the first failure of the last try
+    j = Job(n=2, pserver_nodes=[], on_failure="restart", max_restarts=1, restart_ms=10,
+            trainer_command="[ $PADDLE_TRAINER_ID = $PADDLE_RESTART_COUNT ] && { echo try $PADDLE_RESTART_COUNT; exit 3; }; sleep 1000").run()
+    f = failure(j)
+    assert (f["rank"], f["exit_code"], f["last_lines"]) == (1, 3, "try 1\n") and j.agents[0].results[0]["restarts"] == 1, f
+    j.bye()
+    # not asked for, or of no use
+    for spec in (dict(max_restarts=3), dict(on_failure="restart", max_restarts=0), dict(on_failure="restart", trainer_command=(
+            "echo '{\"ev\":\"failed\",\"final\":true}' >&$PADDLE_EVENT_FD; exit 1"))):
+        j = Job(n=1, pserver_nodes=[], **dict(dict(trainer_command="exit 1", restart_ms=10), **spec)).run()
+        assert failure(j)["exit_code"] == 1 and j.agents[0].results[0]["restarts"] == 0
+        assert not any(s["state"] == "restarting" for s in j.agents[0].states)
+        j.bye()
+
+
+def test_a_stop_between_two_tries():
+    j = Job(n=2, on_failure="restart", max_restarts=9, restart_ms=60000, trainer_command="exit 1").run()
+    j.agents[0].wait_state("restarting")
+    j.agents[1].wait_state("restarting")
+    time.sleep(0.3)
+    for a in j.agents:
+        a.ask("STOP", {"grace_ms": 500, "reason": "test"})
+    assert j.result()["status"] == "stopped"
+    j.bye()
+
+
 if __name__ == "__main__":
     run_tests(globals())

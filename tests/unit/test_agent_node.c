@@ -395,6 +395,58 @@ static void gentle_end_is_quick(void **state) {
     finish(e);
 }
 
+/* All end, ports are bound anew, the log goes on with a line of ours; then the last end completes the streams. */
+static void restarted_processes(void **state) {
+    (void)state;
+    struct env *e = begin("", "printf 'try %s, no newline' $PADDLE_RESTART_COUNT; (setsid sleep 1000 &); "
+                              "echo '{\"ev\":\"failed\",\"final\":true}' >&$PADDLE_EVENT_FD; exit 3");
+    for (int k = 0; k < 3; k++) {
+        tell(e, WIRE_HD_BIND, 1, json_pack("{s:b, s:s}", "trainer", 1, "addr", "127.0.0.1"));
+        char count[8], note[40] = "";
+        snprintf(count, sizeof count, "%d", k);
+        if (k)
+            snprintf(note, sizeof note, "restart %d of 2 after that", k);
+        tell(e, WIRE_HD_START, 2, json_pack("{s:s, s:i, s:s, s:{s:s}}", "role", "trainer", "rank", 0, "note", note, "env",
+                                           "PADDLE_RESTART_COUNT", count));
+        assert_int_equal(hear(e, WIRE_HD_START, k + 1)->err.code, 0);
+        struct said *s = hear(e, WIRE_HD_EXITED, k + 1);
+        assert_true(msg_bool(s->body, "final"));
+        snprintf(note, sizeof note, "try %d, no newline", k);
+        assert_string_equal(msg_str(s->body, "last_lines"), note); /* those of this try */
+        if (k == 2)
+            break;
+        tell(e, WIRE_HD_END, 9, json_pack("{s:i, s:b}", "grace_ms", 200, "restart", 1));
+        hear(e, WIRE_HD_END, k + 1);
+        assert_false(e->logs.f[LOG_TRAIN].complete);
+        json_t *join = json_object();
+        node_describe(e->node, join);
+        assert_int_equal(json_array_size(json_object_get(join, "exited")), 0);
+        json_decref(join);
+    }
+    struct pd_buf b;
+    read_log(e, "train.log", &b);
+    assert_string_equal((char *)b.data, "try 0, no newline\n--- restart 1 of 2 after that ---\ntry 1, no newline\n"
+                                        "--- restart 2 of 2 after that ---\ntry 2, no newline");
+    pd_buf_release(&b);
+    finish(e);
+}
+
+/* An end for a restart that becomes the last one while it goes on. */
+static void a_restart_that_is_overtaken(void **state) {
+    (void)state;
+    struct env *e = begin("", "trap '' TERM; echo up; while :; do sleep 0.05; done");
+    bind_roles(e, 0, 1);
+    start(e, "trainer", 2);
+    hear(e, WIRE_HD_START, 1);
+    tell(e, WIRE_HD_END, 8, json_pack("{s:i, s:b}", "grace_ms", 60000, "restart", 1));
+    tell(e, WIRE_HD_END, 9, json_pack("{s:i}", "grace_ms", 100));
+    hear(e, WIRE_HD_END, 2);
+    assert_true(e->logs.f[LOG_TRAIN].complete);
+    start(e, "trainer", 3);
+    assert_int_equal(hear(e, WIRE_HD_START, 2)->err.code, PD_ECANCELED);
+    finish(e);
+}
+
 /* The guardian's way: without a loop, after the agent died. */
 static void end_all_without_a_loop(void **state) {
     (void)state;
@@ -446,6 +498,8 @@ int main(void) {
         cmocka_unit_test(refusals),
         cmocka_unit_test(nothing_survives_the_end),
         cmocka_unit_test(gentle_end_is_quick),
+        cmocka_unit_test(restarted_processes),
+        cmocka_unit_test(a_restart_that_is_overtaken),
         cmocka_unit_test(end_all_without_a_loop),
     };
     procs_become_subreaper();

@@ -1,0 +1,137 @@
+/* head_ask.c - what the head asks of a node in each state. A request without a body means: nothing to do for this node. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/head_int.h"
+#include "base/buf.h"
+#include "base/fault.h"
+#include "wire/msg.h"
+
+enum { ENV_MAX = (128 << 10) - 100 }; /* exec takes 128 KiB as one variable, with its name */
+
+static int is_loopback(const char *addr) { return !strncmp(addr, "127.", 4); }
+
+static int one_network(const struct head *h) {
+    for (int i = 1; i < h->spec->n_nodes; i++)
+        if (strcmp(h->node[i].net_id, h->node[0].net_id))
+            return 0;
+    return 1;
+}
+
+/* Candidates for reaching a node: 127.x first where every node shares one network stack, else never. */
+json_t *head_candidates(const struct head *h, int node) {
+    const json_t *all = json_object_get(json_array_get(h->peers, (size_t)node), "addrs"), *v;
+    json_t *out = json_array();
+    int same = one_network(h);
+    size_t i;
+    for (int loopback = 1; loopback >= 0; loopback--)
+        json_array_foreach(all, i, v) {
+            const char *s = json_string_value(v);
+            if (s && is_loopback(s) == loopback && (same || !loopback))
+                json_array_append_new(out, json_string(s));
+        }
+    return out;
+}
+
+/* Each node is probed by the next one, so every address was seen from another node. */
+int head_probed_by(const struct head *h, int prober) { return (prober + h->spec->n_nodes - 1) % h->spec->n_nodes; }
+
+json_t *head_ask_probe(struct head *h, int node, uint16_t *type) {
+    int target = head_probed_by(h, node);
+    *type = WIRE_HD_PROBE;
+    return json_pack("{s:[{s:i, s:o, s:O}]}", "nodes", "node", target, "addrs", head_candidates(h, target), "port",
+                     json_object_get(json_array_get(h->peers, (size_t)target), "port"));
+}
+
+static int has_role(const struct head *h, int node) {
+    return spec_rank(h->spec, ROLE_PSERVER, node) >= 0 || spec_rank(h->spec, ROLE_TRAINER, node) >= 0;
+}
+
+/* Agents with processes that share a machine's CPUs divide them: each is told which of how many it is. */
+static void count_machine(const struct head *h, int node, int *index, int *count) {
+    *index = *count = 0;
+    for (int i = 0; i < h->spec->n_nodes; i++)
+        if (!strcmp(h->node[i].machine, h->node[node].machine) && has_role(h, i)) {
+            *index += i < node;
+            ++*count;
+        }
+}
+
+json_t *head_ask_bind(struct head *h, int node, uint16_t *type) {
+    int ps = spec_rank(h->spec, ROLE_PSERVER, node) >= 0, tr = spec_rank(h->spec, ROLE_TRAINER, node) >= 0, index = 0, count = 1;
+    *type = WIRE_HD_BIND;
+    if (!ps && !tr)
+        return NULL;
+    if (h->spec->bind != BIND_NONE)
+        count_machine(h, node, &index, &count);
+    return json_pack("{s:b, s:b, s:s, s:i, s:i}", "pserver", ps, "trainer", tr, "addr", h->node[node].addr, "machine_index",
+                     index, "machine_count", count);
+}
+
+/* "10.0.0.1:7164,10.0.0.2:7164", in rank order; built once, not for every node. "" without memory or without the role. */
+static const char *endpoints(struct head *h, enum role r) {
+    if (h->endpoints[r])
+        return h->endpoints[r];
+    struct pd_buf b;
+    pd_buf_init(&b);
+    for (int i = 0; i < h->spec->n_role[r]; i++) {
+        const struct head_node *n = &h->node[h->spec->nodes[r][i]];
+        pd_put_fmt(&b, "%s%s:%d", i ? "," : "", n->addr, n->ports[r]);
+    }
+    pd_put_u8(&b, 0);
+    h->endpoints[r] = b.failed ? NULL : pd_strdup((char *)b.data);
+    pd_buf_release(&b);
+    return h->endpoints[r] ? h->endpoints[r] : "";
+}
+
+void head_forget_endpoints(struct head *h) {
+    for (int r = 0; r < N_ROLES; r++) {
+        free(h->endpoints[r]);
+        h->endpoints[r] = NULL;
+    }
+}
+
+/* A list of no servers is left out: programs take an empty one for a list of one. So is one that exec would refuse. */
+static void put_list(json_t *env, const char *name, const char *list) {
+    if (*list && strlen(list) < ENV_MAX)
+        json_object_set_new(env, name, json_string(list));
+}
+
+static json_t *ask_start(struct head *h, int node, enum role r) {
+    int rank = spec_rank(h->spec, r, node);
+    if (rank < 0)
+        return NULL;
+    char own[64], count[16];
+    snprintf(own, sizeof own, "%s:%d", h->node[node].addr, h->node[node].ports[r]);
+    snprintf(count, sizeof count, "%d", h->restarts);
+    json_t *env = json_pack("{s:s, s:s, s:s}", "POD_IP", h->node[node].addr, "PADDLE_CURRENT_ENDPOINT", own,
+                            "PADDLE_RESTART_COUNT", count);
+    put_list(env, "PADDLE_PSERVERS_IP_PORT_LIST", endpoints(h, ROLE_PSERVER));
+    put_list(env, "PADDLE_TRAINER_ENDPOINTS", endpoints(h, ROLE_TRAINER));
+    return json_pack("{s:s, s:i, s:o, s:s}", "role", role_names[r], "rank", rank, "env", env, "note",
+                     h->restarts ? h->restart_text : "");
+}
+
+json_t *head_ask_pserver(struct head *h, int node, uint16_t *type) {
+    *type = WIRE_HD_START;
+    return ask_start(h, node, ROLE_PSERVER);
+}
+
+json_t *head_ask_trainer(struct head *h, int node, uint16_t *type) {
+    *type = WIRE_HD_START;
+    return ask_start(h, node, ROLE_TRAINER);
+}
+
+json_t *head_ask_end(struct head *h, int node, uint16_t *type) {
+    (void)node;
+    *type = WIRE_HD_END;
+    return json_pack("{s:i, s:s}", "grace_ms", (int)h->grace_ms, "status", h->stopped ? "stopped" : h->failure ? "failed" : "done");
+}
+
+json_t *head_ask_restart(struct head *h, int node, uint16_t *type) {
+    (void)node;
+    *type = WIRE_HD_END;
+    return json_pack("{s:i, s:s, s:b, s:i}", "grace_ms", (int)h->spec->grace_ms, "status", "restarting", "restart", 1, "restarts",
+                     h->restarts);
+}

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Jobs of our own programs on nodes of this machine that end in the middle: a trainer that is killed and a job that goes on
+# after it, data that no restart makes better.
+. "$(dirname "$0")/../support/lib.sh"
+ctl=$BIN/paddlectl
+cd "$TMP" || die cd
+mkdir -p ws/data
+for f in a b c; do awk 'BEGIN { for (i = 0; i < 3000; i++) print i % 500, (i * 7) % 500 }' >ws/data/$f; done
+cat >ws/train.ini <<'END'
+[data]
+format = ids
+train = data/*
+test = data/*
+fields = x y
+vocabulary = 500
+[layer e]
+type = embedding
+inputs = x
+size = 16
+init_std = 0.1
+sparse_update = true
+[layer p]
+type = fc
+inputs = e
+size = vocabulary
+act = softmax
+[cost c]
+type = cross_entropy
+input = p
+label = y
+[optimizer]
+type = adagrad
+learning_rate = 0.1
+[train]
+log_period = 1
+END
+cat >conf.ini <<END
+[cluster]
+hosts = local*3
+root_dir = $TMP/node%n
+port = $((10000 + RANDOM % 10000))
+[job]
+job_dispatch_package = ws
+[train]
+batch_size = 96
+END
+
+# agents and what they started run in folders of their jobs
+nothing_left() { ! ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -q "$TMP/node"; }
+on_cleanup() { wait_for 20 "no process of a job is left" nothing_left; }
+# trainer NODE: the pid of its trainer
+trainer() {
+    local p
+    for p in /proc/[0-9]*; do
+        [ "$(cat "$p/comm" 2>/dev/null)" = paddle_trainer ] && grep -qsz "PADDLE_OUTPUT_DIR=$TMP/node$1/" "$p/environ" && echo "${p#/proc/}"
+    done
+}
+
+# --- a killed trainer: all are started again, and the job is done
+start killed "$ctl" run --conf=conf.ini --num_passes=10 --on_failure=restart --max_restarts=2 --bind=cores
+run=$PID
+wait_for 60 "training" grep -q "Batch 3," killed.log
+kill -9 "$(trainer 1)" || die "no trainer on node 1: $(cat killed.log)"
+wait "$run" || die "$(cat killed.log)"
+OUT=$(grep -v Batch killed.log)
+has "restarting: restart 1 of 2 after trainer 1 on local.1: signal 9 (Killed)"
+has "local.0/trainer | --- restart 1 of 2 after trainer 1 on local.1: signal 9 (Killed) ---"
+has "local.2/pserver | --- restart 1 of 2 after trainer 1"
+has_not "restart 2"
+has "Saved output/pass-00009"
+[ "$(grep -c "Pass 9 done" killed.log)" = 1 ] || die "the last pass: $OUT"
+[ -s output/latest/pass-00009/manifest.json ] || die "no model: $(find output)"
+grep -q '"restarts": 1' node0/JOB*/result.json || die "$(cat node0/JOB*/result.json)"
+
+# --- bad data is the same next time
+echo "1 2 3" >>ws/data/b
+expect 1 "$ctl" run --conf=conf.ini --on_failure=restart
+has_not restart
+has "data/b:3001"
+sed -i '$d' ws/data/b
+exit 0

@@ -1,0 +1,161 @@
+/* test_agent_restart.c - a job whose processes are started again, and failures after which they are not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/support/agent_head.h"
+
+static struct env *begin_restarting(int max) {
+    struct env *e = begin("", 60000);
+    e->spec.max_restarts = max;
+    e->spec.restart_ms = 10;
+    e->spec.grace_ms = 77;
+    return e;
+}
+
+static void failures_and_restarts(void **state) {
+    (void)state;
+    struct env *e = begin_restarting(2);
+    advance(e, 5, 1);
+    assert_string_equal(msg_str(json_object_get(last(e, 1, WIRE_HD_START)->body, "env"), "PADDLE_RESTART_COUNT"), "0");
+    assert_string_equal(msg_str(last(e, 1, WIRE_HD_START)->body, "note"), "");
+    exited(e, 0, "trainer", 0, 0, 0); /* has done its work, and has to do it again */
+    exited(e, 1, "trainer", 1, 0, 2000);
+    exited(e, 2, "pserver", 1, 0, 1000); /* earlier, on one clock */
+    until_state(e, "restarting");
+    assert_string_equal(e->text, "restart 1 of 2 after pserver 2 on host-2: exit status 1");
+    assert_int_equal(count(e, WIRE_HD_END), N);
+    assert_true(msg_bool(last(e, 0, WIRE_HD_END)->body, "restart"));
+    assert_int_equal(msg_int(last(e, 0, WIRE_HD_END)->body, "restarts", 0, 99, 0), 1);
+    assert_int_equal(msg_int(last(e, 0, WIRE_HD_END)->body, "grace_ms", 0, 999, 0), 77);
+    exited(e, 0, "pserver", -1, 15, 0); /* what is ended is no failure */
+    exited(e, 1, "pserver", 1, 0, 0);
+    start_again(e);
+    assert_int_equal(count(e, WIRE_HD_BIND), 2 * N);
+    assert_string_equal(msg_str(json_object_get(last(e, 1, WIRE_HD_START)->body, "env"), "PADDLE_RESTART_COUNT"), "1");
+    assert_string_equal(msg_str(last(e, 1, WIRE_HD_START)->body, "note"),
+                        "restart 1 of 2 after pserver 2 on host-2: exit status 1");
+    exited(e, 2, "trainer", -1, 9, 0);
+    until_state(e, "restarting");
+    assert_string_equal(e->text, "restart 2 of 2 after trainer 2 on host-2: signal 9 (Killed)");
+    start_again(e);
+    exited(e, 0, "trainer", 5, 0, 0); /* the last one: the job's failure */
+    exited(e, 1, "trainer", 6, 0, 0);
+    for (int i = 0; i < N; i++) /* those for a restart were answered */
+        assert_true(msg_bool(last(e, i, WIRE_HD_END)->body, "restart"));
+    until_state(e, "ending");
+    assert_false(msg_bool(last(e, 0, WIRE_HD_END)->body, "restart"));
+    until_over(e);
+    assert_string_equal(e->status, "failed");
+    assert_int_equal(msg_int(e->failure, "exit_code", 0, 99, 99), 5);
+    assert_int_equal(e->later, 1);
+    assert_string_equal(e->states, "connecting probing binding pservers trainers restarting binding pservers trainers restarting "
+                                   "binding pservers trainers ending");
+    finish(e);
+}
+
+static void a_job_that_succeeds_after_a_restart(void **state) {
+    (void)state;
+    struct env *e = begin_restarting(3);
+    advance(e, 4, 1); /* pservers are being started */
+    exited(e, 1, "pserver", 1, 0, 0);
+    start_again(e);
+    for (int i = 0; i < N; i++) {
+        exited(e, i, "trainer", 0, 0, 0);
+        exited(e, i, "pserver", 0, 0, 0);
+    }
+    until_over(e);
+    assert_string_equal(e->status, "done");
+    assert_null(e->failure);
+    finish(e);
+}
+
+/* --- what a restart is no answer to --- */
+
+static void own_failure(struct env *e) { head_fail(e->head, 1, "the disk is full"); }
+static void told(struct env *e, uint16_t type, json_t *b) {
+    head_message(e->head, 1, type, 0, b, NULL);
+    json_decref(b);
+}
+static void final_exit(struct env *e) {
+    exited(e, 0, "trainer", 1, 0, 0);
+    told(e, WIRE_HD_EXITED, json_pack("{s:s, s:i, s:i, s:b}", "role", "trainer", "rank", 1, "exit_code", 2, "final", 1));
+}
+static void agents_own(struct env *e) { told(e, WIRE_HD_FAIL, json_pack("{s:s}", "reason", "cannot write log/train.log")); }
+static void client_stop(struct env *e) { told(e, WIRE_HD_FAIL, json_pack("{s:s, s:b}", "reason", "stopped by a client", "stopped", 1)); }
+static void stop_with_failure(struct env *e) {
+    exited(e, 0, "trainer", 1, 0, 0);
+    head_stop(e->head, 10, "test");
+}
+static void stop_in_restart(struct env *e) {
+    exited(e, 0, "trainer", 1, 0, 0);
+    until_state(e, "restarting");
+    head_stop(e->head, 10, "test");
+}
+static void stop_in_backoff(struct env *e) {
+    e->spec.restart_ms = 60000;
+    exited(e, 0, "trainer", 1, 0, 0);
+    until_state(e, "restarting");
+    for (int i = 0; i < N; i++)
+        reply(e, i, WIRE_HD_END, json_object());
+    head_stop(e->head, 10, "test");
+}
+static void lease_in_restart(struct env *e) {
+    exited(e, 0, "trainer", 1, 0, 0);
+    until_state(e, "restarting");
+    head_abort(e->head, 10, 0, "the launcher is gone");
+}
+static void lost_in_restart(struct env *e) {
+    exited(e, 0, "trainer", 1, 0, 0);
+    until_state(e, "restarting");
+    head_lost(e->head, 2);
+    e->spec.detach_lease_ms = 100;
+}
+static void while_ending(struct env *e) {
+    for (int i = 0; i < N; i++)
+        exited(e, i, "trainer", 0, 0, 0);
+    exited(e, 1, "pserver", 1, 0, 0);
+}
+
+static void what_is_not_restarted(void **state) {
+    static const struct {
+        const char *name, *status, *reason;
+        void (*act)(struct env *e);
+    } rows[] = {
+        {"an agent's failure", "failed", "the disk is full", own_failure},
+        {"a process that would fail again, as an echo of one that might not", "failed", "", final_exit},
+        {"what an agent says", "failed", "cannot write log/train.log", agents_own},
+        {"a stop at a node", "stopped", NULL, client_stop},
+        {"a stop within the window of a failure", "stopped", NULL, stop_with_failure},
+        {"a stop during a restart", "stopped", NULL, stop_in_restart},
+        {"a stop before the next try", "stopped", NULL, stop_in_backoff},
+        {"a lease during a restart", "failed", "the launcher is gone", lease_in_restart},
+        {"a node that is lost during a restart", "failed", "its agent is gone: the connection to it broke and did not come back", lost_in_restart},
+        {"a pserver when the trainers are done", "failed", "", while_ending},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        struct env *e = begin_restarting(5);
+        advance(e, 5, 1);
+        rows[k].act(e);
+        until_state(e, "ending");
+        until_over(e);
+        if (!last(e, 0, WIRE_HD_END) || msg_bool(last(e, 0, WIRE_HD_END)->body, "restart"))
+            fail_msg("%s: restarted", rows[k].name);
+        if (strcmp(e->status, rows[k].status) || (rows[k].reason ? !e->failure || strcmp(msg_str(e->failure, "reason"), rows[k].reason) : !!e->failure))
+            fail_msg("%s: %s, '%s'", rows[k].name, e->status, msg_str(e->failure, "reason"));
+        finish(e);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(failures_and_restarts),
+        cmocka_unit_test(a_job_that_succeeds_after_a_restart),
+        cmocka_unit_test(what_is_not_restarted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
