@@ -2,7 +2,7 @@
 #   make                      release build, programs in build/release (build/bin points there)
 #   make DEV=1                the same with -Werror
 #   make SANITIZE=address,undefined | thread
-#   make test | soak | demo | bench | install PREFIX= DESTDIR= | compile_commands.json
+#   make test | soak | demo | bench | man | install PREFIX= DESTDIR= | compile_commands.json
 
 CC      ?= gcc
 PREFIX  ?= /usr/local
@@ -151,11 +151,27 @@ compile_commands.json: $(B)/flags
 	@{ echo '['; sep=; for f in $(SOURCES); do \
 	  printf '%s{"directory":"%s","file":"%s","command":"%s"}\n' "$$sep" '$(CURDIR)' "$$f" "$(CC) $(CFLAGS_ALL) -c $$f"; sep=,; done; echo ']'; } > $@
 
-install: all
+# The manual and the completions come from the program's own tables.
+MAN := $(B)/manual
+man: $(MAN)/made
+.PHONY: man
+
+$(MAN)/made: $(B)/paddlectl
+	@rm -rf $(MAN) && mkdir -p $(MAN)
+	@for p in $$($(B)/paddlectl help --pages); do $(B)/paddlectl help --man=$$p >$(MAN)/$$p || exit 1; done
+	@$(B)/paddlectl help --bash >$(MAN)/paddlectl.bash && $(B)/paddlectl help --zsh >$(MAN)/_paddlectl
+	@touch $@
+
+install: all man
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/paddlectl $(DESTDIR)$(PREFIX)/share/paddlectl
 	install -m 755 $(B)/paddlectl $(DESTDIR)$(PREFIX)/bin/paddlectl
 	install -m 755 $(B)/paddle_agent $(B)/paddle_worker $(DESTDIR)$(PREFIX)/libexec/paddlectl/
 	cp -R workspace_template conf $(DESTDIR)$(PREFIX)/share/paddlectl/
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man5
+	install -m 644 $(MAN)/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 $(MAN)/*.5 $(DESTDIR)$(PREFIX)/share/man/man5/
+	install -D -m 644 $(MAN)/paddlectl.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/paddlectl
+	install -D -m 644 $(MAN)/_paddlectl $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_paddlectl
 
 clean:
 	rm -rf build compile_commands.json

@@ -1,6 +1,7 @@
 /* cmd.c - see cmd.h. */
 #include "launcher/cmd/cmd.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +9,9 @@
 
 #include "base/fs.h"
 #include "base/str.h"
+#include "launcher/cmd/manual.h"
 
-enum { MAX_EXTRA = 24 };
+enum { MAX_EXTRA = 32 };
 
 int cmd_fail(const struct pd_err *err) {
     fprintf(stderr, "paddlectl: %s\n", err->msg);
@@ -27,13 +29,25 @@ static int print_json(json_t *v, size_t flags) {
 int cmd_print_json(json_t *v) { return print_json(v, JSON_INDENT(2)); }
 int cmd_print_json_line(json_t *v) { return print_json(v, JSON_COMPACT); }
 
-static int help(const struct cmd_line *line, const struct pd_extra *extra) {
-    struct pd_buf text;
-    pd_buf_init(&text);
-    pd_options_help(line->who, extra, &text);
-    printf("usage: %s\n\n%.*s", line->usage, (int)text.len, text.data ? (char *)text.data : "");
-    pd_buf_release(&text);
-    return 0;
+/* --help, or its sources' other forms: see manual.h. */
+static int help(const struct manual *m, const char *kind) {
+    static const struct {
+        const char *kind;
+        void (*write)(const struct manual *m, struct pd_buf *out);
+    } kinds[] = {{"text", manual_help}, {"man", manual_man}, {"bash", manual_bash}, {"zsh", manual_zsh}};
+    struct pd_buf out;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(kinds[i].kind, kind))
+            continue;
+        pd_buf_init(&out);
+        kinds[i].write(m, &out);
+        int bad = out.failed || fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout);
+        pd_buf_release(&out);
+        return bad ? 1 : 0;
+    }
+    struct pd_err err = {0};
+    pd_fail(&err, PD_EUSAGE, "--help stands alone, without a value");
+    return cmd_fail(&err);
 }
 
 static int read_conf(struct pd_options *o, const char *path, struct pd_err *err) {
@@ -49,13 +63,20 @@ static int read_conf(struct pd_options *o, const char *path, struct pd_err *err)
 int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_options *o, const char **rest, int *n_rest) {
     int want_help = 0, n = 0;
     const char *conf = NULL;
-    struct pd_extra extra[MAX_EXTRA] = {{"help", &want_help, NULL, "show this"}};
+    struct pd_extra extra[MAX_EXTRA] = {{0}};
     struct pd_err err = {0};
-    n = 1;
-    if (line->needs_conf)
-        extra[n++] = (struct pd_extra){"conf", NULL, &conf, "the configuration; default: ./conf.ini"};
-    for (const struct pd_extra *e = line->extra; e && e->name && n < MAX_EXTRA - 1; e++)
+    for (const struct pd_extra *e = line->extra; e && e->name; e++) {
+        assert(n < MAX_EXTRA - 3); /* room for two of ours and the end */
         extra[n++] = *e;
+    }
+    if (line->needs_conf)
+        extra[n++] = (struct pd_extra){"conf=FILE", NULL, &conf, "the configuration; default: ./conf.ini"};
+    extra[n++] = (struct pd_extra){"help", &want_help, NULL, "show this"};
+    struct manual m = {argv[0], "", line, extra};
+    if (argc > 1 && pd_starts(argv[1], "--help=")) {
+        m.text = argc > 2 ? argv[2] : "";
+        return help(&m, argv[1] + strlen("--help="));
+    }
     if (pd_options_init(o, &err))
         return cmd_fail(&err);
     *n_rest = 0;
@@ -64,16 +85,18 @@ int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_opti
         rc = pd_options_args(o, line->who, argc - 1, argv + 1, extra, rest, n_rest, &err);
     if (!rc && want_help) {
         pd_options_release(o);
-        return help(line, extra);
+        return help(&m, "text");
     }
     if (!rc && *n_rest > line->max_rest)
-        rc = pd_fail(&err, PD_EUSAGE, "'%s' is one word too many; see 'paddlectl %s --help'", rest[line->max_rest], argv[0]);
-    if (!rc && line->needs_conf)
-        rc = read_conf(o, conf, &err);
+        rc = pd_fail(&err, PD_EUSAGE, "'%s' is one word too many", rest[line->max_rest]);
+    if (rc)
+        fprintf(stderr, "paddlectl: %s; see 'paddlectl %s --help'\n", err.msg, argv[0]);
+    else if (line->needs_conf && (rc = read_conf(o, conf, &err)))
+        cmd_fail(&err);
     if (!rc)
         return CMD_GO_ON;
     pd_options_release(o);
-    return cmd_fail(&err);
+    return pd_code_exit_status(err.code);
 }
 
 int cmd_share_dir(const char *name, char *out, size_t cap, struct pd_err *err) {

@@ -3,10 +3,18 @@
 #define LAUNCHER_CMD_H
 
 #include <jansson.h>
+#include <stdio.h>
 
 #include "conf/options.h"
 
 enum { CMD_REST_MAX = 4096, CMD_GO_ON = -1 };
+
+/* A row of main.c's table. */
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv); /* NULL: cmd_help, which gets the table */
+    const char *text;                  /* a line for people */
+};
 
 /* argv[0] is the subcommand. Returns the exit status. */
 int cmd_run(int argc, char **argv);
@@ -17,13 +25,21 @@ int cmd_conf(int argc, char **argv);
 int cmd_prepare(int argc, char **argv);
 int cmd_split(int argc, char **argv);
 
+int cmd_help(const struct command *table, size_t n, int argc, char **argv);
+
+int cmd_list(const struct command *table, size_t n, FILE *f); /* `paddlectl help` */
+/* The row of that name; NULL and a message with the nearest one. */
+const struct command *cmd_find(const struct command *table, size_t n, const char *name, struct pd_err *err);
+
 /* What a subcommand takes. --help, the man page and the completions are made from it, so there is nothing else to write. */
 struct cmd_line {
-    const char *usage;            /* "paddlectl stop [options] [JOB]\n" and what it does, in a sentence or three */
+    const char *usage;            /* "paddlectl stop [options] [JOB]\n", a line for each way to call it, then what it does, in a
+                                   * sentence or three. Words in capitals are completed: JOB, FILE, FOLDER, TEMPLATE. */
     const char *about;            /* NULL, or more for the man page: paragraphs, with an empty line between them */
     const char *examples;         /* NULL, or lines "paddlectl stop\tends the only job that runs\n" */
     const char *status;           /* NULL: the usual ones; or lines "255\ta host could not be reached\n" of its own */
-    const char *sections;         /* of conf.ini, whose options it shows; NULL: "cluster ssh". It accepts all. */
+    const char *sections;         /* of conf.ini, or single options, that its help shows: "cluster ssh job.outputs"; NULL:
+                                   * "cluster.hosts cluster.root_dir ssh". It accepts all. */
     unsigned who;                 /* whose options of the table: PD_LAUNCHER, or 0 */
     const struct pd_extra *extra; /* its own, ends with a NULL name; or NULL. See CMD_JSON. */
     int max_rest;                 /* words that are no options */

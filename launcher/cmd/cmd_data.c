@@ -64,22 +64,23 @@ int cmd_prepare(int argc, char **argv) {
     struct data_prepare_opts d;
     data_prepare_defaults(&d);
     const struct pd_extra extra[] = {
-        {"out", NULL, &d.out, "where dict.txt, train_data_dir and test_data_dir go; default: the current folder"},
-        {"format", NULL, &d.format, "lines, or wordnet: the text is what follows the first bar of a line"},
-        {"tokens", NULL, &d.tokens, "words: lower case, [0-9]+ or [a-z]+(['-][a-z]+)*; or blanks: as they stand between blanks"},
-        {"min_word_freq", NULL, &freq, "words seen at least so often are in the dictionary; default: 1"},
-        {"dict", NULL, &d.dict, "use this dictionary instead of building one"},
-        {"shards", NULL, &shards, "files of training lines, and as many of held-out lines; default: 1"},
-        {"holdout", NULL, &holdout, "hold out every k-th line for testing; 0: none"},
-        {"share", NULL, &share, "use this share of the lines, 0 < share <= 1; default: 1"},
-        {"shuffle", NULL, &shuffle, "shuffle the lines: true or false; default: true"},
-        {"seed", NULL, &seed, "of the shuffle; default: 1"},
+        {"out=FOLDER", NULL, &d.out, "where dict.txt, train_data_dir and test_data_dir go; default: the current folder"},
+        {"format=lines|wordnet", NULL, &d.format, "lines, or wordnet: the text is what follows the first bar of a line"},
+        {"tokens=words|blanks", NULL, &d.tokens, "words: lower case, [0-9]+ or [a-z]+(['-][a-z]+)*; or blanks: as they stand between blanks"},
+        {"min_word_freq=N", NULL, &freq, "words seen at least so often are in the dictionary; default: 1"},
+        {"dict=FILE", NULL, &d.dict, "use this dictionary instead of building one"},
+        {"shards=N", NULL, &shards, "files of training lines, and as many of held-out lines; default: 1"},
+        {"holdout=K", NULL, &holdout, "hold out every k-th line for testing; 0: none"},
+        {"share=SHARE", NULL, &share, "use this share of the lines, 0 < share <= 1; default: 1"},
+        {"shuffle=true|false", NULL, &shuffle, "shuffle the lines: true or false; default: true"},
+        {"seed=N", NULL, &seed, "of the shuffle; default: 1"},
         CMD_JSON(&json),
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl prepare [options] FILE...\n"
                  "Makes a dictionary and shards of word ids from text files (- is standard input).",
+        .examples = "paddlectl prepare --out=workspace --shards=8 --holdout=20 corpus.txt\t8 shards, every 20th line for testing\n",
         .extra = extra,
         .max_rest = CMD_REST_MAX,
     };
@@ -116,15 +117,16 @@ int cmd_split(int argc, char **argv) {
     const char *shards = NULL;
     struct data_split_opts d = {.out = ".", .prefix = "train.txt"};
     const struct pd_extra extra[] = {
-        {"shards", NULL, &shards, "how many; required"},
-        {"out", NULL, &d.out, "folder for the shards; default: the current one"},
-        {"prefix", NULL, &d.prefix, "shards are PREFIX-00000, PREFIX-00001, ...; default: train.txt"},
+        {"shards=N", NULL, &shards, "how many; required"},
+        {"out=FOLDER", NULL, &d.out, "folder for the shards; default: the current one"},
+        {"prefix=PREFIX", NULL, &d.prefix, "shards are PREFIX-00000, PREFIX-00001, ...; default: train.txt"},
         CMD_JSON(&json),
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl split --shards=N [options] FILE...\n"
                  "Deals the lines of the files round-robin: line i goes to shard i mod N.",
+        .examples = "paddlectl split --shards=8 --out=workspace/train_data_dir part-*\t8 shards of about equal size\n",
         .extra = extra,
         .max_rest = CMD_REST_MAX,
     };

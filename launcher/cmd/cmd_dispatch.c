@@ -79,6 +79,8 @@ int cmd_dispatch(int argc, char **argv) {
         .usage = "paddlectl dispatch [options]\n"
                  "Deploys job_dispatch_package to every host, below root_dir, and prints its path there, for\n"
                  "'paddlectl run --job_workspace=PATH'. A host that has it already gets nothing.",
+        .examples = "paddlectl run --job_workspace=\"$(paddlectl dispatch)\"\tdeploy once, run often\n",
+        .sections = "cluster ssh job",
         .who = PD_LAUNCHER,
         .needs_conf = 1,
     };

@@ -87,11 +87,13 @@ static int init(const char *name, const char *to, struct pd_err *err) {
 
 int cmd_init(int argc, char **argv) {
     const char *template = NULL;
-    const struct pd_extra extra[] = {{"template", NULL, &template, "the template, instead of NAME"}, {0}};
+    const struct pd_extra extra[] = {{"template=TEMPLATE", NULL, &template, "the template, instead of the word"}, {0}};
     const struct cmd_line line = {
-        .usage = "paddlectl init [NAME [FOLDER]], or paddlectl init --template NAME [FOLDER]\n"
-                 "Makes FOLDER (default: NAME) with a conf.ini and a workspace copied from the template NAME. Without NAME: lists\n"
-                 "the templates.",
+        .usage = "paddlectl init [TEMPLATE [FOLDER]]\n"
+                 "paddlectl init --template=TEMPLATE [FOLDER]\n"
+                 "Makes FOLDER (default: named as the template) with a conf.ini and a workspace copied from the template. Without\n"
+                 "a template: lists them.",
+        .examples = "paddlectl init word2vec\tword2vec/conf.ini and word2vec/workspace\n",
         .extra = extra,
         .max_rest = 2,
     };

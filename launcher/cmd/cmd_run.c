@@ -7,6 +7,10 @@ int cmd_run(int argc, char **argv) {
         .usage = "paddlectl run [options]\n"
                  "Sends the workspace to the hosts of conf.ini, starts pservers and trainers there, shows their logs until they\n"
                  "end, and fetches what they wrote into output/<job id>. Ctrl-C stops the job; a second one without grace.",
+        .examples = "paddlectl run\tthe job of ./conf.ini\n"
+                    "paddlectl run --conf=try.ini --num_passes=5\tanother one, and other values\n"
+                    "paddlectl run --hosts='local*2'\ton this machine\n",
+        .sections = "cluster ssh job train",
         .who = PD_LAUNCHER,
         .needs_conf = 1,
     };

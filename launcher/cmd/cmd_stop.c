@@ -102,6 +102,8 @@ int cmd_stop(int argc, char **argv) {
         .usage = "paddlectl stop [options] [JOB]\n"
                  "Ends the processes of a job on all hosts of conf.ini. Without JOB: of the only one that runs. The beginning or the\n"
                  "end of its id suffices; 'latest' is the newest.",
+        .examples = "paddlectl stop\tends the only job that runs\n"
+                    "paddlectl stop --save latest\tends the newest job when its model is saved\n",
         .extra = extra,
         .who = PD_LAUNCHER,
         .max_rest = 1,

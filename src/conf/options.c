@@ -13,7 +13,8 @@
 /* Sections in the order of the manual. `who` is PD_LAUNCHER for what only paddlectl needs. */
 static const struct pd_option table[] = {
     {"cluster", "hosts", PD_STR, F(hosts), PD_LAUNCHER, "", 0, 0, 0, "",
-     "nodes in order of their ids: [user@]host[:port], ranges as node-[01-16], 'local' or 'local*3' for this machine"},
+     "nodes in order of their ids: [user@]host[:port], ranges as node-[01-16], !without, @group or @file, 'local' or 'local*3' for "
+     "this machine"},
     {"cluster", "pservers", PD_STR, F(pservers), PD_LAUNCHER, "all", 0, 0, 0, "",
      "nodes that run a parameter server: all, a number (the first so many), or 'nodes 0-3,7'"},
     {"cluster", "trainers", PD_STR, F(trainers), PD_LAUNCHER, "all", 0, 0, 0, "", "nodes that run a trainer, likewise"},

@@ -152,7 +152,20 @@ void pd_options_text(const struct pd_options *o, size_t i, struct pd_buf *out);
 /* Row of option `name` for `who`, or -1. */
 int pd_options_find(const char *name, unsigned who);
 
-/* The part of --help that lists these options. */
-void pd_options_help(unsigned who, const struct pd_extra *extra, struct pd_buf *out);
+/* --- for --help and the manual (help.c) --- */
+
+/* As it is spelled on the command line: "port", "ssh.config". */
+void pd_option_spelling(size_t i, unsigned who, char out[128]);
+/* What stands for its value: "N", "FILE", "strict|accept-new". */
+const char *pd_option_value(const struct pd_option *t);
+/* Appends "1..64 threads; default: 1", or nothing. */
+void pd_option_note(const struct pd_option *t, struct pd_buf *out);
+/* Is it among these: "ssh cluster.hosts", sections or single options? NULL is all. */
+int pd_option_shown(const struct pd_option *t, const char *which);
+
+/* The extras, then those of the options that are among `which`, in lines of `width` columns. */
+void pd_options_help(unsigned who, const char *which, const struct pd_extra *extra, int width, struct pd_buf *out);
+/* One line of such a list. */
+void pd_help_row(struct pd_buf *out, const char *left, const char *text, int width);
 
 #endif

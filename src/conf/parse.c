@@ -119,26 +119,66 @@ int pd_options_find(const char *name, unsigned who) {
     return find(NULL, norm, who);
 }
 
-static int unknown(const char *section, const char *name, unsigned who, int code, const char *where, struct pd_err *err) {
-    size_t n;
-    const struct pd_option *t = pd_option_table(&n);
+static const char *why_refused(const char *name) {
     for (const struct pd_refused *r = pd_refused_options; r->name; r++)
         if (!strcmp(r->name, name))
-            return pd_fail(err, code, "%s: '%s' has no meaning here: %s", where, name, r->why);
-    int at = -1, elsewhere = find(NULL, name, who);
-    size_t best = 3;
+            return r->why;
+    return NULL;
+}
+
+/* The row whose name is nearest, of `section` unless that is NULL; -1 when none is near. */
+static int nearest(const char *section, const char *name, unsigned who, size_t *best) {
+    size_t n;
+    const struct pd_option *t = pd_option_table(&n);
+    int at = -1;
     for (size_t i = 0; i < n; i++) {
         size_t d = t[i].who & who && (!section || !strcmp(section, t[i].section)) ? pd_distance(name, t[i].name) : 99;
-        if (d < best) {
-            best = d;
+        if (d < *best) {
+            *best = d;
             at = (int)i;
         }
     }
+    return at;
+}
+
+/* In a file. */
+static int unknown_key(const char *section, const char *name, unsigned who, int code, const char *where, struct pd_err *err) {
+    size_t n, best = 3;
+    const struct pd_option *t = pd_option_table(&n);
+    const char *why = why_refused(name);
+    int at = nearest(section, name, who, &best), elsewhere = find(NULL, name, who);
+    if (why)
+        return pd_fail(err, code, "%s: '%s' has no meaning here: %s", where, name, why);
     if (section && elsewhere >= 0)
         return pd_fail(err, code, "%s: '%s' does not belong to [%s] but to [%s]", where, name, section, t[elsewhere].section);
     if (at >= 0)
         return pd_fail(err, code, "%s: unknown option '%s', did you mean '%s'?", where, name, t[at].name);
     return pd_fail(err, code, "%s: unknown option '%s'", where, name);
+}
+
+/* On the command line, where a command's own options count too. */
+static int unknown_word(const char *name, unsigned who, const struct pd_extra *extra, struct pd_err *err) {
+    size_t n, best = 3;
+    const struct pd_option *t = pd_option_table(&n);
+    const char *why = why_refused(name);
+    int at = nearest(NULL, name, who, &best);
+    char near[64] = "";
+    if (why)
+        return pd_fail(err, PD_EUSAGE, "--%s has no meaning here: %s", name, why);
+    if (at >= 0)
+        snprintf(near, sizeof near, "%s", t[at].name);
+    for (; extra && extra->name; extra++) {
+        char norm[64];
+        normalize(norm, sizeof norm, extra->name);
+        norm[strcspn(norm, "=")] = 0;
+        if (pd_distance(name, norm) < best) {
+            best = pd_distance(name, norm);
+            snprintf(near, sizeof near, "%.*s", (int)strcspn(extra->name, "="), extra->name);
+        }
+    }
+    if (*near)
+        return pd_fail(err, PD_EUSAGE, "unknown option --%s, did you mean --%s?", name, near);
+    return pd_fail(err, PD_EUSAGE, "unknown option --%s", name);
 }
 
 int pd_options_set(struct pd_options *o, unsigned who, const char *section, const char *name, const char *value,
@@ -147,7 +187,7 @@ int pd_options_set(struct pd_options *o, unsigned who, const char *section, cons
     normalize(norm, sizeof norm, name);
     int i = find(section, norm, who);
     if (i < 0)
-        return unknown(section, norm, who, level == PD_FROM_ARGV ? PD_EUSAGE : PD_ECONF, where, err);
+        return unknown_key(section, norm, who, level == PD_FROM_ARGV ? PD_EUSAGE : PD_ECONF, where, err);
     if (o->origin[i].level > level) {
         /* A higher source has spoken; the value must be right all the same. */
         struct pd_options scratch;
@@ -318,14 +358,14 @@ int pd_options_args(struct pd_options *o, unsigned who, int argc, char **argv, c
     const struct pd_option *t = pd_option_table(&n);
     *n_rest = 0;
     for (int i = 0; i < argc; i++) {
-        const char *word = argv[i];
+        const char *word = strcmp(argv[i], "-h") ? argv[i] : "--help";
         if (!strcmp(word, "--")) {
             while (++i < argc)
                 rest[(*n_rest)++] = argv[i];
             break;
         }
         if (!pd_starts(word, "--")) {
-            if (word[0] == '-' && word[1] && strcmp(word, "-h"))
+            if (word[0] == '-' && word[1])
                 return pd_fail(err, PD_EUSAGE, "unknown option '%s'; options are written --name=value", word);
             rest[(*n_rest)++] = word;
             continue;
@@ -347,7 +387,7 @@ int pd_options_args(struct pd_options *o, unsigned who, int argc, char **argv, c
         snprintf(where, sizeof where, "--%s", raw);
         int row = find(NULL, name, who);
         if (row < 0)
-            return unknown(NULL, name, who, PD_EUSAGE, where, err);
+            return unknown_word(name, who, extra, err);
         if (!value && t[row].type == PD_BOOL)
             value = next && (!strcmp(next, "0") || !strcmp(next, "1")) ? argv[++i] : "1";
         else if (!value && !next)
@@ -387,36 +427,5 @@ void pd_options_text(const struct pd_options *o, size_t i, struct pd_buf *out) {
     }
     default:
         pd_put_fmt(out, "%lld", (long long)*(const int64_t *)field);
-    }
-}
-
-void pd_options_help(unsigned who, const struct pd_extra *extra, struct pd_buf *out) {
-    size_t n;
-    const struct pd_option *t = pd_option_table(&n);
-    for (; extra && extra->name; extra++)
-        pd_put_fmt(out, "  --%s%s\n        %s\n", extra->name, extra->flag || strchr(extra->name, '=') ? "" : "=VALUE", extra->text);
-    const char *section = "";
-    for (size_t i = 0; i < n; i++) {
-        if (!(t[i].who & who))
-            continue;
-        if (strcmp(section, t[i].section))
-            pd_put_fmt(out, "\n[%s]\n", section = t[i].section);
-        char low[32], high[32];
-        int shadowed = find(NULL, t[i].name, who) != (int)i;
-        pd_put_fmt(out, "  --%s%s%s=", shadowed ? section : "", shadowed ? "." : "", t[i].name);
-        if (t[i].type == PD_CHOICE)
-            pd_put_fmt(out, "%s", t[i].choices);
-        else if (t[i].type == PD_BOOL)
-            pd_put_fmt(out, "0|1");
-        else if (t[i].type == PD_SIZE)
-            pd_put_fmt(out, "%s..%s", pd_size_text((uint64_t)t[i].min, low), pd_size_text((uint64_t)t[i].max, high));
-        else if (t[i].type == PD_INT)
-            pd_put_fmt(out, "%.0f..%.0f", t[i].min, t[i].max);
-        else if (t[i].type == PD_F64)
-            pd_put_fmt(out, "%g..%g", t[i].min, t[i].max);
-        else
-            pd_put_fmt(out, t[i].type == PD_PATH ? "PATH" : "TEXT");
-        pd_put_fmt(out, "%s%s%s%s%s\n        %s\n", *t[i].unit ? " " : "", t[i].unit, *t[i].def ? "  (default " : "", t[i].def,
-                   *t[i].def ? ")" : "", t[i].text);
     }
 }

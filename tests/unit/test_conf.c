@@ -140,7 +140,10 @@ static void wrong_command_lines_are_usage_errors(void **state) {
     static const struct {
         const char *word, *want;
     } rows[] = {
-        {"--num_pases=3", "did you mean 'num_passes'"},
+        {"--num_pases=3", "unknown option --num_pases, did you mean --num_passes?"},
+        {"--dry-rnu", "unknown option --dry_rnu, did you mean --dry-run?"},
+        {"--rdma_tcp=1", "--rdma_tcp has no meaning here"},
+        {"--fantastic", "unknown option --fantastic"},
         {"--num_passes", "needs a value"},
         {"-n", "unknown option '-n'"},
         {"--dry-run=maybe", "is 0 or 1"},
@@ -224,10 +227,21 @@ static void the_table_is_consistent(void **state) {
                 fail_msg("%s is there twice", t[i].name);
     }
     pd_buf_clear(&b);
-    pd_options_help(PD_LAUNCHER, NULL, &b);
+    pd_options_help(PD_LAUNCHER, NULL, NULL, 80, &b);
     pd_put_u8(&b, 0);
-    assert_non_null(strstr((char *)b.data, "--batch_size=1..16777216 samples  (default 128)"));
+    assert_non_null(strstr((char *)b.data, "  --batch_size=N              samples of one update"));
+    assert_non_null(strstr((char *)b.data, "(samples, at"));
+    assert_non_null(strstr((char *)b.data, "  --ssh.config=FILE "));
+    assert_non_null(strstr((char *)b.data, "  --load_missing_parameter_strategy=fail|rand|zero\n                              what "));
     assert_null(strstr((char *)b.data, "trainer_id"));
+    for (char *s = strtok((char *)b.data, "\n"); s; s = strtok(NULL, "\n"))
+        assert_true(strlen(s) <= 80);
+    pd_buf_clear(&b);
+    pd_options_help(PD_LAUNCHER, "ssh job", NULL, 80, &b);
+    pd_put_u8(&b, 0);
+    assert_non_null(strstr((char *)b.data, "[ssh]"));
+    assert_non_null(strstr((char *)b.data, "[job]"));
+    assert_null(strstr((char *)b.data, "[cluster]"));
     pd_buf_release(&b);
     pd_options_release(&o);
 }

@@ -1,0 +1,155 @@
+/* cmd_help.c - paddlectl help: what there is, a command's --help, and the manual and completions that 'make' installs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "launcher/cmd/manual.h"
+
+/* A command prints its part itself: only it knows its options. */
+static int ask(const struct command *table, size_t n, const struct command *c, const char *what) {
+    char kind[20];
+    const char *argv[] = {c->name, kind, c->text, NULL};
+    pd_fmt(kind, sizeof kind, "--help=%s", what);
+    return c->run ? c->run(3, (char **)(uintptr_t)argv) : cmd_help(table, n, 3, (char **)(uintptr_t)argv);
+}
+
+const struct command *cmd_find(const struct command *table, size_t n, const char *name, struct pd_err *err) {
+    const char *near = NULL;
+    for (size_t i = 0, best = 3; i < n; i++) {
+        size_t d = pd_distance(name, table[i].name);
+        if (!d)
+            return &table[i];
+        if (d < best) {
+            best = d;
+            near = table[i].name;
+        }
+    }
+    pd_fail(err, PD_EUSAGE, near ? "there is no command '%.100s', did you mean '%s'?" : "there is no command '%.100s'; 'paddlectl help' lists them",
+            name, near);
+    return NULL;
+}
+
+int cmd_list(const struct command *table, size_t n, FILE *f) {
+    fputs("usage: paddlectl COMMAND [options]\n\n", f);
+    for (size_t i = 0; i < n; i++)
+        fprintf(f, "  %-10s %s\n", table[i].name, table[i].text);
+    fputs("\n'paddlectl COMMAND --help' or 'paddlectl help COMMAND' lists the options of a command.\n", f);
+    return fflush(f) ? 1 : 0;
+}
+
+static int print(struct pd_buf *b) {
+    int bad = b->failed || (b->len && fwrite(b->data, b->len, 1, stdout) != 1) || fflush(stdout);
+    pd_buf_release(b);
+    return bad ? 1 : 0;
+}
+
+/* PAGE is a name that --pages prints. */
+static int man_page(const struct command *table, size_t n, const char *page, struct pd_err *err) {
+    struct pd_buf b;
+    char name[64];
+    pd_buf_init(&b);
+    if (!strcmp(page, "paddlectl.1")) {
+        manual_main_man(table, n, &b);
+        return print(&b);
+    }
+    if (!strcmp(page, "paddlectl.ini.5")) {
+        manual_ini_man(&b);
+        return print(&b);
+    }
+    if (!pd_starts(page, "paddlectl-") || !pd_ends(page, ".1") ||
+        pd_fmt(name, sizeof name, "%.*s", (int)(strlen(page) - strlen("paddlectl-.1")), page + strlen("paddlectl-")))
+        return pd_fail(err, PD_EUSAGE, "there is no page '%.100s'; 'paddlectl help --pages' lists them", page);
+    const struct command *c = cmd_find(table, n, name, err);
+    return c ? ask(table, n, c, "man") : err->code;
+}
+
+static int pages(const struct command *table, size_t n) {
+    puts("paddlectl.1\npaddlectl.ini.5");
+    for (size_t i = 0; i < n; i++)
+        printf("paddlectl-%s.1\n", table[i].name);
+    return fflush(stdout) ? 1 : 0;
+}
+
+static int bash(const struct command *table, size_t n) {
+    int bad = 0;
+    fputs(complete_bash_head, stdout);
+    for (size_t i = 0; i < n; i++)
+        printf("%s%s", i ? " " : "", table[i].name);
+    fputs("'\n    COMPREPLY=()\n"
+          "    if ((COMP_CWORD < 2)); then\n"
+          "        COMPREPLY=($(compgen -W \"$commands --version\" -- \"$cur\"))\n"
+          "        return\n"
+          "    fi\n"
+          "    cmd=${COMP_WORDS[1]}\n"
+          "    case $cmd in\n", stdout);
+    for (size_t i = 0; i < n && !bad; i++)
+        bad = ask(table, n, &table[i], "bash");
+    fputs(complete_bash_tail, stdout);
+    return bad || fflush(stdout) ? 1 : 0;
+}
+
+static int zsh(const struct command *table, size_t n) {
+    int bad = 0;
+    fputs(complete_zsh_head, stdout);
+    for (size_t i = 0; i < n; i++) {
+        printf("        '%s:", table[i].name);
+        for (const char *s = table[i].text; *s; s++)
+            printf(*s == '\'' ? "'\\''" : *s == ':' ? "\\:" : "%c", *s);
+        puts("'");
+    }
+    fputs("    )\n"
+          "    if ((CURRENT == 2)); then\n"
+          "        _describe -t commands 'paddlectl command' commands\n"
+          "        return\n"
+          "    fi\n"
+          "    local cmd=$words[2]\n"
+          "    shift words\n"
+          "    ((CURRENT--))\n"
+          "    case $cmd in\n", stdout);
+    for (size_t i = 0; i < n && !bad; i++)
+        bad = ask(table, n, &table[i], "zsh");
+    fputs(complete_zsh_tail, stdout);
+    return bad || fflush(stdout) ? 1 : 0;
+}
+
+int cmd_help(const struct command *table, size_t n, int argc, char **argv) {
+    const char *page = NULL;
+    int list = 0, for_bash = 0, for_zsh = 0;
+    const struct pd_extra extra[] = {
+        {"man=PAGE", NULL, &page, "print a page of the manual for man(1), for example paddlectl-run.1"},
+        {"pages", &list, NULL, "list the pages of the manual"},
+        {"bash", &for_bash, NULL, "print the completion for bash"},
+        {"zsh", &for_zsh, NULL, "print the completion for zsh"},
+        {0},
+    };
+    const struct cmd_line line = {
+        .usage = "paddlectl help [SUBCOMMAND]\n"
+                 "Shows what a command does and its options; without one, lists the commands.",
+        .about = "The manual and the completions are made from the same tables as the program's own help and installed by 'make install'.\n"
+                 "Where paddlectl was not installed so, the options below print them.",
+        .examples = "paddlectl help run\tthe options of run\n"
+                    "source <(paddlectl help --bash)\tcompletion in this shell\n"
+                    "paddlectl help --man=paddlectl-run.1 | man -l -\ta page of the manual\n",
+        .extra = extra,
+        .max_rest = 1,
+    };
+    struct pd_options o;
+    struct pd_err err = {0};
+    const char *rest[CMD_REST_MAX];
+    int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
+    if (rc != CMD_GO_ON)
+        return rc;
+    pd_options_release(&o);
+    const struct command *c = n_rest ? cmd_find(table, n, rest[0], &err) : NULL;
+    if (err.code)
+        return cmd_fail(&err);
+    if (c)
+        return ask(table, n, c, "text");
+    if (page)
+        rc = man_page(table, n, page, &err);
+    else if (for_bash || for_zsh)
+        rc = for_bash ? bash(table, n) : zsh(table, n);
+    else
+        rc = list ? pages(table, n) : cmd_list(table, n, stdout);
+    return err.code ? cmd_fail(&err) : rc;
+}
