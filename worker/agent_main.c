@@ -8,6 +8,7 @@
 
 #include "agent/agent.h"
 #include "agent/daemon.h"
+#include "agent/lost.h"
 #include "agent/msg.h"
 #include "agent/relay.h"
 #include "base/str.h"
@@ -55,6 +56,7 @@ static int relay(const struct options *o, struct pd_err *err) {
     int rc = place_init(&p, o->root, o->job, err);
     if (rc)
         return rc;
+    lost_reap(p.root);
     if (!o->job) {
         rc = agent_run_stdio(&p, AGENT_TOOL, join);
         if (rc || !*join)

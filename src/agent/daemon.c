@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/lost.h"
 #include "agent/procs.h"
 #include "agent/result.h"
 #include "base/fs.h"
@@ -38,68 +40,136 @@ static int own_stdio(const struct place *p, int keep) {
     return 0;
 }
 
+/* --- watcher, guardian, agent ---
+ *
+ * Each of the three is the parent of the next and a sub-reaper; the death of a parent is a TERM for its child. So
+ *     the agent dies                     its parent ends what is below
+ *     the guardian, or the watcher       the agent is told, and ends all itself
+ *     two of them at once                the third does one or the other: orphans come to it, or it is the agent
+ * A parent whose child died waits for the agent as for its own, which it then is.
+ */
+
+/* In memory that the three share. */
+struct chain {
+    volatile pid_t agent;      /* 0: not started yet */
+    volatile int reaped, status; /* the agent's end, seen by one of them */
+    unsigned lease_ms;         /* of an agent that is not set up */
+    uint64_t since;            /* when the job's first process can have started, in ticks since boot */
+};
+
+static void watched_signals(sigset_t *set) {
+    sigemptyset(set);
+    sigaddset(set, SIGCHLD);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+}
+
 /* The agent is dead: nothing of the job may outlive it. */
-static void clean_up(const struct place *p, int status) {
+static void clean_up(const struct place *p, const struct chain *c) {
     static const char *const files[] = {".agent/sock", ".agent/key", ".agent/pid"};
-    char how[80];
+    const int status = c->status;
+    char how[80] = "the agent and its guardian were killed";
     procs_end_all(TERM_GRACE_MS);
+    if (!c->reaped || !WIFEXITED(status))
+        lost_end(p, c->since, TERM_GRACE_MS);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        unlink(files[i]); /* the guardian's folder is the job's */
-    if (WIFSIGNALED(status))
+        unlink(files[i]); /* the current folder is the job's */
+    if (c->reaped && WIFSIGNALED(status))
         snprintf(how, sizeof how, "the agent was killed by signal %d", WTERMSIG(status));
-    else
+    else if (c->reaped)
         snprintf(how, sizeof how, "the agent ended with status %d before the job did", WEXITSTATUS(status));
     result_write_if_missing(p, how);
 }
 
-static int guard(const struct place *p, pid_t agent) {
+/* The agent is dead, or it will never be a child of this process. Only when the one between them is gone, too. */
+static int agent_is_gone(const struct chain *c) {
+    siginfo_t si;
+    return c->reaped || !c->agent || (waitid(P_PID, (id_t)c->agent, &si, WEXITED | WNOHANG | WNOWAIT) && errno == ECHILD);
+}
+
+static void note_end(struct chain *c, int status) {
+    c->status = status;
+    c->reaped = 1;
+}
+
+/* Above `below`, which is the agent or the one above the agent. */
+static int guard(const struct place *p, struct chain *c, pid_t below) {
     sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
+    int there = 1;
+    watched_signals(&set);
     for (;;) {
         int sig = sigwaitinfo(&set, NULL), status;
+        for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+            if (pid == c->agent)
+                note_end(c, status);
+            if (pid == below)
+                there = 0;
+        }
+        if (!there && agent_is_gone(c)) {
+            clean_up(p, c);
+            return c->reaped && WIFEXITED(c->status) ? WEXITSTATUS(c->status) : 1;
+        }
         if (sig == SIGTERM || sig == SIGINT)
-            kill(agent, SIGTERM);
-        for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-            if (pid == agent) {
-                clean_up(p, status);
-                return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-            }
+            kill(there ? below : c->agent, SIGTERM); /* a child of ours, not yet reaped */
     }
 }
 
-static int guardian(const struct place *p, unsigned lease_ms, int ready) {
+/* In the child that is to be `name`, below `parent`. -1: it died before it could tell. */
+static int begin_below(pid_t parent, const char *name) {
+    prctl(PR_SET_NAME, name);
+    procs_become_subreaper();
+    return prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != parent ? -1 : 0;
+}
+
+static int agent(const struct place *p, struct chain *c, pid_t parent, const sigset_t *mask) {
+    c->agent = getpid();
+    if (begin_below(parent, "paddle_agent"))
+        return 1;
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    return agent_run_daemon(p, c->lease_ms, 3);
+}
+
+static int guardian(const struct place *p, struct chain *c, pid_t parent, const sigset_t *mask) {
+    if (begin_below(parent, "paddle_guardian"))
+        return 1;
+    pid_t self = getpid(), pid = fork();
+    if (!pid)
+        return agent(p, c, self, mask);
+    if (pid < 0) {
+        say(3, "cannot start the agent: fork failed");
+        return 1;
+    }
+    c->agent = pid;
+    return guard(p, c, pid);
+}
+
+static int watcher(const struct place *p, unsigned lease_ms, int ready) {
     sigset_t set, old;
     if (own_stdio(p, ready)) {
         say(ready, "cannot set up the agent's log and folder");
         return 1;
     }
-    prctl(PR_SET_NAME, "paddle_guardian");
+    struct chain *c = mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (c == MAP_FAILED) {
+        say(3, "cannot start the agent: out of memory");
+        return 1;
+    }
+    c->lease_ms = lease_ms;
+    c->since = procs_start_ticks(getpid());
+    prctl(PR_SET_NAME, "paddle_watcher");
     procs_become_subreaper();
     signal(SIGPIPE, SIG_IGN);
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
+    watched_signals(&set);
     sigprocmask(SIG_BLOCK, &set, &old);
-    pid_t self = getpid(), agent = fork();
-    if (agent < 0) {
+    pid_t self = getpid(), pid = fork();
+    if (!pid)
+        return guardian(p, c, self, &old);
+    if (pid < 0) {
         say(3, "cannot start the agent: fork failed");
         return 1;
     }
-    if (agent)
-        return guard(p, agent);
-    prctl(PR_SET_NAME, "paddle_agent");
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != self) /* the guardian died before the line above */
-        return 1;
-    sigprocmask(SIG_SETMASK, &old, NULL);
-    procs_become_subreaper();
-    return agent_run_daemon(p, lease_ms, 3);
+    return guard(p, c, pid);
 }
 
 /* "1" when the agent listens, else what went wrong, up to the end. */
@@ -132,7 +202,7 @@ int daemon_start(const struct place *p, int node, unsigned lease_ms, struct pd_e
         pid = fork(); /* not a session leader: it can't get a terminal */
         if (pid < 0)
             say(fd[1], "cannot start the agent: fork failed");
-        _exit(pid ? 0 : guardian(p, lease_ms, fd[1]));
+        _exit(pid ? 0 : watcher(p, lease_ms, fd[1]));
     }
     close(fd[1]);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)

@@ -138,7 +138,7 @@ int facts_addrs(const char *nic, json_t **out, struct pd_err *err) {
     return 0;
 }
 
-static void boot_id(char out[64]) {
+void facts_boot_id(char out[64]) {
     struct pd_buf b;
     pd_buf_init(&b);
     strcpy(out, "?");
@@ -151,7 +151,7 @@ void facts_machine(char out[96]) {
     char boot[64];
     struct pd_cpuset may = {{0}};
     uint64_t hash = 0;
-    boot_id(boot);
+    facts_boot_id(boot);
     (void)pd_cpuset_mine(&may);
     for (int i = 0; i < PD_CPU_WORDS; i++)
         hash = pd_mix64(hash ^ may.w[i]) + 1;
@@ -160,7 +160,7 @@ void facts_machine(char out[96]) {
 
 void facts_net_id(char out[96]) {
     char boot[64], ns[40] = "?";
-    boot_id(boot);
+    facts_boot_id(boot);
     ssize_t n = readlink("/proc/self/ns/net", ns, sizeof ns - 1);
     if (n > 0)
         ns[n] = 0;

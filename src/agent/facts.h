@@ -14,6 +14,8 @@ json_t *facts_node(const char *root);
  * PD_EHOST and names the interfaces there are. */
 int facts_addrs(const char *nic, json_t **out, struct pd_err *err);
 
+void facts_boot_id(char out[64]); /* of the running kernel; "?" when it does not tell */
+
 /* Equal on two nodes exactly when they share a network stack, so that 127.x means the same on both. */
 void facts_net_id(char out[96]);
 

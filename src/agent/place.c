@@ -50,19 +50,22 @@ int place_write_node(const struct place *p, int node, struct pd_err *err) {
     return rc ? rc : pd_write_file_atomic(path, text, (size_t)n, 0644, err);
 }
 
-int place_read_node(const struct place *p) {
+static int read_number(const struct place *p, const char *name, int64_t min, int64_t max, int absent) {
     char path[PATH_MAX];
     struct pd_buf b;
-    int64_t v = -1;
+    int64_t v = absent;
     pd_buf_init(&b);
-    if (!place_path(p->dir, "nodefile", path, NULL) && !pd_read_file(path, 64, &b, NULL) && b.len) {
+    if (!place_path(p->dir, name, path, NULL) && !pd_read_file(path, 64, &b, NULL) && b.len) {
         b.data[strcspn((char *)b.data, "\n")] = 0;
-        if (pd_parse_i64((char *)b.data, 0, 1 << 20, &v))
-            v = -1;
+        if (pd_parse_i64((char *)b.data, min, max, &v))
+            v = absent;
     }
     pd_buf_release(&b);
     return (int)v;
 }
+
+int place_read_node(const struct place *p) { return read_number(p, "nodefile", 0, 1 << 20, -1); }
+int place_read_pid(const struct place *p) { return read_number(p, ".agent/pid", 1, 1 << 30, 0); }
 
 void place_read_status(const struct place *p, char status[16]) {
     char path[PATH_MAX];

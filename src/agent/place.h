@@ -4,6 +4,7 @@
  *     ROOT/workspaces/NAME-HASH/      what `paddlectl dispatch` deployed
  *     ROOT/JOB/{workspace,output,log,nodefile,result.json}
  *     ROOT/JOB/.agent/{sock,key,pid}  0700; sock and key are gone when the agent is
+ *     ROOT/JOB/.agent/{state.json,*.idx}  what is known of the job and its logs, also afterwards
  */
 #ifndef PD_AGENT_PLACE_H
 #define PD_AGENT_PLACE_H
@@ -35,6 +36,8 @@ int place_path(const char *dir, const char *name, char out[PATH_MAX], struct pd_
 
 int place_write_node(const struct place *p, int node, struct pd_err *err);
 int place_read_node(const struct place *p); /* -1: not there yet */
+
+int place_read_pid(const struct place *p);  /* the agent's; 0: it has none, or is gone */
 
 /* What the job's result.json says: "done", "failed", "stopped"; "" without one. */
 void place_read_status(const struct place *p, char status[16]);

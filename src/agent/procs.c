@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -19,6 +20,8 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
+
+enum { ENVIRON_MAX = 4 << 20, TURN_MS = 20, UNKILLABLE_MS = 2000 };
 
 struct entry {
     pid_t pid, ppid;
@@ -183,7 +186,73 @@ void procs_end_all(unsigned grace_ms) {
             return;
         if (pd_mono_ns() - start >= (uint64_t)grace_ms * 1000000u)
             procs_signal_below(getpid(), SIGKILL);
-        const struct timespec turn = {0, 20 * 1000000};
+        const struct timespec turn = {0, TURN_MS * 1000000};
         sigtimedwait(&chld, NULL, &turn);
     }
+}
+
+uint64_t procs_start_ticks(pid_t pid) {
+    struct entry e;
+    return pid <= 0 || read_stat(pid, &e) || e.state == 'Z' ? 0 : e.start;
+}
+
+/* What the kernel shows of another user's process, or of one that may not be looked at, belongs to root. */
+static int is_ours(pid_t pid) {
+    char path[40];
+    struct stat st;
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    return !stat(path, &st) && st.st_uid == geteuid();
+}
+
+static int has_marks(pid_t pid, const char *const *marks, int n_marks) {
+    char path[40];
+    struct pd_buf b;
+    int found = 0;
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    pd_buf_init(&b);
+    if (!pd_read_file(path, ENVIRON_MAX, &b, NULL)) /* a NUL follows the last byte */
+        for (int i = 0; i < n_marks; i++)
+            for (const char *s = (char *)b.data, *end = s + b.len; s < end; s += strlen(s) + 1)
+                if (!strcmp(s, marks[i])) {
+                    found++;
+                    break;
+                }
+    pd_buf_release(&b);
+    return n_marks > 0 && found == n_marks;
+}
+
+static int signal_marked(const char *const *marks, int n_marks, uint64_t since, int sig) {
+    struct entry *v;
+    size_t n;
+    int count = 0;
+    if (read_table(&v, &n))
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].start < since || v[i].state == 'Z' || v[i].pid == getpid() || !is_ours(v[i].pid) ||
+            !has_marks(v[i].pid, marks, n_marks))
+            continue;
+        count++;
+        if (sig)
+            signal_one(&v[i], sig);
+        if (sig == SIGTERM)
+            signal_one(&v[i], SIGCONT); /* a stopped process does not see TERM */
+    }
+    free(v);
+    return count;
+}
+
+int procs_end_marked(const char *const *marks, int n_marks, uint64_t since, unsigned grace_ms) {
+    const uint64_t start = pd_mono_ns();
+    const struct timespec turn = {0, TURN_MS * 1000000};
+    int most = signal_marked(marks, n_marks, since, SIGTERM);
+    for (int left = most; left;) {
+        nanosleep(&turn, NULL);
+        const uint64_t ms = (pd_mono_ns() - start) / 1000000u;
+        left = signal_marked(marks, n_marks, since, ms >= grace_ms ? SIGKILL : 0);
+        if (left > most)
+            most = left;
+        if (ms >= grace_ms + UNKILLABLE_MS)
+            break;
+    }
+    return most;
 }

@@ -22,6 +22,15 @@ struct procs_usage {
 };
 int procs_usage(pid_t top, struct procs_usage *u);
 
+/* When it started, in ticks since boot: with the pid it names one process. 0: there is none, or
+ * only its exit status, for which a container's first process may never ask. */
+uint64_t procs_start_ticks(pid_t pid);
+
+/* End every process of this user's, wherever it descends from, that started at `since` (ticks) or later and has all of
+ * these entries ("NAME=value") in its environment: what outlived all sub-reapers above it. The caller is spared. TERM,
+ * KILL after grace_ms, again until none is left or 2 s later. Blocks. Returns how many there were. */
+int procs_end_marked(const char *const *marks, int n_marks, uint64_t since, unsigned grace_ms);
+
 /* Make this process the one that orphans below it come to. 0 or -1 with errno. */
 int procs_become_subreaper(void);
 

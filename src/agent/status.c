@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/facts.h"
 #include "agent/job.h"
 #include "agent/msg.h"
 #include "agent/node_int.h"
@@ -82,10 +83,12 @@ static json_t *user_name(const struct place *p) {
 
 static json_t *make_state(struct agent *ag) {
     struct job *j = ag->job;
-    return json_pack("{s:s, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o}", "job", ag->place.job, "node", j->spec.node, "n_nodes",
+    char boot[64];
+    facts_boot_id(boot);
+    return json_pack("{s:s, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:s, s:I, s:o}", "job", ag->place.job, "node", j->spec.node, "n_nodes",
                      j->spec.n_nodes, "attached", j->spec.attached, "user", user_name(&ag->place), "started_us",
                      (json_int_t)j->started_us, "ended_us", (json_int_t)j->ended_us, "restarts", (int)j->restarts,
-                     "processes", processes(j->node));
+                     "boot", boot, "since", (json_int_t)procs_start_ticks(getpid()), "processes", processes(j->node));
 }
 
 /* Renamed into place, but not synced: after a power cut nobody needs it, and the loop does not wait for a disk. */
@@ -140,20 +143,6 @@ static json_int_t ended(const struct place *p, const json_t *state) {
 
 /* --- AG_LIST --- */
 
-static int read_pid(const struct place *p) {
-    char path[PATH_MAX];
-    struct pd_buf b;
-    int64_t v = 0;
-    pd_buf_init(&b);
-    if (!place_path(p->dir, ".agent/pid", path, NULL) && !pd_read_file(path, 64, &b, NULL) && b.len) {
-        b.data[strcspn((char *)b.data, "\n")] = 0;
-        if (pd_parse_i64((char *)b.data, 1, 1 << 30, &v))
-            v = 0;
-    }
-    pd_buf_release(&b);
-    return (int)v;
-}
-
 json_t *status_brief(const struct place *p) {
     char state[16];
     int fd = place_connect(p);
@@ -165,7 +154,7 @@ json_t *status_brief(const struct place *p) {
         close(fd);
     json_t *user = json_object_get(s, "user");
     json_t *o = json_pack("{s:s, s:i, s:s, s:i, s:o, s:I, s:I, s:b, s:i}", "job", p->job, "node", place_read_node(p), "state",
-                          state, "pid", fd >= 0 ? read_pid(p) : 0, "user", json_is_string(user) ? json_incref(user) : user_name(p), "started_us",
+                          state, "pid", fd >= 0 ? place_read_pid(p) : 0, "user", json_is_string(user) ? json_incref(user) : user_name(p), "started_us",
                           (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "ended_us", ended(p, s), "attached",
                           msg_bool(s, "attached"), "n_nodes", (int)msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0));
     json_decref(s);

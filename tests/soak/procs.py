@@ -158,14 +158,14 @@ def listening_inodes():
 
 
 def part_of(p, by_pid, children):
-    """What a process of a job is: relay, agent, guardian, pserver, trainer (or the shell above it), or a child of a trainer."""
+    """What a process of a job is: relay, agent, guardian, watcher, pserver, trainer (or the shell above it), or a child of a trainer."""
     parent = by_pid.get(p.ppid)
     if p.key in children:
         return "child"
     if p.role:
         return p.role
-    if p.comm == "paddle_guardian":
-        return "guardian"
+    if p.comm in ("paddle_watcher", "paddle_guardian"):
+        return p.comm[len("paddle_"):]
     if p.comm == "paddle_agent":
         return "agent" if parent and parent.comm == "paddle_guardian" else "starting"
     if " relay " in p.cmdline:

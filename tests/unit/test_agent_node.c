@@ -488,6 +488,64 @@ static void end_all_without_a_loop(void **state) {
     close(go[1]);
 }
 
+/* What has no sub-reaper above it any more: by marks in the environment and the time of its start alone. */
+static pid_t start_marked(char *const env[], int deaf, int *said) {
+    int fd[2];
+    assert_int_equal(pipe(fd), 0);
+    pid_t pid = fork();
+    if (!pid) {
+        char deaf_sh[] = "trap '' TERM; echo up; while :; do sleep 0.05; done", plain_sh[] = "echo up; exec sleep 1000";
+        char sh[] = "sh", c[] = "-c";
+        char *const argv[] = {sh, c, deaf ? deaf_sh : plain_sh, NULL};
+        dup2(fd[1], 1);
+        execve("/bin/sh", argv, env);
+        _exit(127);
+    }
+    close(fd[1]);
+    *said = fd[0];
+    char b[3];
+    assert_int_equal(read(fd[0], b, 3), 3);
+    return pid;
+}
+
+static void marked_processes_end(void **state) {
+    static const struct {
+        const char *name, *env[3];
+        int deaf, late, ends;
+    } rows[] = {
+        {"early", {"PADDLE_JOB_ID=J1", "PADDLE_NODE_ID=2"}, 0, 0, 0},
+        {"plain", {"PADDLE_JOB_ID=J1", "PADDLE_NODE_ID=2"}, 0, 1, 1},
+        {"deaf", {"PADDLE_NODE_ID=2", "X=PADDLE_JOB_ID=J1", "PADDLE_JOB_ID=J1"}, 1, 1, 1},
+        {"other job", {"PADDLE_JOB_ID=J11", "PADDLE_NODE_ID=2", "X=PADDLE_JOB_ID=J1"}, 0, 1, 0},
+        {"other node", {"PADDLE_JOB_ID=J1", "PADDLE_NODE_ID=21"}, 0, 1, 0},
+    };
+    enum { N = sizeof rows / sizeof rows[0] };
+    static const char *const marks[] = {"PADDLE_JOB_ID=J1", "PADDLE_NODE_ID=2"};
+    uint64_t since = 0;
+    pid_t pid[N];
+    int said[N];
+    (void)state;
+    for (size_t i = 0; i < N; i++) {
+        char *const env[] = {(char *)(uintptr_t)rows[i].env[0], (char *)(uintptr_t)rows[i].env[1], (char *)(uintptr_t)rows[i].env[2],
+                             (char *)(uintptr_t)"PATH=/usr/bin:/bin", NULL};
+        char *const two[] = {env[0], env[1], env[3], NULL};
+        pid[i] = start_marked(rows[i].env[2] ? env : two, rows[i].deaf, &said[i]);
+        if (!rows[i].late) {
+            since = procs_start_ticks(pid[i]) + 1;
+            usleep(30000); /* a tick is 10 ms */
+        }
+    }
+    assert_true(procs_end_marked(marks, 2, since, 200) >= 2);
+    for (size_t i = 0; i < N; i++) {
+        if (alive(pid[i]) == rows[i].ends)
+            fail_msg("%s: %s", rows[i].name, rows[i].ends ? "is there" : "was ended");
+        kill(pid[i], SIGKILL); /* our child, not yet reaped */
+        waitpid(pid[i], NULL, 0);
+        close(said[i]);
+    }
+    assert_int_equal(procs_end_marked(marks, 2, since, 200), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(environment_folder_and_events),
@@ -501,6 +559,7 @@ int main(void) {
         cmocka_unit_test(restarted_processes),
         cmocka_unit_test(a_restart_that_is_overtaken),
         cmocka_unit_test(end_all_without_a_loop),
+        cmocka_unit_test(marked_processes_end),
     };
     procs_become_subreaper();
     return cmocka_run_group_tests(tests, NULL, NULL);
