@@ -262,9 +262,12 @@ static enum ssh_step run_resolve(struct session *s) {
 }
 
 static void set_socket_options(int fd) {
-    int one = 1, ms = LOST_AFTER_MS;
+    int one = 1, ms = LOST_AFTER_MS, ask_s = LOST_AFTER_MS / 4000;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    /* Also while nothing may be sent, because the other side's window is full: it is asked every few seconds. */
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &ask_s, sizeof ask_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &ask_s, sizeof ask_s);
     /* A peer that is gone must show: what we send (pings at least) is acknowledged within this time, or it is lost. */
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
 }

@@ -19,7 +19,7 @@ FATAL = (signal.SIGKILL, signal.SIGTERM)
 VICTIMS = (
     ("launcher", (signal.SIGKILL,), (-signal.SIGKILL,)),
     ("launcher", (signal.SIGTERM, signal.SIGHUP, signal.SIGINT), (130,)),
-    ("launcher", (signal.SIGSTOP,), (1, 3, 130)),
+    ("launcher", (signal.SIGSTOP,), (0, 1, 3, 130)),  # 0: it was over before the lease was, and is fetched afterwards
     ("agent", FATAL, (1, 3)),
     ("guardian", FATAL, (1, 3)),
     ("sshd", FATAL, (0, 1, 3)),       # a connection may come back
