@@ -82,7 +82,7 @@ int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_opti
     *n_rest = 0;
     int rc = argc > CMD_REST_MAX ? pd_fail(&err, PD_EUSAGE, "more than %d words", CMD_REST_MAX) : 0;
     if (!rc)
-        rc = pd_options_args(o, line->who, argc - 1, argv + 1, extra, rest, n_rest, &err);
+        rc = (line->rest_is_command ? pd_options_command : pd_options_args)(o, line->who, argc - 1, argv + 1, extra, rest, n_rest, &err);
     if (!rc && want_help) {
         pd_options_release(o);
         return help(&m, "text");

@@ -143,6 +143,10 @@ struct pd_extra {
 int pd_options_args(struct pd_options *o, unsigned who, int argc, char **argv, const struct pd_extra *extra,
                     const char **rest, int *n_rest, struct pd_err *err);
 
+/* The same for "[options] command and its options": the first word that is no option ends ours. */
+int pd_options_command(struct pd_options *o, unsigned who, int argc, char **argv, const struct pd_extra *extra,
+                       const char **rest, int *n_rest, struct pd_err *err);
+
 /* Set one by name, as those above do. `where` appears in messages and in the origin. */
 int pd_options_set(struct pd_options *o, unsigned who, const char *section, const char *name, const char *value,
                    enum pd_origin_level level, const char *where, const char *base_dir, struct pd_err *err);

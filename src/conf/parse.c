@@ -352,8 +352,8 @@ static int take_extra(const struct pd_extra *extra, const char *name, const char
     return 0;
 }
 
-int pd_options_args(struct pd_options *o, unsigned who, int argc, char **argv, const struct pd_extra *extra,
-                    const char **rest, int *n_rest, struct pd_err *err) {
+static int take_args(struct pd_options *o, unsigned who, int argc, char **argv, const struct pd_extra *extra, int command,
+                     const char **rest, int *n_rest, struct pd_err *err) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     *n_rest = 0;
@@ -368,6 +368,8 @@ int pd_options_args(struct pd_options *o, unsigned who, int argc, char **argv, c
             if (word[0] == '-' && word[1])
                 return pd_fail(err, PD_EUSAGE, "unknown option '%s'; options are written --name=value", word);
             rest[(*n_rest)++] = word;
+            while (command && i + 1 < argc) /* what follows is the command's own */
+                rest[(*n_rest)++] = argv[++i];
             continue;
         }
         char name[64], where[80];
@@ -399,6 +401,16 @@ int pd_options_args(struct pd_options *o, unsigned who, int argc, char **argv, c
             return rc;
     }
     return 0;
+}
+
+int pd_options_args(struct pd_options *o, unsigned who, int argc, char **argv, const struct pd_extra *extra,
+                    const char **rest, int *n_rest, struct pd_err *err) {
+    return take_args(o, who, argc, argv, extra, 0, rest, n_rest, err);
+}
+
+int pd_options_command(struct pd_options *o, unsigned who, int argc, char **argv, const struct pd_extra *extra,
+                       const char **rest, int *n_rest, struct pd_err *err) {
+    return take_args(o, who, argc, argv, extra, 1, rest, n_rest, err);
 }
 
 void pd_options_text(const struct pd_options *o, size_t i, struct pd_buf *out) {

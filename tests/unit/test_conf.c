@@ -203,6 +203,30 @@ static void groups_and_hosts_are_kept(void **state) {
     pd_options_release(&o);
 }
 
+static void a_command_keeps_its_own_options(void **state) {
+    (void)state;
+    static const struct {
+        const char *argv[5], *want;
+    } rows[] = {
+        {{"--seed", "9", "ls", "--seed=1", "-l"}, "ls --seed=1 -l"},
+        {{"--seed=9", "--", "ls", "--", "-h"}, "ls -- -h"},
+        {{"--seed=9", "ls", "--", "--", "-h"}, "ls -- -- -h"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct pd_options o;
+        const char *rest[5];
+        char got[100] = "";
+        int n_rest;
+        assert_int_equal(pd_options_init(&o, NULL), 0);
+        assert_int_equal(pd_options_command(&o, PD_LAUNCHER, 5, (char **)(uintptr_t)rows[i].argv, NULL, rest, &n_rest, NULL), 0);
+        for (int k = 0; k < n_rest; k++)
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", k ? " " : "", rest[k]);
+        assert_string_equal(got, rows[i].want);
+        assert_int_equal(o.seed, 9);
+        pd_options_release(&o);
+    }
+}
+
 /* What --help prints can be given back: every default passes its own bounds, every name is found, text is there. */
 static void the_table_is_consistent(void **state) {
     (void)state;
@@ -276,6 +300,7 @@ int main(void) {
         cmocka_unit_test(the_higher_source_wins_in_any_order),
         cmocka_unit_test(sections_may_hold_brackets),
         cmocka_unit_test(groups_and_hosts_are_kept),
+        cmocka_unit_test(a_command_keeps_its_own_options),
         cmocka_unit_test(wrong_command_lines_are_usage_errors),
         cmocka_unit_test(the_table_is_consistent),
         cmocka_unit_test(every_failed_allocation_is_reported),

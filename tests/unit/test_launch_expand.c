@@ -303,6 +303,37 @@ static void references_are_bounded(void **state) {
     pd_buf_release(&b);
 }
 
+/* Anything at all is expanded or refused with a message (the sanitizers look on), and what comes out splits again. */
+static void garbage_is_refused_or_right(void **state) {
+    (void)state;
+    static const char letters[] = "ab1209[[]],,-/!@: *?.local\t%[1-3]";
+    const char *given = getenv("TEST_SEED");
+    unsigned first = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL), seed = first;
+    print_message("seed %u\n", first);
+    for (int i = 0; i < 20000; i++) {
+        char text[40];
+        size_t n = below(&seed, sizeof text - 1);
+        for (size_t k = 0; k < n; k++)
+            text[k] = letters[below(&seed, sizeof letters - 1)];
+        text[n] = 0;
+        for (int globs = 0; globs < 2; globs++) {
+            struct expanded x;
+            struct pd_err err = {0};
+            if (expand_hosts(&x, text, "x:1", NULL, dir, globs, &err)) {
+                if (!pd_starts(err.msg, "x:1: "))
+                    fail_msg("'%s': '%s'", text, err.msg);
+                continue;
+            }
+            for (size_t k = 0; k < x.n; k++) {
+                struct host_parts p;
+                if (host_split(x.v[k].text, &p, globs, "x:1", &err))
+                    fail_msg("'%s' gives '%s': %s", text, x.v[k].text, err.msg);
+            }
+            expanded_release(&x);
+        }
+    }
+}
+
 static void every_failed_allocation_is_reported(void **state) {
     (void)state;
     char path[100];
@@ -339,6 +370,7 @@ int main(void) {
         cmocka_unit_test(as_clustershell_does_on_random_ones),
         cmocka_unit_test(groups_files_and_sections),
         cmocka_unit_test(references_are_bounded),
+        cmocka_unit_test(garbage_is_refused_or_right),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };
     int rc = cmocka_run_group_tests_name("expand", tests, NULL, NULL);
