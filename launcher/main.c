@@ -11,6 +11,7 @@
 static const struct command commands[] = {
     {"run", cmd_run, "dispatch, start, follow until the end, fetch the outputs; Ctrl-C stops the job"},
     {"dispatch", cmd_dispatch, "only deploy the workspace; prints the path for --job_workspace"},
+    {"logs", cmd_logs, "what a job's processes write, of all nodes in one order"},
     {"stop", cmd_stop, "end a job: all its processes, on all nodes"},
     {"prepare", cmd_prepare, "text files into a dictionary and shards of ids"},
     {"split", cmd_split, "deal the lines of files into shards"},

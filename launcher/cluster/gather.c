@@ -62,10 +62,17 @@ static void on_hello(struct link *l, void *arg) {
 }
 
 static void on_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg) {
+    struct gather_node *n = arg;
     (void)l;
-    (void)f;
-    (void)body;
-    (void)arg; /* states and results of a job: not what was asked */
+    if (n->g->on_frame && !n->over)
+        n->g->on_frame(n, f, body);
+}
+
+static void on_lost(struct link *l, const struct pd_err *why, void *arg) {
+    struct gather_node *n = arg;
+    (void)l;
+    if (n->g->on_gone && !n->over)
+        n->g->on_gone(n, 1, why);
 }
 
 static void on_close(struct link *l, const struct pd_err *why, void *arg) {
@@ -78,11 +85,13 @@ static void on_close(struct link *l, const struct pd_err *why, void *arg) {
         n->err = *why;
         if (!why->code)
             pd_fail(&n->err, PD_ECANCELED, "interrupted");
+        if (n->g->on_gone)
+            n->g->on_gone(n, 0, &n->err);
     }
     maybe_end(n->g);
 }
 
-static const struct link_events events = {.on_hello = on_hello, .on_frame = on_frame, .on_close = on_close};
+static const struct link_events events = {.on_hello = on_hello, .on_frame = on_frame, .on_close = on_close, .on_lost = on_lost};
 
 static void on_signal(uv_signal_t *s, int signum) {
     struct gather *g = s->data;
@@ -160,6 +169,13 @@ void gather_release(struct gather *g) {
     }
     free(g->nodes);
     *g = (struct gather){0};
+}
+
+int gather_bad(const struct gather *g) {
+    int bad = 0;
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        bad += g->nodes[i].err.code != 0;
+    return bad;
 }
 
 int gather_say(const struct gather *g) {

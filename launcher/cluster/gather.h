@@ -27,6 +27,10 @@ struct gather {
     struct gather_node *nodes;
     void (*talk)(struct gather_node *n);
     void *arg;
+    /* Set before gather_run, or NULL: what comes without having been asked for; the end of a connection that nobody wanted, with
+     * n->err, or with `again` one that is kept (link_keep): talk is called once more when it is back. */
+    void (*on_frame)(struct gather_node *n, const struct wire_frame *f, json_t *body);
+    void (*on_gone)(struct gather_node *n, int again, const struct pd_err *why);
     int interrupted;
     int has_signals;
     uv_signal_t signals[3];
@@ -42,6 +46,8 @@ void gather_release(struct gather *g);
 void gather_done(struct gather_node *n);
 void gather_keep(struct gather_node *n); /* over, but its link stays */
 void gather_fail(struct gather_node *n, const struct pd_err *err);
+
+int gather_bad(const struct gather *g); /* how many hosts have failed */
 
 /* Name every bad host on stderr. The exit status for them: 130 when interrupted, 2 when it is all about what the user
  * wrote, else 3. */

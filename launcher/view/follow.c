@@ -42,7 +42,7 @@ struct follow {
     struct merge *merge;
     struct show *show;
     uint64_t window, fed, fed_seen;
-    int closed, flushing, history_over;
+    int closed, flushing, history_over, told_broken;
     uv_timer_t pump;
     uv_async_t room;
 };
@@ -106,6 +106,10 @@ static void pump(struct follow *f) {
     for (unsigned i = 0; i < f->o.n_nodes && !f->flushing; i++)
         if (f->nodes[i].link)
             acknowledge(f, &f->nodes[i]);
+    if (!f->told_broken && f->o.on_broken && view_is_broken(f->o.view)) {
+        f->told_broken = 1;
+        f->o.on_broken(f->o.arg);
+    }
     wait = again < wait ? again : wait;
     if (wait != UINT64_MAX)
         pump_in(f, wait);
@@ -287,6 +291,8 @@ void follow_begin(struct follow *f, unsigned node, struct link *l) {
     if (n->begun)
         json_object_set(body, "acked", acked);
     json_decref(acked);
+    if (f->o.onlooker)
+        json_object_set_new(body, "onlooker", json_true());
     if (!n->begun && f->o.show.since_us)
         json_object_set_new(body, "since_us", json_integer((json_int_t)f->o.show.since_us));
     /* The last lines of all are among the last lines of each; those that match a pattern may be anywhere. */

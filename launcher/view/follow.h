@@ -26,10 +26,12 @@ struct follow_opts {
     unsigned n_nodes;
     unsigned streams;     /* FOLLOW_*: which are shown */
     int only_history;     /* what there is when a node is asked, and no more */
+    int onlooker;         /* the job does not live longer for it */
     struct show_opts show; /* sources are filled in here; since_us and tail tell the nodes where to begin, too */
     void (*on_event)(void *arg, unsigned node, const char *json, size_t n); /* NULL: events are not asked for */
     void (*on_done)(void *arg, unsigned node);                    /* it has sent all it will */
     void (*on_fail)(void *arg, unsigned node, const struct pd_err *err); /* it can't be asked; may be NULL */
+    void (*on_broken)(void *arg);                                 /* nobody reads the output any more; may be NULL */
     void *arg;
 };
 

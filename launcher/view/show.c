@@ -279,14 +279,21 @@ static int make_look(struct show *s, unsigned i, const struct show_source *of) {
     return k->before.failed;
 }
 
-static int compile_grep(struct show *s, struct pd_err *err) {
+static int compile_grep(regex_t *re, const char *text, struct pd_err *err) {
     char why[200];
-    int rc = s->o.grep ? regcomp(&s->grep, s->o.grep, REG_EXTENDED) : 0;
-    if (rc) {
-        regerror(rc, &s->grep, why, sizeof why);
-        return pd_fail(err, PD_EUSAGE, "--grep: '%s' is not a regular expression: %s", s->o.grep, why);
-    }
-    s->has_grep = s->o.grep != NULL;
+    int rc = regcomp(re, text, REG_EXTENDED);
+    if (!rc)
+        return 0;
+    regerror(rc, re, why, sizeof why);
+    return pd_fail(err, PD_EUSAGE, "--grep: '%s' is not a regular expression: %s", text, why);
+}
+
+int show_check(const struct show_opts *o, struct pd_err *err) {
+    regex_t re;
+    if (o->grep && compile_grep(&re, o->grep, err))
+        return err->code;
+    if (o->grep)
+        regfree(&re);
     return 0;
 }
 
@@ -306,7 +313,8 @@ int show_new(struct show **out, struct view *v, const struct show_opts *o, struc
         bad = !(s->tail = pd_calloc(o->tail, sizeof *s->tail));
     if (!bad && o->fold)
         bad = !(s->repeat = repeat_new(put_folded, s));
-    int rc = bad ? pd_fail(err, PD_ENOMEM, "out of memory") : compile_grep(s, err);
+    int rc = bad ? pd_fail(err, PD_ENOMEM, "out of memory") : o->grep ? compile_grep(&s->grep, o->grep, err) : 0;
+    s->has_grep = !rc && o->grep;
     if (rc) {
         show_free(s);
         return rc;

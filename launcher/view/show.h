@@ -30,6 +30,7 @@ struct show_opts {
 };
 
 struct show;
+int show_check(const struct show_opts *o, struct pd_err *err); /* PD_EUSAGE: what show_new would refuse */
 int show_new(struct show **out, struct view *v, const struct show_opts *o, struct pd_err *err); /* PD_EUSAGE: grep */
 void show_free(struct show *s);
 

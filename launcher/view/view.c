@@ -16,7 +16,7 @@
 #include "launcher/view/term.h"
 
 struct view {
-    int fd, tty, colour;
+    int fd, tty, colour, says_to_stderr;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t work, idle;
@@ -248,8 +248,11 @@ void view_put(struct view *v, const void *lines, size_t n) {
     pthread_mutex_unlock(&v->lock);
 }
 
+void view_say_to_stderr(struct view *v) { v->says_to_stderr = 1; }
+
 void view_say(struct view *v, const char *fmt, ...) {
-    char text[2200] = "paddlectl | ";
+    char text[2200];
+    strcpy(text, v->says_to_stderr ? "paddlectl: " : "paddlectl | ");
     size_t n = strlen(text);
     va_list ap;
     va_start(ap, fmt);
@@ -257,7 +260,10 @@ void view_say(struct view *v, const char *fmt, ...) {
     va_end(ap);
     n = strlen(text);
     text[n] = '\n';
-    view_put(v, text, n + 1);
+    if (v->says_to_stderr)
+        fwrite(text, n + 1, 1, stderr);
+    else
+        view_put(v, text, n + 1);
 }
 
 void view_live(struct view *v, const char *text, size_t n) {

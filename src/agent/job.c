@@ -403,7 +403,7 @@ static unsigned lease_grace(const struct spec *s) { return s->grace_ms < LEASE_G
 static void hear_clients(struct agent *ag) {
     for (struct session *s = ag->sessions; s; s = s->next) {
         uint64_t n = s->conn ? net_received_bytes(s->conn) : s->heard_bytes;
-        if (n != s->heard_bytes)
+        if (n != s->heard_bytes && !s->onlooker)
             ag->last_client_ns = pd_mono_ns();
         s->heard_bytes = n;
     }

@@ -88,7 +88,10 @@ static int dispatch(struct session *s, const struct wire_frame *f, struct pd_err
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct session *s = arg;
     struct pd_err err = {0};
-    s->ag->last_client_ns = pd_mono_ns();
+    struct agent *ag = s->ag;
+    if (!s->spoke && f->type == WIRE_AG_STATUS)
+        s->onlooker = 1;
+    s->spoke = 1;
     if (f->flags & WIRE_F_ERROR) {
         msg_error(f, &err);
         pd_warn(&s->ag->log, "a client reports: %s", err.msg);
@@ -96,6 +99,8 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         pd_warn(&s->ag->log, "%s: %s", wire_msg_name(f->type), err.msg);
         net_send_error(c, f->type, f->req, &err);
     }
+    if (!s->onlooker)
+        ag->last_client_ns = pd_mono_ns();
     wire_frame_free(f);
 }
 

@@ -22,6 +22,8 @@ struct session {
     struct session *prev, *next;
     unsigned refs;         /* the connection, and each thread that works for this session */
     uint64_t heard_bytes;  /* received when the lease was looked at last */
+    int onlooker;          /* it only looks: what it sends renews no lease */
+    int spoke;             /* a frame of it has come */
     struct pkg_in *in;     /* the package that is arriving */
     struct fetch *fetches; /* folders that are being sent */
     struct subscription subs[N_LOG_STREAMS];

@@ -180,6 +180,7 @@ int subs_on_subscribe(struct session *s, const struct wire_frame *f, const json_
     int64_t tail = msg_int(body, "tail", 0, TAIL_LINES_MAX, 0);
     if (!json_is_object(streams))
         return pd_fail(err, PD_EPROTO, "AG_LOG_SUBSCRIBE: there are no streams");
+    s->onlooker |= msg_bool(body, "onlooker");
     json_t *answer = json_object();
     for (int i = 0; i < N_LOG_STREAMS; i++) {
         if (!json_object_get(streams, log_names[i]))

@@ -1,0 +1,337 @@
+/* cmd_logs.c - paddlectl logs: what a job's processes wrote, of all its nodes in one order, running or over. */
+#include <fnmatch.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/str.h"
+#include "launcher/cmd/cmd.h"
+#include "launcher/job/find.h"
+#include "launcher/view/follow.h"
+#include "launcher/view/when.h"
+
+enum { NODES_MAX = 65536, QUICK_WAIT_MS = 150, FLUSH_MS = 5000 };
+
+struct logs_cmd {
+    int follow, json, timestamps, fold, stats;
+    const char *want, *nodes, *roles, *since, *until, *tail, *grep, *colour;
+    struct view *view;
+    struct follow *f;
+    struct follow_node *names; /* by host of conf.ini, as `taken` */
+    char *asked;               /* by host: find_join left it in, --node names it */
+    struct gather *g;
+    uint64_t lease_ms;
+    int broken;
+};
+
+/* --- which nodes ----------------------------------------------------------------------------------------------- */
+
+/* "3", "0-7": the job's node ids. */
+static int is_ids(const char *s, int64_t *lo, int64_t *hi) {
+    char first[16];
+    size_t n = strcspn(s, "-");
+    if (n >= sizeof first)
+        return 0;
+    memcpy(first, s, n);
+    first[n] = 0;
+    if (pd_parse_i64(first, 0, NODES_MAX, lo))
+        return 0;
+    *hi = *lo;
+    return !s[n] || (!pd_parse_i64(s + n + 1, *lo, NODES_MAX, hi));
+}
+
+static int is_host(const struct host *h, const char *text) {
+    struct host_parts p;
+    char name[300];
+    if (!fnmatch(text, h->label, 0))
+        return 1;
+    if (host_split(text, &p, 1, "--node", NULL) || pd_fmt(name, sizeof name, "%.*s", (int)p.n_addr, p.addr))
+        return 0;
+    return h->addr && !fnmatch(name, h->addr, 0) && (!p.port || p.port == h->port);
+}
+
+static int take_item(struct logs_cmd *m, const struct cluster *c, const struct found_job *job, const char *item, struct pd_err *err) {
+    int64_t lo = 0, hi = 0;
+    int ids = is_ids(item, &lo, &hi), n = 0;
+    for (size_t i = 0; i < c->hosts.n; i++) {
+        int node = job->at[i].node;
+        if (ids ? node >= lo && node <= hi : is_host(&c->hosts.v[i], item)) {
+            m->asked[i] = 1;
+            n++;
+        }
+    }
+    return n ? 0 : pd_fail(err, PD_EUSAGE, "--node: %s has no node %s%s", job->id, ids ? "" : "on ", item);
+}
+
+/* Which hosts' logs are asked for. */
+static int choose_nodes(struct logs_cmd *m, const struct cluster *c, const struct found_job *job, struct pd_err *err) {
+    struct expanded x;
+    m->asked = pd_calloc(c->hosts.n, 1);
+    if (!m->asked)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    if (!m->nodes) {
+        memset(m->asked, 1, c->hosts.n);
+        return 0;
+    }
+    int rc = expand_hosts(&x, m->nodes, "--node", c->opts, NULL, 1, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < x.n && !rc; i++)
+        rc = take_item(m, c, job, x.v[i].text, err);
+    expanded_release(&x);
+    return rc;
+}
+
+static int choose_roles(const struct logs_cmd *m, unsigned *streams, struct pd_err *err) {
+    static const struct {
+        const char *name;
+        unsigned bits;
+    } roles[] = {{"pserver", FOLLOW_SERVER_LOG}, {"trainer", FOLLOW_TRAIN_LOG}, {"all", FOLLOW_SERVER_LOG | FOLLOW_TRAIN_LOG}};
+    *streams = 0;
+    for (const char *p = m->roles ? m->roles : "all"; *p;) {
+        size_t n = strcspn(p, ","), i = 0, k = sizeof roles / sizeof roles[0];
+        while (i < k && (strlen(roles[i].name) != n || strncmp(roles[i].name, p, n)))
+            i++;
+        if (i == k)
+            return pd_fail(err, PD_EUSAGE, "--role is trainer, pserver or both, not '%.*s'", (int)n, p);
+        *streams |= roles[i].bits;
+        p += n + (p[n] == ',');
+    }
+    return *streams ? 0 : pd_fail(err, PD_EUSAGE, "--role is trainer, pserver or both");
+}
+
+/* --- the conversation ------------------------------------------------------------------------------------------ */
+
+/* Also when a lost link is back. */
+static void talk(struct gather_node *n) {
+    struct logs_cmd *m = n->g->arg;
+    link_keep(n->link, m->lease_ms);
+    follow_begin(m->f, (unsigned)n->id, n->link);
+}
+
+static void on_frame(struct gather_node *n, const struct wire_frame *f, json_t *body) {
+    struct logs_cmd *m = n->g->arg;
+    follow_frame(m->f, (unsigned)n->id, f, body);
+}
+
+static void on_gone(struct gather_node *n, int again, const struct pd_err *why) {
+    struct logs_cmd *m = n->g->arg;
+    if (again) {
+        follow_lost(m->f, (unsigned)n->id);
+        return;
+    }
+    if (!n->g->interrupted && !m->broken)
+        view_say(m->view, "%s: %s", n->host->label, why->msg);
+    follow_gone(m->f, (unsigned)n->id);
+}
+
+static void on_done(void *arg, unsigned node) {
+    struct logs_cmd *m = arg;
+    gather_done(&m->g->nodes[node]); /* of one that failed nothing changes */
+}
+
+static void on_fail(void *arg, unsigned node, const struct pd_err *err) {
+    struct logs_cmd *m = arg;
+    view_say(m->view, "%s: %s", m->names[node].host, err->msg);
+    gather_fail(&m->g->nodes[node], err);
+}
+
+/* `paddlectl logs | head`: all have what they wanted. */
+static void on_broken(void *arg) {
+    struct logs_cmd *m = arg;
+    m->broken = 1;
+    for (size_t i = 0; i < m->g->c->hosts.n; i++)
+        gather_done(&m->g->nodes[i]);
+}
+
+static int open_follow(struct logs_cmd *m, struct gather *g, const struct follow_opts *o, struct pd_err *err) {
+    enum view_colour colour;
+    int rc = view_colour_parse(&colour, m->colour, err);
+    if (!rc)
+        rc = view_new(&m->view, STDOUT_FILENO, m->json ? VIEW_COLOUR_NEVER : colour, err);
+    if (rc)
+        return rc;
+    view_say_to_stderr(m->view);
+    m->names = pd_calloc(g->c->hosts.n, sizeof *m->names);
+    if (!m->names)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    for (size_t i = 0; i < g->c->hosts.n; i++) {
+        g->nodes[i].skip |= !m->asked[i];
+        m->names[i] = (struct follow_node){.host = g->nodes[i].host->label, .skip = g->nodes[i].skip};
+    }
+    struct follow_opts fo = *o;
+    fo.view = m->view;
+    fo.nodes = m->names;
+    return follow_new(&m->f, &fo, err);
+}
+
+/* Follow until all is shown, nobody reads, or Ctrl-C. */
+static void show_all(struct logs_cmd *m, struct gather *g) {
+    g->on_frame = on_frame;
+    g->on_gone = on_gone;
+    gather_run(g, talk, m);
+    while (!g->interrupted && !m->broken && (!follow_is_shown(m->f) || view_backlog(m->view)))
+        uv_run(&g->c->loop, UV_RUN_ONCE);
+    follow_close(m->f);
+}
+
+static int run(struct logs_cmd *m, struct gather *g, const struct found_job *job, struct follow_opts *o, struct pd_err *err) {
+    int bad = 0, status = 0, n;
+    for (size_t i = 0; i < g->c->hosts.n; i++) /* now, not when everything has been shown */
+        if (g->nodes[i].err.code && m->asked[i]) {
+            fprintf(stderr, "paddlectl: %s: %s\n", g->nodes[i].host->label, g->nodes[i].err.msg);
+            bad++;
+        }
+    n = find_join(g, job, 0);
+    if (n < job->n_nodes && !bad && !m->nodes) {
+        fprintf(stderr, "paddlectl: %s has %d nodes, of which %d %s on the hosts of conf.ini\n", job->id, job->n_nodes, n, n == 1 ? "is" : "are");
+        bad++;
+    }
+    int rc = open_follow(m, g, o, err);
+    if (!rc) {
+        show_all(m, g);
+        follow_flush(m->f);
+        if (m->stats)
+            fprintf(stderr, "paddlectl: at most %zu bytes of logs were held\n", follow_peak_bytes(m->f));
+        for (size_t i = 0; i < g->c->hosts.n; i++)
+            bad += !g->nodes[i].skip && g->nodes[i].err.code && !m->broken;
+        status = g->interrupted ? pd_code_exit_status(PD_ECANCELED) : bad ? pd_code_exit_status(PD_EHOST) : 0;
+    }
+    view_free(m->view, g->interrupted ? QUICK_WAIT_MS : FLUSH_MS);
+    return rc ? rc : status;
+}
+
+static int logs_of(struct logs_cmd *m, const struct pd_options *opts, struct follow_opts *o, struct pd_err *err) {
+    struct cluster c;
+    struct gather g;
+    struct found found = {0};
+    const struct found_job *job;
+    int rc = cluster_init(&c, opts, err);
+    if (rc)
+        return rc;
+    rc = gather_init(&g, &c, err);
+    m->g = &g;
+    o->loop = &c.loop;
+    o->n_nodes = (unsigned)c.hosts.n;
+    o->arg = m;
+    if (!rc)
+        rc = find_jobs(&g, &found, err);
+    if (!rc && (rc = find_choose(&found, m->want, FIND_NEWEST, &job, err)) && rc == PD_ENOENT && gather_bad(&g)) {
+        gather_say(&g); /* not found where we could look: that is no answer */
+        rc = pd_fail(err, PD_EHOST, "%s", err->msg);
+    }
+    if (!rc)
+        rc = choose_nodes(m, &c, job, err);
+    if (!rc)
+        rc = run(m, &g, job, o, err);
+    find_release(&found);
+    gather_release(&g);
+    follow_free(m->f); /* its handles are closed now */
+    cluster_release(&c);
+    free(m->names);
+    free(m->asked);
+    return rc;
+}
+
+/* What can be wrong is found before the first connection. */
+static int read_options(struct logs_cmd *m, struct follow_opts *o, struct pd_err *err) {
+    uint64_t now_us = pd_wall_us(), tail = 0;
+    enum view_colour colour;
+    int rc = view_colour_parse(&colour, m->colour, err);
+    if (!rc)
+        rc = choose_roles(m, &o->streams, err);
+    if (!rc && m->since)
+        rc = when_parse(m->since, "--since", now_us, &o->show.since_us, err);
+    if (!rc && m->until)
+        rc = when_parse(m->until, "--until", now_us, &o->show.until_us, err);
+    if (!rc && m->tail && (pd_parse_u64(m->tail, SHOW_TAIL_MAX, &tail) || !tail))
+        rc = pd_fail(err, PD_EUSAGE, "--tail is a number of lines, 1..%d, not '%s'", SHOW_TAIL_MAX, m->tail);
+    if (!rc && m->json && m->fold)
+        rc = pd_fail(err, PD_EUSAGE, "--json tells each line of each node; it does not go with --fold");
+    if (!rc && m->follow && m->until)
+        rc = pd_fail(err, PD_EUSAGE, "--follow and --until contradict each other");
+    if (rc)
+        return rc;
+    o->show.tail = (unsigned)tail;
+    o->show.json = m->json;
+    o->show.fold = m->fold;
+    o->show.timestamps = m->timestamps;
+    o->show.grep = m->grep;
+    o->only_history = !m->follow;
+    o->onlooker = 1;
+    o->on_done = on_done;
+    o->on_fail = on_fail;
+    o->on_broken = on_broken;
+    return show_check(&o->show, err);
+}
+
+/* The usual short forms: -f, -n N, -nN. */
+static char **long_forms(int *argc, char **argv) {
+    char **v = pd_calloc((size_t)*argc * 2 + 1, sizeof *v);
+    int n = 0;
+    for (int i = 0; v && i < *argc; i++) {
+        if (!strcmp(argv[i], "-f")) {
+            v[n++] = (char *)(uintptr_t)"--follow";
+        } else if (!strncmp(argv[i], "-n", 2)) {
+            v[n++] = (char *)(uintptr_t)"--tail";
+            if (argv[i][2])
+                v[n++] = argv[i] + 2;
+        } else {
+            v[n++] = argv[i];
+        }
+    }
+    *argc = v ? n : *argc;
+    return v;
+}
+
+int cmd_logs(int argc, char **argv) {
+    struct logs_cmd m = {0};
+    struct follow_opts fo = {0};
+    const struct pd_extra extra[] = {
+        {"follow", &m.follow, NULL, "go on until the job is over (also -f)"},
+        {"tail=LINES", NULL, &m.tail, "only the last so many lines (also -n LINES), and with --follow what comes after them"},
+        {"since=TIME", NULL, &m.since, "only what came after: 10m, 1h30m (ago), 2026-11-21T10:00, 10:00 or @SECONDS"},
+        {"until=TIME", NULL, &m.until, "only what came before"},
+        {"node=LIST", NULL, &m.nodes, "of these nodes: ids (0-3,7) or hosts (gpu-[01-04], gpu-1*, @GROUP)"},
+        {"role=trainer|pserver", NULL, &m.roles, "only the trainers' or the pservers' output"},
+        {"grep=REGEX", NULL, &m.grep, "only lines that match (POSIX extended)"},
+        {"fold", &m.fold, NULL, "show a line that several nodes say within half a second once, with all their names"},
+        {"timestamps", &m.timestamps, NULL, "the time at which a line came, in front of it"},
+        {"color=auto|always|never", NULL, &m.colour, "colour the nodes' names; auto: on a terminal, unless NO_COLOR is set"},
+        {"stats", &m.stats, NULL, "say in the end how much memory the lines took"},
+        {"json", &m.json, NULL, "one JSON object a line: time, node, host, role, stream, offset, text"},
+        {0},
+    };
+    const struct cmd_line line = {
+        .usage = "paddlectl logs [options] [JOB]\n"
+                 "Shows what the processes of a job wrote, of all nodes, in the order of the time at which it came to them; of a job\n"
+                 "that runs or one that is over, from any machine. Without JOB: of the newest. The beginning or the end of its id\n"
+                 "suffices.",
+        .examples = "paddlectl logs -f\tfollow the newest job\n"
+                    "paddlectl logs --role=trainer --since=10m --grep='nan|inf'\tlook for trouble\n"
+                    "paddlectl logs --fold --node=0-3 latest\twhat four nodes said alike, once\n",
+        .extra = extra,
+        .who = PD_LAUNCHER,
+        .max_rest = 1,
+        .needs_conf = 1,
+    };
+    struct pd_options o;
+    struct pd_err err = {0};
+    const char *rest[CMD_REST_MAX];
+    char **words = long_forms(&argc, argv);
+    int n_rest, rc = cmd_parse(&line, argc, words ? words : argv, &o, rest, &n_rest);
+    if (rc == CMD_GO_ON) {
+        m.want = n_rest ? rest[0] : NULL;
+        m.lease_ms = (uint64_t)(o.attach_lease * 1000);
+        rc = read_options(&m, &fo, &err);
+        if (!rc)
+            rc = logs_of(&m, &o, &fo, &err);
+        pd_options_release(&o);
+    }
+    free(words);
+    return err.code ? cmd_fail(&err) : rc;
+}
