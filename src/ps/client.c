@@ -90,6 +90,18 @@ static int check_opts(struct ps_client *c, struct pd_err *err) {
     int rc = set_optimizer(&c->job.optim, &o->optimizer, err);
     if (rc)
         return rc;
+    if (pd_fmt(c->job.update, sizeof c->job.update, "%s", o->update ? o->update : "sync"))
+        return pd_fail(err, PD_ECONF, "there is no update rule '%s'", o->update);
+    if (!(c->rule = ps_rule_find(c->job.update)))
+        return pd_fail(err, PD_ECONF, "there is no update rule '%s'", c->job.update);
+    if (o->local && c->rule->adds) { /* one trainer, nobody to exchange with */
+        strcpy(c->job.update, "sync");
+        c->rule = ps_rule_find("sync");
+    }
+    if (c->rule->adds && !(c->geo = geo_new(o->geo_sgd_need_push_nums)))
+        return pd_fail(err, PD_ENOMEM, "no memory for a client");
+    c->job.staleness = o->staleness;
+    c->job.discard_ratio = o->async_lagged_grad_discard_ratio;
     c->job.reject_nan = o->reject_nan != 0;
     c->job.seed = o->seed;
     c->job.n_trainers = o->n_trainers;
@@ -107,7 +119,7 @@ int ps_client_new(struct ps_client **out, const struct ps_client_opts *opts, str
     /* Unique for each start: a server must not take a push of this process for one of an earlier one. */
     c->incarnation = pd_mix64(pd_wall_us() ^ (uint64_t)getpid() << 40 ^ pd_mono_ns());
     int rc = check_opts(c, err);
-    c->opts.pservers = c->opts.job = NULL;
+    c->opts.pservers = c->opts.job = c->opts.update = NULL;
     memset(&c->opts.optimizer, 0, sizeof c->opts.optimizer);
     c->opts.key = NULL;
     if (rc)
@@ -118,7 +130,6 @@ int ps_client_new(struct ps_client **out, const struct ps_client_opts *opts, str
 }
 
 const struct pd_err *ps_client_err(const struct ps_client *c) { return &c->err; }
-uint64_t ps_step(const struct ps_client *c) { return c->step; }
 void ps_client_stats(const struct ps_client *c, struct ps_client_stats *out) { *out = c->stats; }
 
 static int declared(struct ps_client *c, int rc, const struct pd_err *err, uint32_t id) {
@@ -369,7 +380,9 @@ int ps_start(struct ps_client *c) {
         ps_job_put(&c->head, &d, &c->job);
         client_call(c, l, WIRE_PS_DECLARE, done_declare, NULL, 0);
     }
-    return client_wait(c, client_calls_done, "the declaration");
+    if (client_wait(c, client_calls_done, "the declaration"))
+        return c->err.code;
+    return c->geo ? geo_start(c) : 0;
 }
 
 /* The reason of a failure may be queued behind a push: a second for it to get out, so that the others learn it. */
@@ -402,6 +415,7 @@ void ps_client_free(struct ps_client *c) {
     }
     client_step_release(c); /* after the loop: buffers come back when their connections close */
     ps_shard_free(c->shard);
+    geo_free(c);
     for (uint32_t i = 0; i < c->n_links; i++)
         free(c->links[i]);
     for (uint32_t i = 0; i < c->n_servers; i++)

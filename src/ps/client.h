@@ -17,6 +17,9 @@
  * first error is kept: every later call returns its code, and ps_client_err has the message. A trainer or server that
  * dies makes every wait of the others end with PD_EFAIL, naming it and the step; there is no silent hang.
  *
+ * Under the other rules (opts.update, src/ps/rule.h) nobody waits for a step of all: a pull answers with what the servers
+ * have, which holds this trainer's own steps (geo: the exchanges among them); ps_pass_end is a barrier under all of them.
+ *
  * With local = 1 the same code runs on one shard inside this process, without sockets and with the same results.
  */
 #ifndef PD_PS_CLIENT_H
@@ -54,6 +57,10 @@ struct ps_client_opts {
     uint32_t stream_lo, stream_hi;  /* this trainer owns streams [lo, hi); both 0 without n_streams: its own id */
     uint64_t seed;                  /* initial values are a function of (seed, name, index) */
     struct ps_optimizer optimizer;
+    const char *update;             /* "sync" (NULL), "async", "ssp", "geo": src/ps/rule.c */
+    uint32_t staleness;             /* ssp: steps that a trainer may be ahead of the slowest */
+    uint32_t geo_sgd_need_push_nums; /* geo: steps between exchanges; 0: 100 */
+    double async_lagged_grad_discard_ratio; /* async: src/ps/rule.h; 0: nothing is dropped */
     int reject_nan;                 /* 1: a gradient that is not finite ends the job with the parameter's name */
     const char *job;                /* job id, "" by hand */
     const uint8_t *key;             /* 32 bytes; NULL: all zero */

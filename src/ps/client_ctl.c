@@ -32,7 +32,7 @@ static int done_pass(struct ps_client *c, struct request *r, const struct answer
 }
 
 int ps_pass_end(struct ps_client *c) {
-    if (ready_for(c, "ps_pass_end"))
+    if (ready_for(c, "ps_pass_end") || (c->geo && geo_pass_end(c)))
         return c->err.code;
     c->pass_answers = 0;
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
@@ -46,6 +46,8 @@ int ps_pass_end(struct ps_client *c) {
         return c->err.code;
     c->step = c->pass_step;
     c->pass++;
+    if (c->geo)
+        geo_forget(c);
     return 0;
 }
 
@@ -257,6 +259,8 @@ int ps_load(struct ps_client *c, const char *folder, enum ps_missing missing) {
         pd_put_u32(&c->head, (uint32_t)missing);
         client_call(c, c->links[i], WIRE_PS_LOAD, done_load, NULL, 0);
     }
+    if (c->geo)
+        geo_forget(c);
     return client_wait(c, client_calls_done, "the servers to load the model");
 }
 

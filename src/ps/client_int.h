@@ -15,6 +15,7 @@
 #include "ps/client.h"
 #include "ps/job.h"
 #include "ps/layout.h"
+#include "ps/rule.h"
 #include "ps/shard.h"
 #include "wire/msg.h"
 
@@ -106,8 +107,12 @@ struct reducing {
     double v[];
 };
 
+struct ps_geo;
+
 struct ps_client {
     struct ps_client_opts opts;
+    const struct ps_rule *rule;
+    struct ps_geo *geo; /* NULL under the other rules */
     char job_id[64];
     uint8_t key[WIRE_KEY_BYTES];
     uint64_t incarnation;
@@ -160,8 +165,29 @@ int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c), co
 int client_calls_done(const struct ps_client *c);
 int client_done_nothing(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err);
 
-/* client_step.c */
+/* client_step.c: the servers' side of the calls of the same name in client.h, arguments checked */
+int client_pull_dense(struct ps_client *c, int id, float *out);
+int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode);
+int client_wait_pulls(struct ps_client *c);
+int client_push_dense(struct ps_client *c, int id, const float *grad);
+int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad);
+int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats);
+void client_keep_sums(struct ps_client *c, const struct step_sums *s); /* for ps_step_stats */
 int client_flush(struct ps_client *c); /* queued pulls leave */
 void client_step_release(struct ps_client *c);
+
+/* client_geo.c: the same in geo mode */
+struct ps_geo *geo_new(uint32_t push_nums);
+int geo_start(struct ps_client *c);
+void geo_free(struct ps_client *c);
+int geo_pull_dense(struct ps_client *c, int id, float *out);
+int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode);
+int geo_complete(struct ps_client *c);
+int geo_push_dense(struct ps_client *c, int id, const float *grad);
+int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad);
+int geo_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats);
+int geo_pass_end(struct ps_client *c); /* exchanges what is left; before the barrier of the pass */
+void geo_forget(struct ps_client *c);  /* the servers' values have changed: a pass's end, a load */
+uint64_t geo_steps(const struct ps_client *c);
 
 #endif

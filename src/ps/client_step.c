@@ -104,20 +104,11 @@ void client_step_release(struct ps_client *c) {
     free(c->queued);
 }
 
-static int usable(struct ps_client *c, int ok, const char *what, int id) {
-    if (c->err.code)
-        return c->err.code;
-    if (!c->started || !ok)
-        return client_fail(c, PD_EUSAGE, "%s: parameter %d is not declared, or not of that size", what, id);
-    return 0;
-}
-
 /* --- dense pulls: those that come together leave together --- */
 
-int ps_pull_dense(struct ps_client *c, int id, float *out, size_t n) {
-    int rc = usable(c, id >= 0 && (uint32_t)id < c->job.n_dense && c->job.dense[id].n == n, "ps_pull_dense", id);
-    if (rc)
-        return rc;
+int client_pull_dense(struct ps_client *c, int id, float *out) {
+    if (c->err.code)
+        return c->err.code;
     if (c->n_queued == c->cap_queued) {
         size_t cap = c->cap_queued ? 2 * c->cap_queued : 32;
         struct dense_pull *p = pd_realloc(c->queued, cap * sizeof *p);
@@ -263,9 +254,8 @@ static int done_rows(struct ps_client *c, struct request *r, const struct answer
     return rc;
 }
 
-int ps_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode) {
-    int rc = usable(c, table >= 0 && (uint32_t)table < c->job.n_sparse, "ps_pull_rows", table);
-    if (rc || client_flush(c))
+int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode) {
+    if (client_flush(c))
         return c->err.code;
     struct rows *r = n ? make_rows(c, table, n, keys) : NULL;
     if (!r)
@@ -304,7 +294,9 @@ int ps_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
 
 static int pulls_done(const struct ps_client *c) { return c->n_pulls == 0 && c->n_out == 0; }
 
-int ps_wait(struct ps_client *c) { return client_flush(c) ? c->err.code : client_wait(c, pulls_done, "the parameters"); }
+int client_wait_pulls(struct ps_client *c) {
+    return client_flush(c) ? c->err.code : client_wait(c, pulls_done, "the parameters");
+}
 
 /* --- pushes --- */
 
@@ -328,9 +320,8 @@ static int push(struct ps_client *c, struct link *l, uint16_t type, struct outgo
     return client_request(c, l, type, sec, 3, NULL, NULL, 0, out_release, o);
 }
 
-int ps_push_dense(struct ps_client *c, int id, const float *grad, size_t n) {
-    int rc = usable(c, id >= 0 && (uint32_t)id < c->job.n_dense && c->job.dense[id].n == n, "ps_push_dense", id);
-    if (rc || client_flush(c) || client_poll(c))
+int client_push_dense(struct ps_client *c, int id, const float *grad) {
+    if (client_flush(c) || client_poll(c))
         return c->err.code;
     for (uint32_t t = 0; t < c->n_dense && !c->err.code; t++) {
         const struct ps_seg *g = &c->segs[(size_t)id * c->n_dense + t];
@@ -387,9 +378,8 @@ static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t,
     return push(c, c->sparse[t], WIRE_PS_PUSH_ROWS, o, keys, (struct net_sec){from, n * dim * sizeof *from});
 }
 
-int ps_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad) {
-    int rc = usable(c, table >= 0 && (uint32_t)table < c->job.n_sparse, "ps_push_rows", table);
-    if (rc || client_flush(c) || client_poll(c) || !n)
+int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad) {
+    if (client_flush(c) || client_poll(c) || !n)
         return c->err.code;
     struct rows *last = c->last[table], *r = same_keys(c, last, n, keys) ? last : make_rows(c, table, n, keys);
     if (!r)
@@ -406,6 +396,15 @@ int ps_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
 
 /* --- the end of a step --- */
 
+void client_keep_sums(struct ps_client *c, const struct step_sums *s) {
+    if (c->n_sums == CLIENT_STATS_KEPT) { /* nobody collects them: the oldest goes */
+        c->first_sum = (c->first_sum + 1) % CLIENT_STATS_KEPT;
+        c->n_sums--;
+        c->n_sums_asked--;
+    }
+    c->sums[(c->first_sum + c->n_sums++) % CLIENT_STATS_KEPT] = *s;
+}
+
 static int done_sums(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
     struct pd_rd rd;
     struct step_sums s = {0};
@@ -416,12 +415,7 @@ static int done_sums(struct ps_client *c, struct request *r, const struct answer
         s.v[i] = pd_get_f64(&rd);
     if (!pd_rd_done(&rd))
         return pd_fail(err, PD_EPROTO, "a malformed answer");
-    if (c->n_sums == CLIENT_STATS_KEPT) { /* nobody collects them: the oldest goes */
-        c->first_sum = (c->first_sum + 1) % CLIENT_STATS_KEPT;
-        c->n_sums--;
-        c->n_sums_asked--;
-    }
-    c->sums[(c->first_sum + c->n_sums++) % CLIENT_STATS_KEPT] = s;
+    client_keep_sums(c, &s);
     return 0;
 }
 
@@ -446,13 +440,7 @@ static int bound_ahead(struct ps_client *c) {
     return c->err.code;
 }
 
-int ps_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats) {
-    if (c->err.code)
-        return c->err.code;
-    if (!c->started || n_stats > PS_STATS_MAX)
-        return client_fail(c, PD_EUSAGE, "ps_step_end: at most %d numbers, after ps_start", PS_STATS_MAX);
-    if (n_stats && !c->sums && !(c->sums = pd_calloc(CLIENT_STATS_KEPT, sizeof *c->sums)))
-        return client_fail(c, PD_ENOMEM, "no memory for a step's sums");
+int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats) {
     if (client_flush(c))
         return c->err.code;
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
@@ -472,22 +460,5 @@ int ps_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, si
         client_request(c, l, WIRE_PS_STEP_END, &sec, 1, n ? done_sums : NULL, NULL, (uint32_t)n, NULL, NULL);
     }
     c->step++;
-    return bound_ahead(c);
-}
-
-size_t ps_stats_pending(const struct ps_client *c) { return c->n_sums_asked; }
-
-int ps_step_stats(struct ps_client *c, uint64_t *step, uint64_t *n_samples, double out[PS_STATS_MAX]) {
-    if (client_flush(c) || (!c->n_sums && client_poll(c)))
-        return c->err.code;
-    if (!c->n_sums)
-        return 0;
-    const struct step_sums *s = &c->sums[c->first_sum];
-    *step = s->step;
-    *n_samples = s->n_samples;
-    memcpy(out, s->v, sizeof s->v);
-    c->first_sum = (c->first_sum + 1) % CLIENT_STATS_KEPT;
-    c->n_sums--;
-    c->n_sums_asked--;
-    return 1;
+    return c->rule->barrier ? bound_ahead(c) : c->err.code; /* without one there is nothing to run ahead of */
 }

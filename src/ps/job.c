@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
+#include "ps/rule.h"
 
 void ps_job_init(struct ps_job *job) { memset(job, 0, sizeof *job); }
 
@@ -130,6 +131,10 @@ int ps_job_check(const struct ps_job *job, struct pd_err *err) {
                        job->n_dense_threads, job->n_sparse_threads);
     if (job->n_sparse && !job->n_sparse_threads)
         return pd_fail(err, PD_ECONF, "table '%s' needs at least one sparse server thread", job->sparse[0].name);
+    if (!ps_rule_find(job->update))
+        return pd_fail(err, PD_ECONF, "there is no update rule '%.15s'", job->update);
+    if (!isfinite(job->discard_ratio) || job->discard_ratio < 0)
+        return pd_fail(err, PD_ECONF, "async_lagged_grad_discard_ratio is %g", job->discard_ratio);
     return ps_optim_conf_check(&job->optim, err);
 }
 
@@ -145,6 +150,9 @@ void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_jo
     pd_put_str(b, text.failed ? "" : (const char *)text.data);
     b->failed |= text.failed;
     pd_buf_release(&text);
+    pd_put_str(b, job->update);
+    pd_put_u32(b, job->staleness);
+    pd_put_f64(b, job->discard_ratio);
     pd_put_u32(b, job->reject_nan);
     pd_put_u32(b, job->n_dense);
     pd_put_u32(b, job->n_sparse);
@@ -213,6 +221,9 @@ int ps_job_get(const void *p, size_t n, struct ps_declare *d, struct ps_job *job
     job->seed = pd_get_u64(&r);
     char optim[PS_OPTIM_TEXT_MAX];
     pd_get_str(&r, optim, sizeof optim);
+    pd_get_str(&r, job->update, sizeof job->update);
+    job->staleness = pd_get_u32(&r);
+    job->discard_ratio = pd_get_f64(&r);
     job->reject_nan = pd_get_u32(&r) != 0;
     uint32_t n_dense = pd_get_u32(&r), n_sparse = pd_get_u32(&r);
     int rc = 0;
@@ -304,6 +315,8 @@ int ps_job_same(const struct ps_job *a, const struct ps_job *b, struct pd_err *e
         {"number of pservers", a->n_servers, b->n_servers},
         {"dense server threads", a->n_dense_threads, b->n_dense_threads},
         {"sparse server threads", a->n_sparse_threads, b->n_sparse_threads},
+        {"staleness", a->staleness, b->staleness},
+        {"async_lagged_grad_discard_ratio", a->discard_ratio, b->discard_ratio},
         {"reject_nan", a->reject_nan, b->reject_nan},
     };
     for (size_t i = 0; i < sizeof num / sizeof num[0]; i++)
@@ -312,6 +325,8 @@ int ps_job_same(const struct ps_job *a, const struct ps_job *b, struct pd_err *e
     if (a->seed != b->seed)
         return pd_fail(err, PD_ECONF, "job: seed is %llu here but was declared first as %llu", (unsigned long long)b->seed,
                        (unsigned long long)a->seed);
+    if (strcmp(a->update, b->update))
+        return pd_fail(err, PD_ECONF, "job: update is %s here but was declared first as %s", b->update, a->update);
     int rc = same_optimizer(a, b, err);
     for (uint32_t i = 0; i < a->n_dense && i < b->n_dense && !rc; i++)
         rc = same_dense(&a->dense[i], &b->dense[i], err);

@@ -38,6 +38,9 @@ struct ps_sparse {
 struct ps_job {
     uint32_t n_trainers, n_streams, n_servers, n_dense_threads, n_sparse_threads;
     uint64_t seed;
+    char update[16];     /* a row of the table of rules */
+    uint32_t staleness;  /* ssp */
+    double discard_ratio; /* async: dropped when it lags by more than this times the number of trainers; 0: never */
     uint32_t reject_nan; /* 1: a gradient that is no finite number fails the step */
     struct ps_optim_conf optim;
     struct ps_dense *dense;

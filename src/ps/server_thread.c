@@ -322,9 +322,9 @@ void server_thread_run(struct server_thread *t) {
     uv_run(&t->loop, UV_RUN_DEFAULT);
     struct ps_shard_stats st;
     ps_shard_stats(t->shard, &st);
-    pd_info(log_of(t), "thread %u: %llu steps, %llu rows, %llu repeated and %llu stale pushes dropped", t->index,
+    pd_info(log_of(t), "thread %u: %llu steps, %llu rows, %llu repeated, %llu stale and %llu lagging pushes dropped", t->index,
             (unsigned long long)st.steps, (unsigned long long)st.rows, (unsigned long long)st.duplicates,
-            (unsigned long long)st.stale);
+            (unsigned long long)st.stale, (unsigned long long)st.lagged);
 }
 
 void server_thread_release(struct server_thread *t) {

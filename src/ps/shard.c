@@ -146,7 +146,7 @@ static int make_tables(struct ps_shard *s) {
         const struct ps_sparse *t = &s->job.sparse[i];
         struct ps_table_opts o = {.name = t->name, .dim = t->dim, .state = s->optim->state, .seed = s->job.seed,
                                   .mean = t->mean, .std = t->std};
-        int decays = t->lr_factor > 0 && !s->optim->own_l1;
+        int decays = t->lr_factor > 0 && !s->optim->own_l1 && !s->rule->adds;
         rc = ps_table_new(&s->tables[i], &o);
         if (!rc && decays)
             rc = ps_decay_init(&s->decays[i], t->l1, t->l2);
@@ -159,7 +159,8 @@ static int declare(struct ps_shard *s, const struct ps_declare *d, struct ps_job
     s->job = *job;
     ps_job_init(job);
     s->thread = d->thread;
-    s->optim = ps_optim_find(s->job.optim.name);
+    s->rule = ps_rule_find(s->job.update);
+    s->optim = ps_optim_find(s->rule->adds ? "sgd" : s->job.optim.name);
     int rc = 0;
     if (s->opts.kind & PS_KIND_DENSE)
         rc = make_dense(s);
@@ -380,12 +381,30 @@ static int pass_over(struct ps_shard *s) {
     return 1;
 }
 
+/* Without a barrier: the step that every member of the pass has reached, or once all are out, the last one of any. */
+static uint64_t slowest(const struct ps_shard *s) {
+    uint64_t least = UINT64_MAX, most = s->step;
+    for (uint32_t i = 0; i < s->n_joined; i++) {
+        const struct member *m = &s->members[s->order[i]];
+        if (m->in_pass && m->step < least)
+            least = m->step;
+        if (m->step > most)
+            most = m->step;
+    }
+    return least == UINT64_MAX ? most : least;
+}
+
 static int advance(struct ps_shard *s, struct pd_err *err) {
     if (s->n_joined < s->opts.n_trainers)
         return 0; /* somebody has never been here */
     while (reduce_once(s)) {
     }
-    while (step_ready(s)) {
+    if (!s->rule->barrier && slowest(s) > s->step) {
+        s->step = slowest(s);
+        s->stats.progress++;
+        shard_answer_waiting(s);
+    }
+    while (s->rule->barrier && step_ready(s)) {
         int rc = shard_apply(s, err);
         if (rc)
             return rc;

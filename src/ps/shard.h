@@ -6,6 +6,8 @@
  *     all members of the pass have ended step s -> reduce in the fixed tree, apply once, s + 1, answer the pulls
  *     PASS_END                  the member leaves the barrier until all have; then all are in again
  *
+ * That is the synchronous rule; under the others (rule.h) a contribution is applied when its STEP_END comes.
+ *
  * A push is identified by (epoch, the connection's incarnation, streams, step, part); a part is a parameter or a table. A
  * second one, or one of a step already ended, is dropped and counted. Everything else that does not fit is an error: the
  * caller answers with it and closes the connection, and calls ps_shard_gone.
@@ -57,7 +59,7 @@ int ps_shard_waiting(const struct ps_shard *s, char *text, size_t cap);
 
 struct ps_shard_stats {
     uint64_t progress; /* changes whenever a wait of somebody ends */
-    uint64_t steps, duplicates, stale, rows;
+    uint64_t steps, duplicates, stale, lagged, rows;
 };
 void ps_shard_stats(const struct ps_shard *s, struct ps_shard_stats *out);
 

@@ -1,4 +1,5 @@
 /* shard_apply.c - a step is complete: its contributions are reduced in the fixed tree, divided, given to the optimizer, once. */
+#include <math.h>
 #include <string.h>
 
 #include "base/fault.h"
@@ -51,6 +52,13 @@ static int not_finite(const struct ps_shard *s, int is_table, uint32_t id, uint3
                    (unsigned long long)s->step);
 }
 
+/* Differences are added as they are: plain descent against them, at rate 1. */
+static void set_rates(const struct ps_shard *s, struct ps_optim_args *a, float rate, float factor, float l1, float l2) {
+    a->lr = s->rule->adds ? -1 : rate * factor;
+    a->l1 = s->rule->adds ? 0 : l1;
+    a->l2 = s->rule->adds ? 0 : l2;
+}
+
 static int apply_dense(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct ps_optim_args *a, float rate,
                        struct pd_err *err) {
     const struct ps_seg *seg = &s->segs[id];
@@ -63,9 +71,7 @@ static int apply_dense(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct
     if (!m || s->job.dense[id].lr_factor == 0)
         return 0;
     ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
-    a->lr = rate * s->job.dense[id].lr_factor;
-    a->l1 = s->job.dense[id].l1;
-    a->l2 = s->job.dense[id].l2;
+    set_rates(s, a, rate, s->job.dense[id].lr_factor, s->job.dense[id].l1, s->job.dense[id].l2);
     if (reduce_and_apply(s, m, a, s->w + seg->off, s->state + seg->off, s->n_values, seg->count))
         return 0;
     return not_finite(s, 0, id, n_parts, err);
@@ -167,9 +173,7 @@ static int apply_table(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct
         }
     if (t->lr_factor == 0)
         return 0;
-    a->lr = rate * t->lr_factor;
-    a->l1 = t->l1;
-    a->l2 = t->l2;
+    set_rates(s, a, rate, t->lr_factor, t->l1, t->l2);
     int ok = 1;
     if (here == 1)
         ok = apply_rows(s, id, &s->parts[only]->tables[id], a);
@@ -211,6 +215,29 @@ static void answer_stats(struct ps_shard *s, uint32_t n_parts, uint64_t n_sample
     }
 }
 
+/* The n contributions at s->parts, of the streams at s->ranges, are one update. */
+static int apply_parts(struct ps_shard *s, uint32_t n, uint64_t n_samples, struct pd_err *err) {
+    int rc = 0;
+    if (!n_samples)
+        return 0;
+    if (shard_room(&s->tmp, &s->cap_tmp, (size_t)n * SHARD_CHUNK, sizeof *s->tmp))
+        return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu", (unsigned long long)s->step);
+    const struct ps_schedule_at at = {.step = s->updates, .samples = s->samples, .pass = s->pass};
+    const float rate = (float)ps_learning_rate(&s->job.optim, &at);
+    struct ps_optim_args a;
+    ps_optim_args_init(&a, &s->job.optim, 0, s->updates + 1);
+    a.n_samples = s->rule->adds ? 1 : (float)n_samples;
+    if (s->rule->adds)
+        a.clip = INFINITY;
+    for (uint32_t i = 0; s->segs && i < s->job.n_dense && !rc; i++)
+        rc = apply_dense(s, i, n, &a, rate, err);
+    for (uint32_t i = 0; s->tables && i < s->job.n_sparse && !rc; i++)
+        rc = apply_table(s, i, n, &a, rate, err);
+    s->updates++;
+    s->samples += n_samples;
+    return rc;
+}
+
 int shard_apply(struct ps_shard *s, struct pd_err *err) {
     uint32_t n = 0;
     uint64_t n_samples = 0;
@@ -222,26 +249,50 @@ int shard_apply(struct ps_shard *s, struct pd_err *err) {
         s->ranges[n] = m->streams;
         n_samples += s->parts[n++]->n_samples;
     }
-    int rc = 0;
-    if (shard_room(&s->tmp, &s->cap_tmp, (size_t)n * SHARD_CHUNK, sizeof *s->tmp))
-        return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu", (unsigned long long)s->step);
-    if (n_samples) {
-        const struct ps_schedule_at at = {.step = s->updates, .samples = s->samples, .pass = s->pass};
-        const float rate = (float)ps_learning_rate(&s->job.optim, &at);
-        struct ps_optim_args a;
-        ps_optim_args_init(&a, &s->job.optim, 0, s->updates + 1);
-        a.n_samples = (float)n_samples;
-        for (uint32_t i = 0; s->segs && i < s->job.n_dense && !rc; i++)
-            rc = apply_dense(s, i, n, &a, rate, err);
-        for (uint32_t i = 0; s->tables && i < s->job.n_sparse && !rc; i++)
-            rc = apply_table(s, i, n, &a, rate, err);
-        s->updates++;
-        s->samples += n_samples;
-    }
+    int rc = apply_parts(s, n, n_samples, err);
     if (rc)
         return rc;
     answer_stats(s, n, n_samples);
     for (uint32_t i = 0; i < n; i++)
         shard_part_clear(s, s->parts[i]);
+    return 0;
+}
+
+/* Everybody's numbers since this member was told last: its report is then about the whole job here too. */
+static void answer_sums(struct ps_shard *s, struct member *m, const struct contribution *c, uint64_t n_samples) {
+    for (uint32_t k = 0; k < s->n_joined; k++) {
+        struct member *o = &s->members[s->order[k]];
+        o->sum_samples += n_samples;
+        for (uint32_t i = 0; i < PS_STATS_MAX; i++)
+            o->sums[i] += c->stats[i];
+    }
+    if (!c->n_stats)
+        return;
+    uint8_t mem[16 + 8 * PS_STATS_MAX];
+    memcpy(mem, &m->step, 8);
+    memcpy(mem + 8, &m->sum_samples, 8);
+    memcpy(mem + 16, m->sums, 8 * PS_STATS_MAX);
+    struct iovec io = {mem, 16 + 8 * (size_t)c->n_stats};
+    s->ops.answer(s->arg, (uint32_t)(m - s->members), WIRE_PS_STEP_END, c->req, &io, 1, NULL, NULL);
+    m->sum_samples = 0;
+    memset(m->sums, 0, sizeof m->sums);
+}
+
+int shard_apply_one(struct ps_shard *s, struct member *m, struct pd_err *err) {
+    struct contribution *c = shard_part_of(m, m->step);
+    uint64_t lag = m->has_pulled ? s->updates - m->updates_seen : 0;
+    int late = s->rule->discards && s->job.discard_ratio > 0 && (double)lag > s->job.discard_ratio * s->job.n_trainers;
+    s->parts[0] = c;
+    s->ranges[0] = m->streams;
+    s->stats.lagged += (uint64_t)late;
+    int rc = late ? 0 : apply_parts(s, 1, c->n_samples, err);
+    if (rc)
+        return rc;
+    answer_sums(s, m, c, c->n_samples);
+    shard_part_clear(s, c);
+    m->has_pulled = 0;
+    m->step++;
+    s->stats.steps++;
+    s->stats.progress++;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "ps/decay.h"
 #include "ps/layout.h"
 #include "ps/optim.h"
+#include "ps/rule.h"
 #include "ps/shard.h"
 #include "ps/table.h"
 #include "ps/tree.h"
@@ -55,6 +56,10 @@ struct member {
     int in_pass;
     uint64_t pass_req;
     struct contribution *ring; /* [SHARD_AHEAD], by step */
+    int has_pulled;          /* since it ended its last step, when updates_seen updates were applied */
+    uint64_t updates_seen;
+    double sums[PS_STATS_MAX]; /* without a barrier: of all members since this one was told last */
+    uint64_t sum_samples;
     struct known_list {
         uint32_t id; /* 0: none */
         struct row_list list;
@@ -87,6 +92,7 @@ struct ps_shard {
     struct ps_job job;
     uint32_t thread; /* which of its kind */
     const struct ps_optim *optim;
+    const struct ps_rule *rule;
     struct ps_seg *segs; /* [n_dense], of this thread */
     uint64_t n_values;
     float *w, *state;
@@ -97,7 +103,7 @@ struct ps_shard {
     struct member *members;
     uint32_t *order; /* members that have joined, by stream */
     uint32_t n_joined, n_left;
-    uint64_t step, pass; /* steps applied, passes ended */
+    uint64_t step, pass; /* steps applied (without a barrier: by every member that is in the pass), passes ended */
     struct waiting *waiting;
     size_t n_waiting, cap_waiting;
 
@@ -137,6 +143,8 @@ void shard_part_clear(struct ps_shard *s, struct contribution *c);
 
 /* shard_apply.c */
 int shard_apply(struct ps_shard *s, struct pd_err *err); /* step s->step is complete */
+/* Without a barrier: this member's step m->step is. */
+int shard_apply_one(struct ps_shard *s, struct member *m, struct pd_err *err);
 
 /* shard_pull.c */
 int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err); /* save and load too */

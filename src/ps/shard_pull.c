@@ -209,6 +209,12 @@ static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame 
     struct pd_buf b;
     pd_buf_init(&b);
     int rc;
+    if (f->type == WIRE_PS_PULL_DENSE || f->type == WIRE_PS_PULL_ROWS) {
+        struct member *m = &s->members[trainer];
+        if (!m->has_pulled)
+            m->updates_seen = s->updates;
+        m->has_pulled = 1;
+    }
     switch (f->type) {
     case WIRE_PS_PULL_DENSE: return answer_dense(s, trainer, f, err);
     case WIRE_PS_PULL_ROWS: return answer_rows(s, trainer, f, err);
@@ -222,6 +228,13 @@ static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame 
         shard_answer_bytes(s, trainer, f->type, f->req, &b);
     pd_buf_release(&b);
     return rc;
+}
+
+/* Is what the trainer has pushed up to step `after` applied, and may it go on? */
+static int may_answer(const struct ps_shard *s, uint64_t after) {
+    if (s->rule->barrier)
+        return s->step >= after;
+    return !s->rule->bounded || after <= s->step + s->job.staleness;
 }
 
 int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
@@ -239,7 +252,7 @@ int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, stru
         rc = read_pull_dense(s, *f, &pd, err);
     if (rc)
         return rc;
-    if (s->step >= after)
+    if (may_answer(s, after))
         return answer(s, trainer, *f, err);
     if (s->n_waiting == SHARD_WAITING)
         return pd_fail(err, PD_EPROTO, "more than %d requests wait for step %llu", SHARD_WAITING,
@@ -255,7 +268,7 @@ void shard_answer_waiting(struct ps_shard *s) {
     size_t kept = 0;
     for (size_t i = 0; i < s->n_waiting; i++) {
         struct waiting w = s->waiting[i];
-        if (s->step < w.after) {
+        if (!may_answer(s, w.after)) {
             s->waiting[kept++] = w;
             continue;
         }

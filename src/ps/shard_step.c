@@ -85,7 +85,7 @@ static int identify(struct ps_shard *s, uint32_t trainer, const struct wire_fram
     if (step > m->step || !m->in_pass)
         return pd_fail(err, PD_EPROTO, "%s for step %llu; this trainer is at step %llu%s", what, (unsigned long long)step,
                        (unsigned long long)m->step, m->in_pass ? "" : " and has ended the pass");
-    if (step - s->step >= SHARD_AHEAD)
+    if (s->rule->barrier && step - s->step >= SHARD_AHEAD)
         return pd_fail(err, PD_EPROTO, "%s for step %llu while step %llu is not complete", what, (unsigned long long)step,
                        (unsigned long long)s->step);
     *c = shard_part_of(m, step);
@@ -234,6 +234,8 @@ int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, 
     c->n_samples = n_samples;
     c->n_stats = n;
     c->req = (*f)->req;
+    if (!s->rule->barrier)
+        return shard_apply_one(s, &s->members[trainer], err);
     s->members[trainer].step++;
     return 0;
 }

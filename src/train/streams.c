@@ -7,7 +7,7 @@
 #include "base/hash.h"
 
 struct train_streams {
-    uint32_t lo, hi, n_streams;
+    uint32_t lo, hi, first, n_shares; /* a batch is cut into n_shares, of which stream i gets number i - first */
     uint64_t batch_size, fingerprint;
     struct data_reader **reader; /* [hi - lo] */
 };
@@ -22,7 +22,8 @@ uint32_t train_stream_share(uint64_t batch_size, uint32_t n_streams, uint32_t s)
 }
 
 int train_streams_new(struct train_streams **out, const struct data_spec *spec, const char *dir, const char *pattern,
-                      const char *what, uint32_t n_streams, uint32_t lo, uint32_t hi, uint64_t batch_size, struct pd_err *err) {
+                      const char *what, uint32_t n_streams, uint32_t lo, uint32_t hi, uint64_t batch_size, int own_batches,
+                      struct pd_err *err) {
     struct data_files files = {0};
     struct train_streams *s = pd_calloc(1, sizeof *s);
     int rc = s ? data_files_expand(&files, dir, pattern, err) : pd_fail(err, PD_ENOMEM, "out of memory");
@@ -34,7 +35,8 @@ int train_streams_new(struct train_streams **out, const struct data_spec *spec, 
         goto out;
     s->lo = lo;
     s->hi = hi;
-    s->n_streams = n_streams;
+    s->first = own_batches ? lo : 0;
+    s->n_shares = own_batches ? hi - lo : n_streams;
     s->batch_size = batch_size;
     for (size_t i = 0; i < files.n; i++)
         for (const char *p = files.path[i]; p == files.path[i] || p[-1]; p++) /* the NUL parts the names */
@@ -66,17 +68,21 @@ void train_streams_free(struct train_streams *s) {
 
 uint64_t train_streams_fingerprint(const struct train_streams *s) { return s ? s->fingerprint : 0; }
 
+static uint32_t share_of(const struct train_streams *s, uint32_t i) {
+    return train_stream_share(s->batch_size, s->n_shares, i - s->first);
+}
+
 uint32_t train_streams_max_batch(const struct train_streams *s) {
     uint32_t n = 0;
     for (uint32_t i = s->lo; i < s->hi; i++)
-        n += train_stream_share(s->batch_size, s->n_streams, i);
+        n += share_of(s, i);
     return n;
 }
 
 int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_err *err) {
     pd_batch_clear(b);
     for (uint32_t i = s->lo; i < s->hi; i++) {
-        int n = data_reader_next(s->reader[i - s->lo], train_stream_share(s->batch_size, s->n_streams, i), b, err);
+        int n = data_reader_next(s->reader[i - s->lo], share_of(s, i), b, err);
         if (n < 0)
             return n;
     }

@@ -16,9 +16,10 @@ uint32_t train_stream_share(uint64_t batch_size, uint32_t n_streams, uint32_t s)
 
 struct train_streams;
 
-/* `pattern` is relative to folder `dir`. `what` ("train", "test") goes into messages. */
+/* With own_batches, batch_size is that of this trainer alone, cut over its streams: there is no step of all. `pattern` is relative to folder `dir`. `what` ("train", "test") goes into messages. */
 int train_streams_new(struct train_streams **out, const struct data_spec *spec, const char *dir, const char *pattern,
-                      const char *what, uint32_t n_streams, uint32_t lo, uint32_t hi, uint64_t batch_size, struct pd_err *err);
+                      const char *what, uint32_t n_streams, uint32_t lo, uint32_t hi, uint64_t batch_size, int own_batches,
+                      struct pd_err *err);
 void train_streams_free(struct train_streams *s);
 
 /* A hash of the whole list of files, equal on all trainers of a job; 0 for NULL. */

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "nn/checkgrad.h"
 #include "ps/optim_conf.h"
+#include "ps/rule.h"
 #include "train/pass.h"
 
 enum { MAX_CONFIG = 1 << 20 };
@@ -64,13 +65,14 @@ static int open_data(struct trainer *t, struct pd_err *err) {
                              .start_id = m->data.start_id.value, .end_id = m->data.end_id.value,
                              .max_bad_lines = (uint64_t)t->o->max_bad_lines, .on_bad = on_bad_line, .arg = t};
     uint64_t batch = (uint64_t)t->o->batch_size;
+    int own = t->o->update != PD_UPDATE_SYNC;
     int rc = 0;
     if (!strcmp(spec.format, "ngram")) /* each sample predicts one word */
         t->report.unit = "words";
     if (t->o->job == PD_JOB_TRAIN)
-        rc = train_streams_new(&t->train, &spec, m->dir, m->data.train.text, "train", t->n_streams, t->lo, t->hi, batch, err);
+        rc = train_streams_new(&t->train, &spec, m->dir, m->data.train.text, "train", t->n_streams, t->lo, t->hi, batch, own, err);
     if (!rc && *m->data.test.text)
-        rc = train_streams_new(&t->test, &spec, m->dir, m->data.test.text, "test", t->n_streams, t->lo, t->hi, batch, err);
+        rc = train_streams_new(&t->test, &spec, m->dir, m->data.test.text, "test", t->n_streams, t->lo, t->hi, batch, own, err);
     if (!rc && t->o->job == PD_JOB_TEST && !t->test)
         rc = pd_fail(err, PD_ECONF, "%s: job = test, but [data] names no test files", m->file);
     if (rc)
@@ -118,6 +120,10 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
         .stream_hi = t->hi,
         .seed = (uint64_t)t->o->seed,
         .optimizer = {.conf = &optimizer},
+        .update = ps_rule_at((size_t)t->o->update)->name, /* the option's choices are the table's names: a test compares them */
+        .staleness = (uint32_t)t->o->staleness,
+        .async_lagged_grad_discard_ratio = t->o->async_lagged_grad_discard_ratio,
+        .geo_sgd_need_push_nums = (uint32_t)t->o->geo_sgd_need_push_nums,
         .reject_nan = t->o->stop_on_nan,
         .job = t->setup->job_id,
         .key = t->setup->key,

@@ -36,7 +36,7 @@ static struct wire_frame *frame_of(uint16_t type, uint64_t req, const struct pd_
 }
 
 /* Two dense parameters (one of FR_VALUES values, one of 3) and one table, all in one thread. */
-static inline void put_declare(struct pd_buf *b, uint32_t n_trainers, uint32_t id, const char *optimizer) {
+static inline void put_declare(struct pd_buf *b, uint32_t n_trainers, uint32_t id, const char *optimizer, const char *update) {
     struct ps_job job;
     struct pd_err err = {0};
     struct ps_declare d = {PS_KIND_BOTH, 0, id, id + 1};
@@ -50,6 +50,9 @@ static inline void put_declare(struct pd_buf *b, uint32_t n_trainers, uint32_t i
     ps_optim_conf_init(&job.optim, optimizer, &err);
     job.optim.learning_rate = 0.1;
     job.reject_nan = 1;
+    strcpy(job.update, update);
+    job.staleness = 2;
+    job.discard_ratio = 1.5;
     ps_job_add_dense(&job, &w, &err);
     ps_job_add_dense(&job, &v, &err);
     ps_job_add_table(&job, &t, &err);
@@ -64,13 +67,17 @@ static inline void put_identity(struct pd_buf *b, uint64_t step, uint32_t id) {
     pd_put_u32(b, id + 1);
 }
 
-static inline struct wire_frame *f_declare(uint32_t n_trainers, uint32_t id) {
+static inline struct wire_frame *f_declare_as(uint32_t n_trainers, uint32_t id, const char *optimizer, const char *update) {
     struct pd_buf b;
     pd_buf_init(&b);
-    put_declare(&b, n_trainers, id, "adagrad");
+    put_declare(&b, n_trainers, id, optimizer, update);
     struct wire_frame *f = frame_of(WIRE_PS_DECLARE, 1, &b);
     pd_buf_release(&b);
     return f;
+}
+
+static inline struct wire_frame *f_declare(uint32_t n_trainers, uint32_t id) {
+    return f_declare_as(n_trainers, id, "adagrad", "sync");
 }
 
 static inline struct wire_frame *f_push_dense(uint64_t step, uint32_t id, uint32_t param, const float *g, size_t n) {

@@ -45,7 +45,7 @@ static size_t samples_of_step(uint32_t n_streams, uint32_t n_trainers, uint64_t 
         struct pd_batch b;
         struct pd_err err = {0};
         train_stream_range(n_streams, n_trainers, t, &lo, &hi);
-        if (train_streams_new(&s, &spec, dir, "part-*", "train", n_streams, lo, hi, batch, &err))
+        if (train_streams_new(&s, &spec, dir, "part-*", "train", n_streams, lo, hi, batch, 0, &err))
             fail_msg("%s", err.msg);
         assert_int_equal(pd_batch_init(&b, 1, train_streams_max_batch(s)), 0);
         int got = 0;
@@ -95,7 +95,7 @@ static void every_sample_is_read_once_and_shares_add_up(void **state) {
         struct train_streams *s;
         struct pd_batch b;
         train_stream_range(3, 2, t, &lo, &hi);
-        assert_int_equal(train_streams_new(&s, &spec, dir, "part-*", "train", 3, lo, hi, 8, NULL), 0);
+        assert_int_equal(train_streams_new(&s, &spec, dir, "part-*", "train", 3, lo, hi, 8, 0, NULL), 0);
         assert_int_equal(pd_batch_init(&b, 1, train_streams_max_batch(s)), 0);
         for (int pass = 0; pass < 2; pass++) {
             for (int n; (n = train_streams_next(s, &b, NULL)) != 0;)
@@ -121,7 +121,7 @@ static void fewer_files_than_streams_is_an_error_that_says_so(void **state) {
     (void)state;
     struct train_streams *s;
     struct pd_err err = {0};
-    assert_int_equal(train_streams_new(&s, &spec, dir, "part-*", "train", 9, 0, 3, 18, &err), PD_EDATA);
+    assert_int_equal(train_streams_new(&s, &spec, dir, "part-*", "train", 9, 0, 3, 18, 0, &err), PD_EDATA);
     assert_non_null(strstr(err.msg, "matches 4 files for 9 streams"));
 }
 

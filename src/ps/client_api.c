@@ -1,0 +1,70 @@
+/* client_api.c - the calls of a step, checked, and handed to whoever does it: the servers, or in geo mode this trainer. */
+#include <string.h>
+
+#include "base/fault.h"
+#include "ps/client_int.h"
+
+static int usable(struct ps_client *c, int ok, const char *what, int id) {
+    if (c->err.code)
+        return c->err.code;
+    if (!c->started || !ok)
+        return client_fail(c, PD_EUSAGE, "%s: parameter %d is not declared, or not of that size", what, id);
+    return 0;
+}
+
+static int is_dense(const struct ps_client *c, int id, size_t n) {
+    return id >= 0 && (uint32_t)id < c->job.n_dense && c->job.dense[id].n == n;
+}
+
+static int is_table(const struct ps_client *c, int table) { return table >= 0 && (uint32_t)table < c->job.n_sparse; }
+
+int ps_pull_dense(struct ps_client *c, int id, float *out, size_t n) {
+    int rc = usable(c, is_dense(c, id, n), "ps_pull_dense", id);
+    return rc ? rc : c->geo ? geo_pull_dense(c, id, out) : client_pull_dense(c, id, out);
+}
+
+int ps_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode) {
+    int rc = usable(c, is_table(c, table), "ps_pull_rows", table);
+    return rc || !n ? rc : c->geo ? geo_pull_rows(c, table, n, keys, out, mode) : client_pull_rows(c, table, n, keys, out, mode);
+}
+
+int ps_wait(struct ps_client *c) { return client_wait_pulls(c) || !c->geo ? c->err.code : geo_complete(c); }
+
+int ps_push_dense(struct ps_client *c, int id, const float *grad, size_t n) {
+    int rc = usable(c, is_dense(c, id, n), "ps_push_dense", id);
+    return rc ? rc : c->geo ? geo_push_dense(c, id, grad) : client_push_dense(c, id, grad);
+}
+
+int ps_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad) {
+    int rc = usable(c, is_table(c, table), "ps_push_rows", table);
+    return rc || !n ? rc : c->geo ? geo_push_rows(c, table, n, keys, grad) : client_push_rows(c, table, n, keys, grad);
+}
+
+int ps_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats) {
+    if (c->err.code)
+        return c->err.code;
+    if (!c->started || n_stats > PS_STATS_MAX)
+        return client_fail(c, PD_EUSAGE, "ps_step_end: at most %d numbers, after ps_start", PS_STATS_MAX);
+    if (n_stats && !c->sums && !(c->sums = pd_calloc(CLIENT_STATS_KEPT, sizeof *c->sums)))
+        return client_fail(c, PD_ENOMEM, "no memory for a step's sums");
+    return c->geo ? geo_step_end(c, n_samples, stats, n_stats) : client_step_end(c, n_samples, stats, n_stats);
+}
+
+uint64_t ps_step(const struct ps_client *c) { return c->geo ? geo_steps(c) : c->step; }
+
+size_t ps_stats_pending(const struct ps_client *c) { return c->n_sums_asked; }
+
+int ps_step_stats(struct ps_client *c, uint64_t *step, uint64_t *n_samples, double out[PS_STATS_MAX]) {
+    if (client_flush(c) || (!c->n_sums && client_poll(c)))
+        return c->err.code;
+    if (!c->n_sums)
+        return 0;
+    const struct step_sums *s = &c->sums[c->first_sum];
+    *step = s->step;
+    *n_samples = s->n_samples;
+    memcpy(out, s->v, sizeof s->v);
+    c->first_sum = (c->first_sum + 1) % CLIENT_STATS_KEPT;
+    c->n_sums--;
+    c->n_sums_asked--;
+    return 1;
+}

@@ -1,0 +1,340 @@
+/* The update rules without a barrier: async, ssp, geo; one server thread by itself, and whole jobs against their closed form. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "base/rng.h"
+#include "conf/options.h"
+#include "ps/rule.h"
+#include "ps/table.h"
+#include "tests/support/ps_cluster.h"
+#include "tests/support/ps_frames.h"
+
+/* --- one thread --- */
+
+static struct pd_err last;
+
+static void ok(struct ps_shard *s, uint32_t trainer, struct wire_frame *f) {
+    pd_err_clear(&last);
+    if (ps_shard_frame(s, trainer, "10.0.0.9:1", f, &last))
+        fail_msg("trainer %u: %s", trainer, last.msg);
+}
+
+static struct ps_shard *joined(struct recorder *r, uint32_t n, const char *update) {
+    struct ps_shard *s = rec_shard(r, n);
+    for (uint32_t i = 0; i < n; i++)
+        ok(s, i, f_declare_as(n, i, "sgd", update));
+    return s;
+}
+
+static float first_value(struct ps_shard *s, struct recorder *r, uint32_t trainer, uint64_t after) {
+    uint32_t w = 0;
+    int n = r->n_answers;
+    ok(s, trainer, f_pull_dense(after, 1, &w));
+    assert_int_equal(r->n_answers, n + 1);
+    return r->a[n % 64].values[0];
+}
+
+static void step(struct ps_shard *s, uint32_t trainer, uint64_t k, float g) {
+    float grad[FR_VALUES];
+    for (int i = 0; i < FR_VALUES; i++)
+        grad[i] = g;
+    ok(s, trainer, f_push_dense(k, trainer, 0, grad, FR_VALUES));
+    ok(s, trainer, f_step_end(k, trainer, 2, NULL, 0));
+}
+
+/* w -= 0.1 * (g / 2 + 0.01 * w), as the frames declare it */
+static float after_step(float w, float g) { return w - 0.1f * (g / 2 + 0.01f * w); }
+
+static void test_async_applies_at_once_and_drops_what_lags(void **state) {
+    (void)state;
+    struct recorder r;
+    struct ps_shard *s = joined(&r, 2, "async");
+    struct ps_shard_stats st;
+    float w = first_value(s, &r, 0, 0), now = w;
+    (void)first_value(s, &r, 1, 0);
+    step(s, 0, 0, 1); /* trainer 1 has ended nothing, and still it counts */
+    now = after_step(now, 1);
+    assert_true(first_value(s, &r, 0, 1) == now);
+    for (uint64_t k = 1; k < 3; k++) {
+        step(s, 0, k, 1);
+        now = after_step(now, 1);
+    }
+    step(s, 1, 0, 8); /* lags by 3, and 1.5 * 2 trainers is 3: still good */
+    now = after_step(now, 8);
+    ps_shard_stats(s, &st);
+    assert_int_equal(st.lagged, 0);
+    assert_true(first_value(s, &r, 1, 1) == now);
+    for (uint64_t k = 3; k < 7; k++) {
+        step(s, 0, k, 1);
+        now = after_step(now, 1);
+    }
+    step(s, 1, 1, 1000); /* lags by 4 */
+    ps_shard_stats(s, &st);
+    assert_int_equal(st.lagged, 1);
+    assert_true(first_value(s, &r, 1, 2) == now);
+    step(s, 1, 2, 2); /* from fresh values again */
+    now = after_step(now, 2);
+    assert_true(first_value(s, &r, 0, 7) == now);
+    ok(s, 0, f_pass_end(7, 0));
+    ok(s, 1, f_pass_end(3, 0));
+    assert_int_equal(r.a[(r.n_answers - 1) % 64].type, WIRE_PS_PASS_END);
+    uint64_t at;
+    memcpy(&at, r.a[(r.n_answers - 1) % 64].head, 8);
+    assert_int_equal(at, 7); /* both go on from there */
+    ps_shard_free(s);
+}
+
+static void test_async_stats_are_those_of_everybody_since_the_last_ones(void **state) {
+    (void)state;
+    struct recorder r;
+    struct ps_shard *s = joined(&r, 2, "async");
+    const double a = 3, b = 4;
+    double got;
+    uint64_t samples;
+    ok(s, 1, f_step_end(0, 1, 5, &b, 1));
+    ok(s, 1, f_step_end(1, 1, 6, &b, 1));
+    int n = r.n_answers;
+    ok(s, 0, f_step_end(0, 0, 7, &a, 1));
+    assert_int_equal(r.n_answers, n + 1);
+    assert_int_equal(r.a[n % 64].trainer, 0);
+    memcpy(&samples, r.a[n % 64].head + 8, 8);
+    memcpy(&got, r.a[n % 64].head + 16, 8);
+    assert_int_equal(samples, 18);
+    assert_true(got == 11);
+    ps_shard_free(s);
+}
+
+static void test_ssp_lets_nobody_run_ahead(void **state) {
+    (void)state;
+    struct recorder r;
+    struct ps_shard *s = joined(&r, 2, "ssp"); /* staleness 2 */
+    uint32_t w = 0;
+    for (uint64_t k = 0; k < 3; k++) {
+        if (k < 2)
+            (void)first_value(s, &r, 0, k);
+        step(s, 0, k, 1);
+    }
+    int n = r.n_answers;
+    ok(s, 0, f_pull_dense(3, 1, &w)); /* 3 ahead of trainer 1 */
+    assert_int_equal(r.n_answers, n);
+    char text[200];
+    assert_int_equal(ps_shard_waiting(s, text, sizeof text), 1);
+    assert_string_equal(text, "waiting for trainer 1 (streams 1-1) in step 0");
+    step(s, 1, 0, 1);
+    assert_int_equal(r.n_answers, n + 1);
+    step(s, 0, 3, 1);
+    ok(s, 0, f_pull_dense(4, 1, &w));
+    assert_int_equal(r.n_answers, n + 1);
+    ok(s, 1, f_pass_end(1, 0)); /* who has left is not waited for */
+    assert_int_equal(r.n_answers, n + 2);
+    ps_shard_free(s);
+}
+
+static void test_repeated_and_stale_pushes_are_dropped_without_a_barrier_too(void **state) {
+    (void)state;
+    struct recorder r;
+    struct ps_shard *s = joined(&r, 2, "async");
+    struct ps_shard_stats st;
+    float g[FR_VALUES] = {0};
+    float w = first_value(s, &r, 0, 0);
+    g[0] = 1;
+    ok(s, 0, f_push_dense(0, 0, 0, g, FR_VALUES));
+    ok(s, 0, f_push_dense(0, 0, 0, g, FR_VALUES)); /* twice */
+    ok(s, 0, f_step_end(0, 0, 2, NULL, 0));
+    ok(s, 0, f_push_dense(0, 0, 0, g, FR_VALUES)); /* of a step that is over */
+    ok(s, 0, f_step_end(0, 0, 2, NULL, 0));
+    ps_shard_stats(s, &st);
+    assert_int_equal(st.duplicates, 1);
+    assert_int_equal(st.stale, 2);
+    assert_true(first_value(s, &r, 0, 1) == after_step(w, 1));
+    ps_shard_free(s);
+}
+
+/* --- whole jobs: gradients that do not depend on the values, so that the order does not matter but for rounding --- */
+
+enum { N_TRAINERS = 3, N_STEPS = 23, VALUES = 5000, DIM = 6, ROWS = 90 };
+
+struct peer {
+    const char *update, *servers;
+    uint32_t id, push_nums;
+    int n_steps;
+    float dense[VALUES], rows[ROWS * DIM];
+    uint64_t samples;
+    double cost;
+    int rc;
+    struct pd_err err;
+    pthread_t thread;
+};
+
+static float grad_of(uint32_t trainer, int k, uint64_t what, uint64_t i) { return toy_grad(trainer, (uint64_t)k, what, i); }
+static int has_row(uint32_t trainer, int k, int row) { return toy_hash(trainer, (uint64_t)k, 9, (uint64_t)row) % 3 == 0; }
+static uint64_t samples_of(uint32_t trainer, int k) { return 1 + toy_hash(trainer, (uint64_t)k, 3, 3) % 7; }
+static int steps_of(uint32_t trainer) { return N_STEPS - 5 * (int)trainer; } /* unequal shards */
+
+static int peer_step(struct peer *p, struct ps_client *c, int dense, int table, int k, float *g, float *rows) {
+    float w[VALUES], pulled[ROWS * DIM];
+    uint64_t keys[ROWS];
+    size_t n = 0;
+    for (int i = 0; i < ROWS; i++)
+        if (has_row(p->id, k, i)) {
+            keys[n] = toy_key(i);
+            for (uint64_t d = 0; d < DIM; d++)
+                rows[n * DIM + d] = grad_of(p->id, k, 1000 + toy_key(i), d);
+            n++;
+        }
+    int rc = ps_pull_dense(c, dense, w, VALUES);
+    if (!rc)
+        rc = ps_pull_rows(c, table, n, keys, pulled, PS_CREATE);
+    if (!rc)
+        rc = ps_wait(c);
+    for (uint64_t i = 0; i < VALUES; i++)
+        g[i] = grad_of(p->id, k, 1, i);
+    if (!rc)
+        rc = ps_push_dense(c, dense, g, VALUES);
+    if (!rc)
+        rc = ps_push_rows(c, table, n, keys, rows);
+    const double cost = 2.5;
+    return rc ? rc : ps_step_end(c, samples_of(p->id, k), &cost, 1);
+}
+
+static int peer_train(struct peer *p, struct ps_client *c) {
+    static __thread float g[VALUES], rows[ROWS * DIM];
+    struct ps_dense_spec ds = {.name = "w", .n_dims = 1, .shape = {VALUES}, .init_std = 1, .lr_factor = 1};
+    struct ps_table_spec ts = {.name = "emb", .dim = DIM, .init_std = 1, .lr_factor = 0.5f};
+    int dense = ps_declare_dense(c, &ds), table = ps_declare_table(c, &ts), rc = ps_start(c);
+    uint64_t step, n, keys[ROWS];
+    double v[PS_STATS_MAX];
+    for (int k = 0; k < steps_of(p->id) && !rc; k++) {
+        rc = peer_step(p, c, dense, table, k, g, rows);
+        while (!rc && ps_step_stats(c, &step, &n, v) == 1) {
+            p->samples += n;
+            p->cost += v[0];
+        }
+    }
+    if (!rc)
+        rc = ps_pass_end(c);
+    for (int i = 0; i < ROWS; i++)
+        keys[i] = toy_key(i);
+    if (!rc)
+        rc = ps_pull_dense(c, dense, p->dense, VALUES);
+    if (!rc)
+        rc = ps_pull_rows(c, table, ROWS, keys, p->rows, PS_NO_CREATE);
+    if (!rc)
+        rc = ps_wait(c);
+    return rc ? rc : ps_bye(c);
+}
+
+static void *peer_main(void *arg) {
+    struct peer *p = arg;
+    struct ps_client *c = NULL;
+    struct ps_client_opts o = {.pservers = p->servers, .trainer_id = p->id, .n_trainers = N_TRAINERS, .seed = 42,
+                               .optimizer = {"sgd", 0.1, 0}, .update = p->update, .staleness = 3,
+                               .geo_sgd_need_push_nums = p->push_nums, .job = "J", .key = cluster_key, .connect_timeout_ms = 20000};
+    if ((p->rc = ps_client_new(&c, &o, &p->err)))
+        return NULL;
+    if ((p->rc = peer_train(p, c)))
+        p->err = *ps_client_err(c);
+    ps_client_free(c);
+    return NULL;
+}
+
+/* All trainers' steps taken from the initial values on, in any order. Under geo each trainer's count for one N_TRAINERS-th. */
+static void closed_form(const char *update, double *dense, double *rows) {
+    static float x[VALUES];
+    double share = strcmp(update, "geo") ? 1 : 1.0 / N_TRAINERS;
+    pd_rng_normal_range(pd_rng_key(42, PD_RNG_INIT, ps_name_hash("w"), 0), 1, 0, x, VALUES);
+    for (int i = 0; i < VALUES; i++)
+        dense[i] = (double)x[i];
+    for (int i = 0; i < ROWS; i++) {
+        pd_rng_normal(pd_rng_key(42, PD_RNG_INIT, ps_name_hash("emb"), toy_key(i)), 0, x, DIM);
+        for (int d = 0; d < DIM; d++)
+            rows[i * DIM + d] = (double)x[d];
+    }
+    for (uint32_t t = 0; t < N_TRAINERS; t++)
+        for (int k = 0; k < steps_of(t); k++) {
+            double lr = 0.1 * share / (double)samples_of(t, k);
+            for (uint64_t i = 0; i < VALUES; i++)
+                dense[i] -= lr * (double)grad_of(t, k, 1, i);
+            for (int i = 0; i < ROWS; i++)
+                for (uint64_t d = 0; has_row(t, k, i) && d < DIM; d++)
+                    rows[i * DIM + (int)d] -= 0.5 * lr * (double)grad_of(t, k, 1000 + toy_key(i), d);
+        }
+}
+
+static void job(const char *update, uint32_t push_nums, int n_servers, int n_dense, int n_sparse) {
+    static double dense[VALUES], rows[ROWS * DIM];
+    static struct peer p[N_TRAINERS];
+    struct cluster c;
+    struct pd_err err = {0};
+    uint64_t samples = 0, told = 0;
+    cluster_start(&c, n_servers, n_dense, n_sparse, N_TRAINERS, 0, -1);
+    for (uint32_t i = 0; i < N_TRAINERS; i++) {
+        memset(&p[i], 0, sizeof p[i]);
+        p[i].update = update;
+        p[i].servers = c.list;
+        p[i].id = i;
+        p[i].push_nums = push_nums;
+        for (int k = 0; k < steps_of(i); k++)
+            samples += samples_of(i, k);
+        pthread_create(&p[i].thread, NULL, peer_main, &p[i]);
+    }
+    for (int i = 0; i < N_TRAINERS; i++)
+        pthread_join(p[i].thread, NULL);
+    int rc = cluster_join(&c, &err);
+    for (int i = 0; i < N_TRAINERS; i++)
+        if (p[i].rc)
+            fail_msg("%s, trainer %d: %s", update, i, p[i].err.msg);
+    if (rc)
+        fail_msg("%s: %s", update, err.msg);
+    closed_form(update, dense, rows);
+    for (int t = 0; t < N_TRAINERS; t++) {
+        for (int i = 0; i < VALUES; i++)
+            if (!(fabs((double)p[t].dense[i] - dense[i]) < 2e-5))
+                fail_msg("%s: trainer %d sees dense[%d] = %.9g, not %.9g", update, t, i, (double)p[t].dense[i], dense[i]);
+        for (int i = 0; i < ROWS * DIM; i++)
+            if (!(fabs((double)p[t].rows[i] - rows[i]) < 2e-5))
+                fail_msg("%s: trainer %d sees rows[%d] = %.9g, not %.9g", update, t, i, (double)p[t].rows[i], rows[i]);
+        told = p[t].samples > told ? p[t].samples : told;
+    }
+    assert_true(told > 0 && told <= samples);
+}
+
+static void test_whole_jobs_reach_their_closed_form(void **state) {
+    (void)state;
+    job("async", 0, 1, 1, 1);
+    job("async", 0, 2, 2, 1);
+    job("ssp", 0, 2, 1, 2);
+    job("geo", 1, 1, 1, 1);
+    job("geo", 4, 2, 1, 2);
+    job("geo", 1000, 3, 2, 1); /* only the end of the pass makes it exchange */
+}
+
+static void test_the_option_names_the_rules_of_the_table(void **state) {
+    (void)state;
+    size_t n;
+    char names[100] = "";
+    const struct pd_option *o = pd_option_table(&n);
+    for (size_t i = 0; ps_rule_at(i); i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? "|" : "", ps_rule_at(i)->name);
+    int at = pd_options_find("update", PD_TRAINER);
+    assert_true(at >= 0);
+    assert_string_equal(o[at].choices, names);
+    assert_string_equal(ps_rule_at(PD_UPDATE_GEO)->name, "geo");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_async_applies_at_once_and_drops_what_lags),
+        cmocka_unit_test(test_async_stats_are_those_of_everybody_since_the_last_ones),
+        cmocka_unit_test(test_ssp_lets_nobody_run_ahead),
+        cmocka_unit_test(test_repeated_and_stale_pushes_are_dropped_without_a_barrier_too),
+        cmocka_unit_test(test_whole_jobs_reach_their_closed_form),
+        cmocka_unit_test(test_the_option_names_the_rules_of_the_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
