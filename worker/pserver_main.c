@@ -30,18 +30,21 @@ static void close_all(struct sockets *s) {
 
 /* nics: a numeric address, an interface's name, or empty for all interfaces. */
 static int listen_ip(const char *nics, char *ip, size_t cap, struct pd_err *err) {
-    struct sockaddr_storage sa;
     uv_interface_address_t *list;
     int n, found = 0;
     if (!*nics)
-        return pd_fmt(ip, cap, "0.0.0.0");
-    if (!uv_ip4_addr(nics, 0, (struct sockaddr_in *)&sa) || !uv_ip6_addr(nics, 0, (struct sockaddr_in6 *)&sa))
+        return pd_fmt(ip, cap, "%s", net_any_ip());
+    if (net_is_ip(nics))
         return pd_fmt(ip, cap, "%s", nics);
     if (uv_interface_addresses(&list, &n))
         return pd_fail(err, PD_EIO, "cannot list the network interfaces");
     for (int i = 0; i < n && !found; i++)
         if (!strcmp(list[i].name, nics) && list[i].address.address4.sin_family == AF_INET)
             found = !uv_ip4_name(&list[i].address.address4, ip, cap);
+    for (int i = 0; i < n && !found; i++) /* no IPv4 there */
+        if (!strcmp(list[i].name, nics) && list[i].address.address4.sin_family == AF_INET6 &&
+            !IN6_IS_ADDR_LINKLOCAL(&list[i].address.address6.sin6_addr))
+            found = !uv_ip6_name(&list[i].address.address6, ip, cap);
     uv_free_interface_addresses(list, n);
     return found ? 0 : pd_fail(err, PD_ECONF, "nics: there is no interface or address '%s'", nics);
 }

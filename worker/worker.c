@@ -68,16 +68,17 @@ static int event_fd(void) {
     return (int)fd;
 }
 
-/* "10.0.0.1,10.0.0.2:7170" -> every item with a port. */
+/* "10.0.0.1,10.0.0.2:7170,[2001:db8::1],2001:db8::2" -> every item with a port; IPv6 in brackets. */
 static int complete_pservers(struct pd_options *o, struct pd_err *err) {
     struct pd_buf b;
     pd_buf_init(&b);
     for (const char *s = o->pserver_list; *s;) {
         size_t n = strcspn(s, ", ");
         if (n) {
-            pd_put_fmt(&b, "%s%.*s", b.len ? "," : "", (int)n, s);
-            const char *close = memchr(s, ']', n);
-            if (!memchr(close ? close : s, ':', (size_t)(s + n - (close ? close : s))))
+            const char *close = memchr(s, ']', n), *from = close ? close : s, *colon = memchr(from, ':', (size_t)(s + n - from));
+            int bare_v6 = colon && !close && memchr(colon + 1, ':', (size_t)(s + n - colon - 1));
+            pd_put_fmt(&b, "%s%s%.*s%s", b.len ? "," : "", bare_v6 ? "[" : "", (int)n, s, bare_v6 ? "]" : "");
+            if (!colon || bare_v6)
                 pd_put_fmt(&b, ":%lld", (long long)o->port);
         }
         s += n + (s[n] != 0);

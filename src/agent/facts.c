@@ -1,12 +1,7 @@
-/* facts.c - see facts.h. Addresses are IPv4: the static node programs resolve no names and the conf's hosts are
- * reached over whatever ssh uses, but peers talk IPv4. */
+/* facts.c - see facts.h; addresses are in addrs.c. */
 #include "agent/facts.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
 #include <limits.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,94 +43,6 @@ json_t *facts_node(const char *root) {
     json_int_t mem = (json_int_t)sysconf(_SC_PHYS_PAGES) * (json_int_t)sysconf(_SC_PAGESIZE);
     return json_pack("{s:s, s:i, s:I, s:I}", "arch", uname(&u) ? "?" : u.machine, "cores", usable_cores(), "mem_bytes",
                      mem, "disk_free", free_bytes);
-}
-
-static void add_unique(json_t *list, const char *addr) {
-    size_t i;
-    json_t *v;
-    json_array_foreach(list, i, v)
-        if (!strcmp(json_string_value(v), addr))
-            return;
-    json_array_append_new(list, json_string(addr));
-}
-
-struct subnet {
-    int valid;
-    uint32_t net, mask;
-};
-
-static struct subnet parse_subnet(const char *s) {
-    char ip[32];
-    const char *slash = strchr(s, '/');
-    uint64_t bits;
-    struct in_addr a;
-    if (!slash || (size_t)(slash - s) >= sizeof ip || pd_parse_u64(slash + 1, 32, &bits))
-        return (struct subnet){0};
-    memcpy(ip, s, (size_t)(slash - s));
-    ip[slash - s] = 0;
-    if (inet_pton(AF_INET, ip, &a) != 1)
-        return (struct subnet){0};
-    uint32_t mask = bits ? 0xffffffffu << (32 - bits) : 0;
-    return (struct subnet){1, ntohl(a.s_addr) & mask, mask};
-}
-
-/* SSH_CONNECTION is "client port server port"; the server's address is one that is known to be reachable. */
-static void ssh_addr(char out[INET_ADDRSTRLEN]) {
-    const char *s = getenv("SSH_CONNECTION");
-    char text[200], *save, *tok;
-    struct in_addr a;
-    *out = 0;
-    if (!s || pd_fmt(text, sizeof text, "%s", s))
-        return;
-    tok = strtok_r(text, " ", &save);
-    for (int i = 0; i < 2 && tok; i++)
-        tok = strtok_r(NULL, " ", &save);
-    if (tok && inet_pton(AF_INET, tok, &a) == 1)
-        inet_ntop(AF_INET, &a, out, INET_ADDRSTRLEN);
-}
-
-static int selected(const char *nic, const struct subnet *net, const char *name, uint32_t addr) {
-    if (!nic || !*nic)
-        return 1;
-    return net->valid ? (addr & net->mask) == net->net : !strcmp(nic, name);
-}
-
-int facts_addrs(const char *nic, json_t **out, struct pd_err *err) {
-    struct subnet net = parse_subnet(nic ? nic : "");
-    struct ifaddrs *list;
-    char ssh[INET_ADDRSTRLEN], seen[400] = "";
-    if (getifaddrs(&list))
-        return pd_fail(err, PD_EHOST, "cannot list the network interfaces");
-    json_t *addrs = json_array();
-    ssh_addr(ssh);
-    if (*ssh && (!nic || !*nic))
-        add_unique(addrs, ssh);
-    for (int loopback = 0; loopback < 2; loopback++)
-        for (struct ifaddrs *i = list; i; i = i->ifa_next) {
-            if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || !(i->ifa_flags & IFF_UP) ||
-                !(i->ifa_flags & IFF_LOOPBACK) != !loopback)
-                continue;
-            struct in_addr a = ((struct sockaddr_in *)i->ifa_addr)->sin_addr;
-            char text[INET_ADDRSTRLEN];
-            inet_ntop(AF_INET, &a, text, sizeof text);
-            size_t n = strlen(seen);
-            snprintf(seen + n, sizeof seen - n, "%s%s %s", n ? ", " : "", i->ifa_name, text);
-            if (!selected(nic, &net, i->ifa_name, ntohl(a.s_addr)))
-                continue;
-            if (*ssh && !strcmp(ssh, text))
-                json_array_insert_new(addrs, 0, json_string(text));
-            else
-                add_unique(addrs, text);
-        }
-    freeifaddrs(list);
-    if (!json_array_size(addrs)) {
-        json_decref(addrs);
-        if (nic && *nic)
-            return pd_fail(err, PD_EHOST, "no interface or address here matches nic = %.60s; there are: %s", nic, seen);
-        return pd_fail(err, PD_EHOST, "this host has no IPv4 address");
-    }
-    *out = addrs;
-    return 0;
 }
 
 void facts_boot_id(char out[64]) {

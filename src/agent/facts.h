@@ -9,9 +9,9 @@
 /* `arch`, `cores` (that this process may use), `mem_bytes`, `disk_free` (under root). NULL: out of memory. */
 json_t *facts_node(const char *root);
 
-/* This node's numeric IPv4 addresses, best first: the one that ssh came in on, those of the interfaces that are
- * up, 127.0.0.1. With `nic` (an interface's name, or a subnet like 10.0.0.0/8) only those it selects; none is
- * PD_EHOST and names the interfaces there are. */
+/* This node's numeric addresses, best first: the one that ssh came in on, those of the interfaces that are up (IPv4, then
+ * IPv6 without the link-local ones, which no peer can use as they are), 127.0.0.1, ::1. With `nic` (an interface's name, or a
+ * subnet like 10.0.0.0/8 or 2001:db8::/32) only those it selects; none is PD_EHOST and names the interfaces there are. */
 int facts_addrs(const char *nic, json_t **out, struct pd_err *err);
 
 void facts_boot_id(char out[64]); /* of the running kernel; "?" when it does not tell */

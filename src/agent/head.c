@@ -2,7 +2,6 @@
  * failure counts and what follows from it in head_fail.c. */
 #include "agent/head.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "agent/msg.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "net/conn.h"
 #include "wire/msg.h"
 
 enum { PROBE_MS = 60000, BIND_MS = 30000, START_SLACK_MS = 15000, CLOSE_SLACK_MS = 10000, ABORT_SLACK_MS = 500, LOST_TURN_MS = 100, NOTICE_MS = 500 };
@@ -255,8 +255,7 @@ static void take_probe(struct head *h, int prober, const json_t *body) {
     int target = head_probed_by(h, prober);
     const json_t *ok = json_array_get(json_object_get(body, "ok"), 0);
     const char *addr = msg_str(ok, "addr");
-    struct in_addr a;
-    if (inet_pton(AF_INET, addr, &a) == 1) {
+    if (net_is_ip(addr)) {
         snprintf(h->node[target].addr, sizeof h->node[target].addr, "%.40s", addr);
         return;
     }

@@ -6,11 +6,12 @@
 #include "agent/head_int.h"
 #include "base/buf.h"
 #include "base/fault.h"
+#include "net/conn.h"
 #include "wire/msg.h"
 
 enum { ENV_MAX = (128 << 10) - 100 }; /* exec takes 128 KiB as one variable, with its name */
 
-static int is_loopback(const char *addr) { return !strncmp(addr, "127.", 4); }
+static int is_loopback(const char *addr) { return !strncmp(addr, "127.", 4) || !strcmp(addr, "::1"); }
 
 static int one_network(const struct head *h) {
     for (int i = 1; i < h->spec->n_nodes; i++)
@@ -19,7 +20,7 @@ static int one_network(const struct head *h) {
     return 1;
 }
 
-/* Candidates for reaching a node: 127.x first where every node shares one network stack, else never. */
+/* Candidates for reaching a node: 127.x and ::1 first where every node shares one network stack, else never. */
 json_t *head_candidates(const struct head *h, int node) {
     const json_t *all = json_object_get(json_array_get(h->peers, (size_t)node), "addrs"), *v;
     json_t *out = json_array();
@@ -69,7 +70,7 @@ json_t *head_ask_bind(struct head *h, int node, uint16_t *type) {
                      index, "machine_count", count);
 }
 
-/* "10.0.0.1:7164,10.0.0.2:7164", in rank order; built once, not for every node. "" without memory or without the role. */
+/* "10.0.0.1:7164,[2001:db8::2]:7164", in rank order; built once, not for every node. "" without memory or without the role. */
 static const char *endpoints(struct head *h, enum role r) {
     if (h->endpoints[r])
         return h->endpoints[r];
@@ -77,7 +78,8 @@ static const char *endpoints(struct head *h, enum role r) {
     pd_buf_init(&b);
     for (int i = 0; i < h->spec->n_role[r]; i++) {
         const struct head_node *n = &h->node[h->spec->nodes[r][i]];
-        pd_put_fmt(&b, "%s%s:%d", i ? "," : "", n->addr, n->ports[r]);
+        char text[NET_ENDPOINT_MAX];
+        pd_put_fmt(&b, "%s%s", i ? "," : "", net_endpoint(n->addr, n->ports[r], text));
     }
     pd_put_u8(&b, 0);
     h->endpoints[r] = b.failed ? NULL : pd_strdup((char *)b.data);
@@ -102,8 +104,8 @@ static json_t *ask_start(struct head *h, int node, enum role r) {
     int rank = spec_rank(h->spec, r, node);
     if (rank < 0)
         return NULL;
-    char own[64], count[16];
-    snprintf(own, sizeof own, "%s:%d", h->node[node].addr, h->node[node].ports[r]);
+    char own[NET_ENDPOINT_MAX], count[16];
+    net_endpoint(h->node[node].addr, h->node[node].ports[r], own);
     snprintf(count, sizeof count, "%d", h->restarts);
     json_t *env = json_pack("{s:s, s:s, s:s}", "POD_IP", h->node[node].addr, "PADDLE_CURRENT_ENDPOINT", own,
                             "PADDLE_RESTART_COUNT", count);

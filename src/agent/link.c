@@ -308,7 +308,7 @@ int link_new(struct link **out, struct job *j, int *port, struct pd_err *err) {
     l->peers = peers;
     /* Behind the ports that pservers would like to have. */
     int from = s->port ? s->port + s->n_dense + s->n_sparse : 0;
-    int fd = ports_bind("0.0.0.0", from > 65000 ? s->port : from, port, NULL, err);
+    int fd = ports_bind(net_any_ip(), from > 65000 ? s->port : from, port, NULL, err);
     identify(j, WIRE_ROLE_AGENT, &hs);
     int rc = fd < 0 ? fd : net_listen_fd(&l->listener, &j->ag->loop, fd, &hs, &opts, &ev, l, err);
     if (rc) {

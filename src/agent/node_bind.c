@@ -1,6 +1,4 @@
 /* node_bind.c - HD_BIND: the ports of this node's processes are bound, and its CPUs are dealt to them. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,6 +7,7 @@
 #include "agent/node_int.h"
 #include "agent/ports.h"
 #include "base/str.h"
+#include "net/conn.h"
 #include "wire/msg.h"
 
 /* --- CPUs --- */
@@ -72,14 +71,10 @@ static void deal_cpus(struct node *n, const json_t *body) {
 /* --- ports --- */
 
 static int is_own_address(const char *ip) {
-    struct sockaddr_in sa = {.sin_family = AF_INET};
-    if (inet_pton(AF_INET, ip, &sa.sin_addr) != 1)
-        return 0;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int ok = fd >= 0 && !bind(fd, (struct sockaddr *)&sa, sizeof sa);
+    int port, fd = net_bind_first_free(ip, 0, 1, &port, NULL);
     if (fd >= 0)
         close(fd);
-    return ok;
+    return fd >= 0;
 }
 
 /* A port for a user's own program has to be free on every address: it may listen on all of them. */
@@ -87,7 +82,7 @@ static int bind_ports(struct node *n, struct node_role *r, unsigned want, int *f
     int users = *n->spec->command[r->role] || r->role == ROLE_TRAINER;
     while (r->n_fds < want) {
         int port, fd;
-        fd = ports_bind(users ? "0.0.0.0" : n->bind_ip, *from, &port, users ? &r->claims[r->n_claims] : NULL, err);
+        fd = ports_bind(users ? net_any_ip() : n->bind_ip, *from, &port, users ? &r->claims[r->n_claims] : NULL, err);
         if (fd < 0) {
             node_close_sockets(r);
             return fd;
@@ -104,7 +99,7 @@ static int do_bind(struct node *n, const json_t *body, struct pd_err *err) {
     int from = n->spec->port, rc = 0;
     const char *addr = msg_str(body, "addr");
     snprintf(n->addr, sizeof n->addr, "%.45s", *addr ? addr : "127.0.0.1");
-    snprintf(n->bind_ip, sizeof n->bind_ip, "%s", is_own_address(addr) ? addr : "0.0.0.0");
+    snprintf(n->bind_ip, sizeof n->bind_ip, "%s", is_own_address(addr) ? addr : net_any_ip());
     if (msg_bool(body, "pserver"))
         rc = bind_ports(n, &n->role[ROLE_PSERVER], (unsigned)(n->spec->n_dense + n->spec->n_sparse), &from, err);
     if (!rc && msg_bool(body, "trainer"))

@@ -59,22 +59,22 @@ static void on_connect(uv_connect_t *req, int status) {
     n->io.send(n->arg, WIRE_HD_READY, 0, json_pack("{s:s}", "role", role_names[r->role]));
 }
 
-/* Where the process listens: our own on the bound address; a user's may have chosen 127.0.0.1, that of the node,
- * or all. */
+/* Where the process listens: our own on the bound address; a user's may have chosen 127.0.0.1 (::1), that of the
+ * node, or all. */
 static const char *where(const struct node_role *r) {
     const struct node *n = r->node;
     if (*n->spec->command[r->role])
-        return r->ready_tries % 2 ? "127.0.0.1" : n->addr;
-    return strcmp(n->bind_ip, "0.0.0.0") ? n->bind_ip : "127.0.0.1";
+        return !(r->ready_tries % 2) ? n->addr : strchr(n->addr, ':') ? "::1" : "127.0.0.1";
+    return strcmp(n->bind_ip, "0.0.0.0") && strcmp(n->bind_ip, "::") ? n->bind_ip : "127.0.0.1";
 }
 
 static void try_once(struct node_role *r) {
-    struct sockaddr_in sa;
+    struct sockaddr_storage sa;
     uv_tcp_t *tcp = pd_malloc(sizeof *tcp);
     uv_connect_t *req = pd_malloc(sizeof *req);
     const char *ip = where(r);
     r->ready_tries++;
-    if (!tcp || !req || uv_ip4_addr(ip, r->ports[0], &sa) || uv_tcp_init(r->node->loop, tcp)) {
+    if (!tcp || !req || net_ip_addr(ip, r->ports[0], &sa) || uv_tcp_init(r->node->loop, tcp)) {
         free(tcp);
         free(req);
         return;

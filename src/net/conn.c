@@ -92,7 +92,9 @@ void net_conn_set_addr(struct net_conn *c) {
     else
         uv_ip4_name((struct sockaddr_in *)&sa, ip, sizeof ip);
     int port = ntohs(v6 ? ((struct sockaddr_in6 *)&sa)->sin6_port : ((struct sockaddr_in *)&sa)->sin_port);
-    snprintf(c->addr, sizeof c->addr, v6 ? "[%s]:%d" : "%s:%d", ip, port);
+    static const char mapped[] = "::ffff:"; /* IPv4 that came to a socket for both */
+    const int skip = v6 && !strncmp(ip, mapped, sizeof mapped - 1) && strchr(ip, '.') ? (int)sizeof mapped - 1 : 0;
+    net_endpoint(ip + skip, port, c->addr);
 }
 
 static void now_open(struct net_conn *c) {
@@ -251,7 +253,7 @@ int net_connect(struct net_conn **out, uv_loop_t *loop, const char *ip, int port
                 const struct wire_hs_opts *hs, const struct net_opts *opts, const struct net_events *ev, void *arg,
                 struct pd_err *err) {
     struct sockaddr_storage sa;
-    if (uv_ip4_addr(ip, port, (struct sockaddr_in *)&sa) && uv_ip6_addr(ip, port, (struct sockaddr_in6 *)&sa))
+    if (net_ip_addr(ip, port, &sa))
         return pd_fail(err, PD_ECONF, "'%s' is not a numeric address", ip);
     struct net_conn *c = net_conn_new(loop, hs, 1, opts, ev, arg);
     struct connecting *req = pd_malloc(sizeof *req);
@@ -263,7 +265,7 @@ int net_connect(struct net_conn **out, uv_loop_t *loop, const char *ip, int port
         free(tcp);
         return pd_fail(err, PD_ENOMEM, "cannot connect to %s:%d: out of memory", ip, port);
     }
-    snprintf(c->addr, sizeof c->addr, strchr(ip, ':') ? "[%s]:%d" : "%s:%d", ip, port);
+    net_endpoint(ip, port, c->addr);
     c->in = c->out = (uv_stream_t *)tcp;
     adopt(c, (uv_handle_t *)tcp);
     uv_timer_init(loop, &c->timer);

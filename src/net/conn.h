@@ -58,6 +58,16 @@ void net_listener_close(struct net_listener *l, void (*closed)(void *), void *ar
  * after `port` (0: any). Returns the fd or PD_E*. */
 int net_bind_first_free(const char *ip, int port, int tries, int *got, struct pd_err *err);
 
+/* "::" (IPv4 as well) where this kernel has IPv6, else "0.0.0.0": all addresses of this host. */
+const char *net_any_ip(void);
+
+/* A numeric address, IPv4 or IPv6: 0, or -1 when `ip` is none. */
+int net_ip_addr(const char *ip, int port, struct sockaddr_storage *sa);
+int net_is_ip(const char *ip);
+/* "10.0.0.1:7164", "[2001:db8::1]:7164"; returns `out`. */
+enum { NET_ENDPOINT_MAX = 64 };
+const char *net_endpoint(const char *ip, int port, char out[NET_ENDPOINT_MAX]);
+
 struct net_sec {
     const void *p;
     size_t n;

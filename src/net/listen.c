@@ -1,5 +1,6 @@
 /* listen.c - accepting connections, and finding a free port without racing for it. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -134,16 +135,41 @@ int net_listen_fd(struct net_listener **out, uv_loop_t *loop, int fd, const stru
     return 0;
 }
 
+int net_ip_addr(const char *ip, int port, struct sockaddr_storage *sa) {
+    memset(sa, 0, sizeof *sa);
+    return uv_ip4_addr(ip, port, (struct sockaddr_in *)sa) && uv_ip6_addr(ip, port, (struct sockaddr_in6 *)sa) ? -1 : 0;
+}
+
+int net_is_ip(const char *ip) {
+    struct sockaddr_storage sa;
+    return !net_ip_addr(ip, 0, &sa);
+}
+
+const char *net_endpoint(const char *ip, int port, char out[NET_ENDPOINT_MAX]) {
+    snprintf(out, NET_ENDPOINT_MAX, strchr(ip, ':') ? "[%.45s]:%d" : "%.45s:%d", ip, port);
+    return out;
+}
+
+const char *net_any_ip(void) {
+    struct sockaddr_in6 sa = {.sin6_family = AF_INET6};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), off = 0;
+    int ok = fd >= 0 && !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) && !bind(fd, (struct sockaddr *)&sa, sizeof sa);
+    if (fd >= 0)
+        close(fd);
+    return ok ? "::" : "0.0.0.0";
+}
+
 static int bind_one(const char *ip, int port, int reuse) {
     struct sockaddr_storage sa;
-    memset(&sa, 0, sizeof sa);
-    if (uv_ip4_addr(ip, port, (struct sockaddr_in *)&sa) && uv_ip6_addr(ip, port, (struct sockaddr_in6 *)&sa)) {
+    if (net_ip_addr(ip, port, &sa)) {
         errno = EINVAL;
         return -1;
     }
-    int fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    int fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, only = strcmp(ip, "::") != 0;
     if (fd < 0)
         return -1;
+    if (sa.ss_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
     if (reuse)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (bind(fd, (struct sockaddr *)&sa, sa.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in))) {

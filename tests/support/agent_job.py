@@ -396,6 +396,29 @@ def test_logs_that_are_rotated():
     late.bye()
 
 
+def test_ipv6():
+    try:
+        with open("/proc/net/if_inet6") as f:
+            assert "0" * 31 + "1 " in f.read()
+    except (OSError, AssertionError):
+        print("skipped: there is no ::1 here")
+        return
+    listen6 = LISTEN.replace("socket.socket()", "socket.socket(socket.AF_INET6)")
+    j = Job(nic="::1/128", pserver_command=listen6, trainer_command="env").run()
+    assert j.result()["status"] == "done", j.agents[0].results
+    e = env_of(j.log(1))
+    servers = e["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")
+    assert e["POD_IP"] == "::1" and len(set(servers)) == 3 and all(re.fullmatch(r"\[::1\]:\d+", s) for s in servers), e
+    assert e["PADDLE_CURRENT_ENDPOINT"] == "[::1]:" + e["PADDLE_PORT"], e
+    j.bye()
+    try:
+        Job(n=1, nic="2001:db8:77::/48")
+    except AgentError as e:
+        assert "matches nic = 2001:db8:77::/48; there are: " in e.text and "127.0.0.1" in e.text, e.text
+    else:
+        raise AssertionError("accepted")
+
+
 def test_clients_that_stall():
     def agent_gone(j):
         pid = j.agents[0].hello["pid"]

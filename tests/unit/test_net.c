@@ -67,16 +67,20 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
 static const struct net_events events = {.on_open = on_open, .on_frame = on_frame, .on_close = on_close};
 static const struct net_opts opts = {.max_frame = 64 << 20, .handshake_timeout_ms = 3000};
 
-static void start(struct world *w, const char *server_job, uint8_t server_key) {
+static void start_at(struct world *w, const char *server_job, uint8_t server_key, const char *listen_ip, const char *ip) {
     memset(w, 0, sizeof *w);
     uv_loop_init(&w->loop);
     struct wire_hs_opts hs = {.self = {WIRE_ROLE_PSERVER, 2, 5, ""}, .key = {server_key}, .greeting = "hi", .greeting_len = 2};
     snprintf(hs.self.job, sizeof hs.self.job, "%s", server_job);
-    assert_int_equal(net_listen(&w->listener, &w->loop, "127.0.0.1", 0, &hs, &opts, &events, &w->s, NULL), 0);
+    assert_int_equal(net_listen(&w->listener, &w->loop, listen_ip, 0, &hs, &opts, &events, &w->s, NULL), 0);
     struct wire_hs_opts me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}, .key = {1}};
     struct pd_err err = {0};
-    assert_int_equal(net_connect(&w->a.conn, &w->loop, "127.0.0.1", net_listener_port(w->listener), 3000, &me, &opts,
+    assert_int_equal(net_connect(&w->a.conn, &w->loop, ip, net_listener_port(w->listener), 3000, &me, &opts,
                                  &events, &w->a, &err), 0);
+}
+
+static void start(struct world *w, const char *server_job, uint8_t server_key) {
+    start_at(w, server_job, server_key, "127.0.0.1", "127.0.0.1");
 }
 
 static void finish(struct world *w) {
@@ -219,6 +223,35 @@ static void streams_without_handshake_report_how_they_ended(void **state) {
     }
 }
 
+/* One socket for both families where there are both; a peer is called what it calls itself. */
+static void ipv4_and_ipv6_reach_one_listener(void **state) {
+    static const struct {
+        const char *listen, *ip, *peer;
+    } rows[] = {{"::", "127.0.0.1", "127.0.0.1:"}, {"::", "::1", "[::1]:"}, {"::1", "::1", "[::1]:"}};
+    char text[NET_ENDPOINT_MAX];
+    int port, fd = net_bind_first_free("::1", 0, 1, &port, NULL);
+    (void)state;
+    assert_string_equal(net_endpoint("10.0.0.1", 7164, text), "10.0.0.1:7164");
+    assert_string_equal(net_endpoint("2001:db8::1", 7164, text), "[2001:db8::1]:7164");
+    assert_true(net_is_ip("10.0.0.1") && net_is_ip("::1") && !net_is_ip("10.0.0") && !net_is_ip("[::1]") && !net_is_ip("a") && !net_is_ip(""));
+    if (fd < 0)
+        skip(); /* this machine has no ::1 */
+    close(fd);
+    assert_string_equal(net_any_ip(), "::");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct world w;
+        start_at(&w, "J", 1, rows[i].listen, rows[i].ip);
+        run_until(&w, &w.s.opened, 1);
+        assert_memory_equal(net_peer_addr(w.s.conn), rows[i].peer, strlen(rows[i].peer));
+        run_until(&w, &w.a.opened, 1);
+        finish(&w);
+    }
+    int both = net_bind_first_free("::", 0, 1, &port, NULL); /* and the port is taken for both */
+    assert_true(both >= 0);
+    assert_true(net_bind_first_free("127.0.0.1", port, 1, &port, NULL) < 0);
+    close(both);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_of_all_sizes_arrive_in_order),
@@ -226,6 +259,7 @@ int main(void) {
         cmocka_unit_test(a_port_where_nobody_listens_is_named),
         cmocka_unit_test(a_bound_port_is_ours_before_it_listens),
         cmocka_unit_test(streams_without_handshake_report_how_they_ended),
+        cmocka_unit_test(ipv4_and_ipv6_reach_one_listener),
     };
     return cmocka_run_group_tests_name("net", tests, NULL, NULL);
 }
