@@ -1,19 +1,54 @@
 /* trainer_main.c - `paddle_worker trainer`: options, then the training job. */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "train/trainer.h"
 #include "worker/worker.h"
 
+/* SIGUSR1 asks for an end with a saved model; with save_on_stop so does the first INT or TERM, and the second one ends at once.
+ * They are blocked and fetched between steps, so that no handler and no global is needed. */
+struct stop {
+    sigset_t blocked;
+};
+
+static void stop_init(struct stop *s) {
+    sigemptyset(&s->blocked);
+    sigaddset(&s->blocked, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &s->blocked, NULL);
+}
+
+static void stop_add_terminal(struct stop *s) {
+    sigaddset(&s->blocked, SIGINT);
+    sigaddset(&s->blocked, SIGTERM);
+    sigprocmask(SIG_BLOCK, &s->blocked, NULL);
+}
+
+static int stop_asked(void *arg) {
+    struct stop *s = arg;
+    const struct timespec now = {0, 0};
+    if (sigtimedwait(&s->blocked, NULL, &now) <= 0)
+        return 0;
+    sigdelset(&s->blocked, SIGUSR1);
+    sigprocmask(SIG_UNBLOCK, &s->blocked, NULL);
+    return 1;
+}
+
 int trainer_main(int argc, char **argv) {
     struct worker w;
     struct pd_err err = {0};
+    struct stop stop;
+    stop_init(&stop);
     int rc = worker_init(&w, "trainer", PD_TRAINER, argc, argv, &err);
     if (!rc && w.cpus.n && pd_pin_thread(&w.cpus, 0))
         rc = pd_fail_errno(&err, PD_EHOST, errno, "cannot pin the trainer's thread");
+    if (!rc && w.options.save_on_stop)
+        stop_add_terminal(&stop);
     if (!rc) {
         struct train_setup setup = {.options = &w.options, .job_id = w.job_id, .key = w.has_key ? w.key : NULL,
-                                    .output_dir = getenv("PADDLE_OUTPUT_DIR"), .log = &w.log, .out_fd = 1, .log_lines = w.log_fd != 2, .event_fd = w.event_fd};
+                                    .output_dir = getenv("PADDLE_OUTPUT_DIR"), .log = &w.log, .out_fd = 1, .log_lines = w.log_fd != 2, .event_fd = w.event_fd,
+                                    .stop = stop_asked, .stop_arg = &stop};
         rc = train_run(&setup, &err);
     }
     int status = rc ? worker_failed(&w, "trainer", &err) : 0;

@@ -59,6 +59,7 @@ struct job {
     json_t *failure;         /* the first failure, as the AG_RESULT that knows most of it says */
     int failure_worth;
     json_int_t n_later, n_restarts;
+    char saved[200];         /* the last model, as node 0's result says */
     int failed, stopped;     /* what the results said */
     int fetched;
     struct pd_err err;       /* of our own doing */

@@ -70,7 +70,7 @@ int watch_drained(const struct node *n) { return follow_is_done(n->job->follow, 
 /* The head's states tell what the job as a whole does. Short steps are shown only once they last: they then say who is
  * waited for. */
 static void take_state(struct node *n, json_t *body) {
-    static const char *const at_once[] = {"pservers", "trainers", "restarting", "ending"};
+    static const char *const at_once[] = {"pservers", "trainers", "restarting", "saving", "ending"};
     struct job *j = n->job;
     const char *state = json_string_value(json_object_get(body, "state")), *text = json_string_value(json_object_get(body, "text"));
     if (n->id != 0 || !state || n->has_result)
@@ -96,6 +96,11 @@ static int worth(const struct node *n, const json_t *f) {
     return !json_is_object(f) || !knows ? 0 : n->id == 0 ? 2 : 1;
 }
 
+static const char *text_of(const json_t *o, const char *name) {
+    const char *s = json_string_value(json_object_get(o, name));
+    return s ? s : "";
+}
+
 static void take_result(struct node *n, json_t *body) {
     struct job *j = n->job;
     const char *status = json_string_value(json_object_get(body, "status"));
@@ -104,6 +109,8 @@ static void take_result(struct node *n, json_t *body) {
     if (n->has_result)
         return;
     j->failed |= status && !strcmp(status, "failed");
+    if (n->id == 0)
+        snprintf(j->saved, sizeof j->saved, "%s", text_of(body, "saved"));
     j->n_restarts = node_restarts > j->n_restarts ? node_restarts : j->n_restarts;
     j->stopped |= status && !strcmp(status, "stopped");
     if (worth(n, first) > j->failure_worth) {
@@ -143,11 +150,6 @@ static void put_indented(struct pd_buf *b, const char *text) {
         pd_put_u8(b, '\n');
         text += n + (text[n] == '\n');
     }
-}
-
-static const char *text_of(const json_t *o, const char *name) {
-    const char *s = json_string_value(json_object_get(o, name));
-    return s ? s : "";
 }
 
 static void put_failure(const struct job *j, struct pd_buf *b) {
@@ -196,10 +198,10 @@ static int put_bad_hosts(const struct job *j, struct pd_buf *b) {
 
 static int conclude(struct job *j, struct pd_buf *b) {
     if (j->stopped_by_user) {
-        if (j->failed && j->failure) /* it may be why the user stopped it */
+        if (j->failure) /* it may be why the user stopped it */
             put_failure(j, b);
         put_bad_hosts(j, b);
-        pd_put_fmt(b, "paddlectl: %s was stopped\n", j->id);
+        pd_put_fmt(b, "paddlectl: %s was stopped%s%s\n", j->id, *j->saved ? "; saved: " : "", j->saved);
         return pd_code_exit_status(PD_ECANCELED);
     }
     if (!j->ran) {
@@ -220,7 +222,7 @@ static int conclude(struct job *j, struct pd_buf *b) {
         return 1;
     }
     if (j->stopped) {
-        pd_put_fmt(b, "paddlectl: %s was stopped from elsewhere\n", j->id);
+        pd_put_fmt(b, "paddlectl: %s was stopped from elsewhere%s%s\n", j->id, *j->saved ? "; saved: " : "", j->saved);
         return pd_code_exit_status(PD_ECANCELED);
     }
     if (!j->fetched) {

@@ -97,6 +97,8 @@ void node_end(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg
     end(n, grace_ms, 0);
 }
 
+void node_when_ended(struct node *n, void (*done)(void *), void *arg) { add_waiter(n, 0, done, arg); }
+
 void node_end_for_restart(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg) {
     add_waiter(n, 1, done, arg);
     end(n, grace_ms, 1);

@@ -50,6 +50,7 @@ static const struct {
     [HEAD_BINDING] = {"binding", "binding ports on", head_ask_bind, node_answered, HEAD_PSERVERS, HEAD_IDLE},
     [HEAD_PSERVERS] = {"pservers", "starting pservers on", head_ask_pserver, pserver_listens, HEAD_TRAINERS, HEAD_IDLE},
     [HEAD_TRAINERS] = {"trainers", NULL, head_ask_trainer, trainer_done, HEAD_ENDING, HEAD_IDLE},
+    [HEAD_SAVING] = {"saving", "waiting for the trainers to save the model on", head_ask_save, trainer_done, HEAD_ENDING, HEAD_CLOSING},
     [HEAD_RESTARTING] = {"restarting", "ending processes on", head_ask_restart, node_answered, HEAD_BACKOFF, HEAD_IDLE},
     [HEAD_BACKOFF] = {"restarting", NULL, NULL, NULL, HEAD_BINDING, HEAD_BINDING},
     [HEAD_ENDING] = {"ending", "waiting for the pservers to end on", NULL, pserver_done, HEAD_CLOSING, HEAD_CLOSING},
@@ -68,6 +69,8 @@ static uint64_t deadline_ms(const struct head *h) {
         return BIND_MS;
     case HEAD_PSERVERS: /* each node has its own limit, and says more about it */
         return h->spec->ready_ms + START_SLACK_MS;
+    case HEAD_SAVING:
+        return h->save_ms + 1;
     case HEAD_RESTARTING:
         return h->spec->grace_ms + CLOSE_SLACK_MS;
     case HEAD_BACKOFF:
@@ -75,7 +78,7 @@ static uint64_t deadline_ms(const struct head *h) {
     case HEAD_ENDING:
         return h->spec->end_ms + 1;
     case HEAD_CLOSING:
-        return h->grace_ms + (h->aborted ? ABORT_SLACK_MS : CLOSE_SLACK_MS);
+        return head_end_grace_ms(h) + (h->aborted ? ABORT_SLACK_MS : CLOSE_SLACK_MS);
     default:
         return 0;
     }
@@ -191,6 +194,8 @@ void head_enter(struct head *h, enum head_state state) {
         snprintf(text, sizeof text, "%d pservers, %d trainers", h->spec->n_role[ROLE_PSERVER], h->spec->n_role[ROLE_TRAINER]);
     else if (state == HEAD_RESTARTING)
         snprintf(text, sizeof text, "%s", h->restart_text);
+    else if (state == HEAD_SAVING)
+        snprintf(text, sizeof text, "the trainers save the model and end, for at most %u s", (h->save_ms + 999) / 1000);
     if (state != HEAD_BACKOFF)
         publish(h, text);
     uv_timer_start(&h->notice, on_notice, NOTICE_MS, NOTICE_MS);
@@ -239,9 +244,13 @@ static void take_exit(struct head *h, int node, const json_t *body) {
     if (r < 0 || n->exited[r])
         return;
     n->exited[r] = 1;
+    if (*msg_str(body, "saved"))
+        snprintf(h->saved, sizeof h->saved, "%s", msg_str(body, "saved"));
     if (h->state == HEAD_RESTARTING || h->state == HEAD_CLOSING || h->state == HEAD_OVER || msg_bool(body, "ending"))
         return; /* that node ends its processes, and has said why */
-    if (code != 0)
+    if (h->state == HEAD_SAVING && *h->spec->command[r])
+        check(h); /* a user's program ends by TERM as it likes */
+    else if (code != 0)
         head_note_failure(h, node, head_process_failure(h, node, body, ""), at, !msg_bool(body, "final"));
     else if (h->state == HEAD_PSERVERS)
         head_note_failure(h, node, head_process_failure(h, node, body, "it ended before all pservers listened"), at, 1);
@@ -276,7 +285,10 @@ static void take_bind(struct head *h, int node, const json_t *body) {
 
 static void take_fail(struct head *h, int node, const json_t *body) {
     int of_process = *msg_str(body, "role") != 0;
-    if (msg_bool(body, "stopped")) /* a client told that node to stop */
+    if (msg_bool(body, "stopped") && msg_bool(body, "save"))
+        head_save(h, (unsigned)msg_int(body, "save_ms", 0, SAVE_MS_MAX, 0), (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 0),
+                  msg_str(body, "reason"));
+    else if (msg_bool(body, "stopped")) /* a client told that node to stop */
         head_stop(h, h->grace_ms, msg_str(body, "reason"));
     else if (!of_process || h->state != HEAD_RESTARTING) /* while all are ended none becomes ready */
         head_note_failure(h, node, head_reason_failure(h, node, msg_str(body, "reason")), 0, of_process);
@@ -397,12 +409,31 @@ void head_stop(struct head *h, unsigned grace_ms, const char *reason) {
         return;
     h->stopped = 1;
     h->grace_ms = grace_ms;
+    h->save_until_ns = 0;
     json_decref(h->failure); /* a failure within the window was the stop's doing */
     h->failure = NULL;
     h->later = 0;
     pd_info(h->log, "stopped: %s", reason);
     head_enter(h, HEAD_CLOSING);
 }
+
+void head_save(struct head *h, unsigned save_ms, unsigned grace_ms, const char *reason) {
+    if (h->state == HEAD_SAVING)
+        return;
+    if (h->state != HEAD_TRAINERS || h->failure || !h->spec->n_role[ROLE_TRAINER]) {
+        head_stop(h, grace_ms, reason);
+        return;
+    }
+    h->stopped = 1;
+    h->grace_ms = grace_ms;
+    h->save_ms = save_ms;
+    h->save_until_ns = pd_mono_ns() + save_ms * UINT64_C(1000000);
+    uv_timer_stop(&h->early);
+    pd_info(h->log, "stopped after saving: %s", reason);
+    head_enter(h, HEAD_SAVING);
+}
+
+const char *head_saved(const struct head *h) { return h->saved; }
 
 void head_run(struct head *h) {
     if (h->state == HEAD_IDLE)

@@ -4,7 +4,8 @@
  *           all agents    addresses  ports      all listen   all exit 0  pservers   HD_END
  *           have joined   that work                                      end by     everywhere
  *                                                                        themselves
- * A failure or a stop leads from any state to closing. It neither opens connections nor starts processes: it sends
+ * A failure or a stop leads from any state to closing; with restarts a process's failure leads from pservers and trainers
+ * over restarting (HD_END everywhere) back to binding; a stop that saves from trainers over saving to ending. It neither opens connections nor starts processes: it sends
  * HD_ messages through `io` and is told what comes back, which is also how it is tested. A node whose connection
  * breaks may join again within the lease: requests that were not answered are sent again.
  *
@@ -43,7 +44,11 @@ void head_message(struct head *h, int node, uint16_t type, uint64_t req, const j
 /* End the job: stopped, or failed with this reason (of a node, -1: of none). */
 void head_stop(struct head *h, unsigned grace_ms, const char *reason);
 void head_fail(struct head *h, int node, const char *reason);
-/* The same without waiting for what may explain it, nor long for nodes that are silent, and with another grace. */
+/* Stopped, but the trainers first save the model and end by themselves, for which they have `save_ms`. A head_stop cuts that
+ * short. Where no trainer runs it is head_stop. */
+void head_save(struct head *h, unsigned save_ms, unsigned grace_ms, const char *reason);
+const char *head_saved(const struct head *h); /* the last model of a trainer that has ended well, or "" */
+/* The same as head_fail without waiting for what may explain it, nor long for nodes that are silent, and with another grace. */
 void head_abort(struct head *h, unsigned grace_ms, int node, const char *reason);
 int head_over(const struct head *h);
 

@@ -5,6 +5,7 @@
 
 #include "agent/head_int.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "net/conn.h"
 #include "wire/msg.h"
@@ -125,10 +126,24 @@ json_t *head_ask_trainer(struct head *h, int node, uint16_t *type) {
     return ask_start(h, node, ROLE_TRAINER);
 }
 
+json_t *head_ask_save(struct head *h, int node, uint16_t *type) {
+    *type = WIRE_HD_SAVE;
+    return spec_rank(h->spec, ROLE_TRAINER, node) < 0 ? NULL : json_pack("{s:i}", "save_ms", (int)h->save_ms);
+}
+
+/* A user's trainer may be a shell that is gone while what it started still saves: that gets the rest of its time. */
+unsigned head_end_grace_ms(const struct head *h) {
+    uint64_t now = pd_mono_ns();
+    if (!*h->spec->command[ROLE_TRAINER] || h->save_until_ns <= now)
+        return h->grace_ms;
+    uint64_t left_ms = (h->save_until_ns - now) / 1000000u;
+    return left_ms > h->grace_ms ? (unsigned)left_ms : h->grace_ms;
+}
+
 json_t *head_ask_end(struct head *h, int node, uint16_t *type) {
     (void)node;
     *type = WIRE_HD_END;
-    return json_pack("{s:i, s:s}", "grace_ms", (int)h->grace_ms, "status", h->stopped ? "stopped" : h->failure ? "failed" : "done");
+    return json_pack("{s:i, s:s}", "grace_ms", (int)head_end_grace_ms(h), "status", h->stopped ? "stopped" : h->failure ? "failed" : "done");
 }
 
 json_t *head_ask_restart(struct head *h, int node, uint16_t *type) {

@@ -112,7 +112,7 @@ static int replaces(const struct head *h, int node, int rank, int64_t time_us) {
 }
 
 void head_note_failure(struct head *h, int node, json_t *failure, int64_t exit_time_us, int retry) {
-    if (!failure || h->stopped || h->state == HEAD_OVER) {
+    if (!failure || (h->stopped && h->state != HEAD_SAVING) || h->state == HEAD_OVER) {
         json_decref(failure);
         return;
     }

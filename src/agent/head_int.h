@@ -13,6 +13,7 @@ enum head_state {
     HEAD_BINDING,
     HEAD_PSERVERS,
     HEAD_TRAINERS,
+    HEAD_SAVING,     /* stopped: the trainers save the model and end */
     HEAD_RESTARTING, /* every process is ended */
     HEAD_BACKOFF,
     HEAD_ENDING,
@@ -52,7 +53,9 @@ struct head {
     int n_handles;
     unsigned grace_ms;
     int stopped, aborted; /* aborted: without a client there is nobody to wait for the others */
-    char stop_reason[200];
+    unsigned save_ms;
+    uint64_t save_until_ns; /* 0: nothing is to be saved */
+    char saved[200];
     char *endpoints[N_ROLES]; /* head_ask.c */
     /* head_fail.c */
     json_t *failure;
@@ -78,9 +81,11 @@ json_t *head_ask_probe(struct head *h, int node, uint16_t *type);
 json_t *head_ask_bind(struct head *h, int node, uint16_t *type);
 json_t *head_ask_pserver(struct head *h, int node, uint16_t *type);
 json_t *head_ask_trainer(struct head *h, int node, uint16_t *type);
+json_t *head_ask_save(struct head *h, int node, uint16_t *type);
 json_t *head_ask_restart(struct head *h, int node, uint16_t *type);
 json_t *head_ask_end(struct head *h, int node, uint16_t *type);
 json_t *head_candidates(const struct head *h, int node); /* addresses to try */
+unsigned head_end_grace_ms(const struct head *h);
 int head_probed_by(const struct head *h, int prober);
 void head_forget_endpoints(struct head *h);
 

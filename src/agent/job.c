@@ -40,6 +40,7 @@ static void job_over(struct job *j, const char *status, const json_t *first_fail
         return;
     ag->result = result_make(&ag->place, j->spec.node, status, first_failure, later);
     json_object_set_new(ag->result, "restarts", json_integer((json_int_t)j->restarts));
+    json_object_set_new(ag->result, "saved", json_string(j->head ? head_saved(j->head) : "")); /* node 0 knows */
     if (j->started && result_write(&ag->place, ag->result, &err))
         pd_error(&ag->log, "%s", err.msg);
     j->ended_us = pd_wall_us();
@@ -327,7 +328,7 @@ static void on_stopped(void *arg) {
     struct stop_request *r = arg;
     struct agent *ag = r->s->ag;
     if (r->s->conn)
-        msg_send(r->s->conn, WIRE_AG_STOP, r->req, json_object());
+        msg_send(r->s->conn, WIRE_AG_STOP, r->req, json_pack("{s:s}", "saved", ag->job->head ? head_saved(ag->job->head) : ""));
     if (!ag->job->head)
         over_with_reason(ag->job, "stopped", "");
     session_unref(r->s);
@@ -336,7 +337,7 @@ static void on_stopped(void *arg) {
 
 int job_on_stop(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     struct job *j = s->ag->job;
-    unsigned grace = (unsigned)msg_int(body, "grace_ms", 0, 3600000, 5000);
+    unsigned grace = (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000);
     if (!j || j->quitting || s->ag->result) { /* nothing runs here */
         msg_send(s->conn, f->type, f->req, json_object());
         if (s->ag->mode == AGENT_JOB && !j)
@@ -348,11 +349,21 @@ int job_on_stop(struct session *s, const struct wire_frame *f, const json_t *bod
         return pd_fail(err, PD_ENOMEM, "out of memory");
     *r = (struct stop_request){s, f->req};
     s->refs++;
-    if (j->head)
-        head_stop(j->head, grace, msg_str(body, "reason"));
+    const char *reason = *msg_str(body, "reason") ? msg_str(body, "reason") : "stopped by a client";
+    /* Saving is the whole job's: this node ends with it. Without the head there is nobody to agree with. */
+    int save = msg_bool(body, "save") && (j->head || link_is_joined(j->link));
+    unsigned save_ms = (unsigned)msg_int(body, "save_ms", 0, SAVE_MS_MAX, 60000);
+    if (save)
+        node_when_ended(j->node, on_stopped, r);
+    if (j->head && save)
+        head_save(j->head, save_ms, grace, reason);
+    else if (j->head)
+        head_stop(j->head, grace, reason);
     else /* before the exits that this causes */
-        link_to_head(j->link, WIRE_HD_FAIL, 0, json_pack("{s:s, s:b}", "reason", "stopped by a client", "stopped", 1));
-    node_end(j->node, grace, on_stopped, r);
+        link_to_head(j->link, WIRE_HD_FAIL, 0, json_pack("{s:s, s:b, s:b, s:i, s:i}", "reason", reason, "stopped", 1, "save", save,
+                                                        "save_ms", (int)save_ms, "grace_ms", (int)grace));
+    if (!save)
+        node_end(j->node, grace, on_stopped, r);
     return 0;
 }
 

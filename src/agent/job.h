@@ -66,6 +66,7 @@ void link_to_node(struct link *l, int node, uint16_t type, uint64_t req, json_t 
 void link_to_head(struct link *l, uint16_t type, uint64_t req, json_t *body);           /* member's */
 void link_refuse(struct link *l, uint16_t type, uint64_t req, const struct pd_err *e);
 uint64_t link_silent_ms(const struct link *l);  /* member: since the head was heard last; 0 on the head */
+int link_is_joined(const struct link *l);       /* member: the head hears it */
 void link_replay_joins(struct link *l);         /* the head exists now: tell it who joined before */
 
 void job_from_head(struct job *j, uint16_t type, uint64_t req, const json_t *body);

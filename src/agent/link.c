@@ -258,6 +258,8 @@ void link_refuse(struct link *l, uint16_t type, uint64_t req, const struct pd_er
         net_send_error(l->head, type, req, e);
 }
 
+int link_is_joined(const struct link *l) { return l->joined && l->head; }
+
 uint64_t link_silent_ms(const struct link *l) {
     return l->peers || !l->heard_ns ? 0 : (pd_mono_ns() - l->heard_ns) / 1000000u;
 }

@@ -2,6 +2,7 @@
 #include "agent/node.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +92,8 @@ void node_forget_processes(struct node *n) {
         json_decref(r->exit_body);
         r->proc = NULL;
         r->exit_body = NULL;
-        r->started = r->ready = r->final = 0;
+        r->started = r->ready = r->final = r->told_to_save = 0;
+        *r->saved = 0;
         r->pid = 0;
     }
     n->bound = 0;
@@ -166,13 +168,15 @@ static void on_output(struct proc *p, const void *bytes, size_t len, void *arg) 
     append(r->node, stream_of(r->role), bytes, len);
 }
 
-/* {"ev":"failed","final":true}: the process knows that it would fail again. */
+/* {"ev":"failed","final":true}: the process knows that it would fail again. {"ev":"saved","path":...}: a model is complete. */
 static void take_event(struct node_role *r, const char *line, size_t len) {
-    if (!memmem(line, len, "\"failed\"", 8))
+    if (!memmem(line, len, "\"failed\"", 8) && !memmem(line, len, "\"saved\"", 7))
         return; /* most tell of progress, and need not be understood here */
     json_t *o = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
     if (!strcmp(msg_str(o, "ev"), "failed"))
         r->final = msg_bool(o, "final");
+    if (!strcmp(msg_str(o, "ev"), "saved"))
+        snprintf(r->saved, sizeof r->saved, "%s", msg_str(o, "path"));
     json_decref(o);
 }
 
@@ -213,9 +217,10 @@ static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
     if (pd_fmt(log, sizeof log, "%s/log/%s", n->place->dir, log_names[stream_of(r->role)]))
         *log = 0;
     pd_info(n->log, "%s %d ended: exit code %d, signal %d", role_names[r->role], r->rank, exit_code, sig);
-    r->exit_body = json_pack("{s:s, s:i, s:i, s:i, s:I, s:b, s:b, s:o, s:o}", "role", role_names[r->role], "rank", r->rank,
+    r->exit_body = json_pack("{s:s, s:i, s:i, s:i, s:I, s:b, s:b, s:o, s:o, s:o}", "role", role_names[r->role], "rank", r->rank,
                              "exit_code", exit_code, "signal", sig, "time", (json_int_t)proc_exit_us(p),
-                             "ending", n->ending, "final", is_final(r, exit_code), "last_lines", msg_text(text, strlen(text)), "log",
+                             "ending", n->ending, "final", is_final(r, exit_code), "saved",
+                             msg_text(r->saved, exit_code ? 0 : strlen(r->saved)), "last_lines", msg_text(text, strlen(text)), "log",
                              msg_text(log, strlen(log)));
     n->io.send(n->arg, WIRE_HD_EXITED, 0, json_incref(r->exit_body));
 }
@@ -236,7 +241,9 @@ static int start_process(struct node *n, struct node_role *r, const json_t *body
     char *const shell[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)own, NULL};
     char *const ours[] = {title, (char *)(uintptr_t)role_names[r->role], NULL};
     const struct proc_command cmd = {.path = *own ? "/bin/sh" : worker, .argv = *own ? shell : ours, .envp = envp,
-                                     .cwd = cwd, .fds = r->fds, .n_fds = r->n_fds, .bind = r->bind.on ? &r->bind : NULL};
+                                     .cwd = cwd, .fds = r->fds, .n_fds = r->n_fds,
+                                     .block = *own ? 0 : SIGUSR1, /* it may come before the trainer waits for it */
+                                     .bind = r->bind.on ? &r->bind : NULL};
     if (*msg_str(body, "note"))
         say_in_log(r, msg_str(body, "note"));
     r->log_from = n->logs->f[stream_of(r->role)].size;
@@ -273,6 +280,22 @@ static void on_start(struct node *n, uint64_t req, const json_t *body) {
         n->io.send(n->arg, WIRE_HD_START, req, json_object());
 }
 
+/* --- HD_SAVE --- */
+
+/* Ours understands SIGUSR1. A user's program gets TERM, with all of its group, and time. */
+static void on_save(struct node *n, uint64_t req) {
+    struct node_role *r = &n->role[ROLE_TRAINER];
+    pid_t pid = r->proc ? proc_pid(r->proc) : 0;
+    if (pid && !r->told_to_save) {
+        int users = *n->spec->command[ROLE_TRAINER];
+        r->told_to_save = 1;
+        pd_info(n->log, "%s %d is asked to save and to end", role_names[r->role], r->rank);
+        kill(users ? -pid : pid, users ? SIGTERM : SIGUSR1); /* not reaped yet: the number is its */
+        kill(users ? -pid : pid, SIGCONT);
+    }
+    n->io.send(n->arg, WIRE_HD_SAVE, req, json_object());
+}
+
 /* --- HD_END, and the rest --- */
 
 struct end_request {
@@ -291,6 +314,8 @@ void node_message(struct node *n, uint16_t type, uint64_t req, const json_t *bod
         node_on_bind(n, req, body);
     } else if (type == WIRE_HD_START) {
         on_start(n, req, body);
+    } else if (type == WIRE_HD_SAVE) {
+        on_save(n, req);
     } else if (type == WIRE_HD_END) {
         struct end_request *e = pd_malloc(sizeof *e);
         if (e)

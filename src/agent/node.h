@@ -35,7 +35,7 @@ void node_free(struct node *n); /* NULL is fine; no process may be left; the loo
 /* Lay out the job's folder for the processes: workspace, link to output, key file. */
 int node_lay_out(const struct place *p, const struct spec *s, const uint8_t key[32], struct pd_err *err);
 
-/* HD_BIND, HD_START, HD_END. */
+/* HD_BIND, HD_START, HD_SAVE, HD_END. */
 void node_message(struct node *n, uint16_t type, uint64_t req, const json_t *body);
 
 /* SIGCHLD came: reap what ended, ours and adopted. */
@@ -44,6 +44,8 @@ void node_reap(struct node *n);
 /* End every process of the job on this node; `done` is called once none is left (at once if none is; never
  * from inside node_end). While that is going on, a further call only joins, with the shorter grace. */
 void node_end(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg);
+/* `done` is called when node_end, of whoever, is complete; ends nothing itself. */
+void node_when_ended(struct node *n, void (*done)(void *), void *arg);
 /* The same in the middle of the job: afterwards HD_BIND and HD_START come again. A node_end that joins makes it the last. */
 void node_end_for_restart(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg);
 

@@ -23,6 +23,8 @@ struct node_role {
     struct proc *proc;     /* kept after its end: its pipes may still bring output */
     json_t *exit_body;     /* HD_EXITED once it has ended */
     int final;             /* it said that another try would fail, too */
+    int told_to_save;
+    char saved[200];       /* the last model that it told of */
     uint64_t log_from;     /* where its output begins in the stream */
     int ports[2 * SPEC_MAX_PORTS];
     int fds[2 * SPEC_MAX_PORTS]; /* bound, held until the process starts */

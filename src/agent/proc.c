@@ -51,6 +51,8 @@ static void become(const struct proc_command *cmd, int null, int out, int events
     for (int s = 1; s < 65; s++)
         signal(s, SIG_DFL);
     sigemptyset(&none);
+    if (cmd->block)
+        sigaddset(&none, cmd->block);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || setpgid(0, 0))
         give_up(report, STEP_SETUP);

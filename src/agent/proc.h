@@ -28,6 +28,7 @@ struct proc_command {
     const char *cwd;
     const int *fds;          /* become descriptors 4, 5, ... of the process; closed here */
     unsigned n_fds;
+    int block;               /* a signal that waits until the program asks for it; 0: none */
     const struct bind_set *bind; /* NULL: where the agent may run */
 };
 

@@ -8,7 +8,7 @@
 #include "agent/bind.h"
 #include "base/err.h"
 
-enum { SPEC_MAX_NODES = 65536, SPEC_MAX_PORTS = 250 };
+enum { SPEC_MAX_NODES = 65536, SPEC_MAX_PORTS = 250, GRACE_MS_MAX = 3600000, SAVE_MS_MAX = 3600000 };
 
 enum role { ROLE_PSERVER, ROLE_TRAINER, N_ROLES };
 extern const char *const role_names[N_ROLES]; /* "pserver", "trainer" */

@@ -103,6 +103,8 @@ static const struct pd_option table[] = {
     {"worker", "trainer_id", PD_INT, F(trainer_id), PD_TRAINER, "0", 0, 65535, 0, "", "number of this trainer"},
     {"worker", "num_gradient_servers", PD_INT, F(num_gradient_servers), PD_WORKER, "1", 1, 65536, 0, "trainers",
      "number of trainers of the job"},
+    {"worker", "save_on_stop", PD_BOOL, F(save_on_stop), PD_TRAINER, "0", 0, 0, 0, "",
+     "Ctrl-C or TERM: finish the step, save the model, then end; a second one ends at once (SIGUSR1 always saves)"},
     {"worker", "server_timeout", PD_F64, F(server_timeout), PD_WORKER, "60", 0.1, 86400, 0, "s",
      "how long servers that do not answer yet are tried"},
 };

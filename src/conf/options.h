@@ -77,7 +77,7 @@ struct pd_options {
     double async_lagged_grad_discard_ratio;
     /* by hand: the worker's own */
     char *pserver_list, *nics, *key_file;
-    int64_t trainer_id, num_gradient_servers;
+    int64_t trainer_id, num_gradient_servers, save_on_stop;
     double server_timeout; /* seconds */
 
     struct pd_env_var *env; /* [env], file order, names unique */

@@ -128,6 +128,7 @@ int ps_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, si
  * written; 0: none has arrived (never blocks); or PD_E*. Steps ended without stats do not appear. At most 1024 are
  * kept; the oldest are dropped then. */
 int ps_step_stats(struct ps_client *c, uint64_t *step, uint64_t *n_samples, double out[PS_STATS_MAX]);
+int ps_wait_stats(struct ps_client *c); /* BLOCKS until the sums of every step that was ended with stats have arrived */
 size_t ps_stats_pending(const struct ps_client *c); /* steps whose sums have not arrived or not been collected */
 
 uint64_t ps_step(const struct ps_client *c); /* the next step's number; the first is 0 */

@@ -52,6 +52,10 @@ int ps_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, si
 
 uint64_t ps_step(const struct ps_client *c) { return c->geo ? geo_steps(c) : c->step; }
 
+static int all_sums(const struct ps_client *c) { return c->n_sums == c->n_sums_asked; }
+
+int ps_wait_stats(struct ps_client *c) { return client_flush(c) ? c->err.code : client_wait(c, all_sums, "the sums of a step"); }
+
 size_t ps_stats_pending(const struct ps_client *c) { return c->n_sums_asked; }
 
 int ps_step_stats(struct ps_client *c, uint64_t *step, uint64_t *n_samples, double out[PS_STATS_MAX]) {

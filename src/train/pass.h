@@ -17,12 +17,19 @@ struct train_loop { /* borrowed; assembled by trainer.c */
     struct pd_batch *batch;
     struct train_report *report;
     double clip_norm; /* of [optimizer]; 0: none */
+    int (*stop)(void *arg); /* was this trainer asked to stop? may be NULL */
+    void *stop_arg;
+    int asked;        /* it was */
+    /* The same on all trainers: somebody was asked (leave), and the pass ended before its data did (cut). */
+    int leave, cut;
 };
 
-/* One pass over `streams`; returns when every trainer of the job has ended it. */
+/* One pass over `streams`; returns when every trainer of the job has ended it. When one is asked to stop, all end it after the
+ * same step. */
 int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, struct pd_err *err);
 
-/* Cost and evaluators over `streams` with the parameters as they are now; sums over all trainers; changes nothing. */
+/* Cost and evaluators over `streams` with the parameters as they are now; sums over all trainers; changes nothing.
+ * When a trainer is asked to stop, all leave it without a report. */
 int train_evaluate(struct train_loop *l, struct train_streams *streams, const char *when, struct pd_err *err);
 
 #endif

@@ -68,7 +68,8 @@ void train_report_step(struct train_report *r, uint64_t n_samples, double cost_s
                          (unsigned long long)r->samples, (double)r->samples / seconds(r), r->unit);
 }
 
-void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum, uint64_t bad_lines) {
+void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum, uint64_t bad_lines,
+                           int cut) {
     r->batches = batches;
     r->samples = samples;
     r->cost = cost_sum;
@@ -78,9 +79,24 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
     if (r->trainer_id)
         return;
     event(r, r->samples ? r->cost / (double)r->samples : NAN, 1);
-    train_report_say(r, "Pass %llu done: %llu batches, %llu samples in %.1f s (%.0f %s/s), cost %.6g",
-                     (unsigned long long)r->pass, (unsigned long long)r->batches, (unsigned long long)r->samples, seconds(r),
+    train_report_say(r, "Pass %llu %s: %llu batches, %llu samples in %.1f s (%.0f %s/s), cost %.6g",
+                     (unsigned long long)r->pass, cut ? "stopped" : "done", (unsigned long long)r->batches, (unsigned long long)r->samples, seconds(r),
                      (double)r->samples / seconds(r), r->unit, r->samples ? r->cost / (double)r->samples : NAN);
+}
+
+/* What JSON would not take as it is in a string is left out of the event; the line for people has it. */
+void train_report_saved(struct train_report *r, const char *dir, const char *name) {
+    char line[700], path[300], *to = path;
+    train_report_say(r, "Saved %s/%s", dir, name);
+    int n = snprintf(line, sizeof line, "%s/%s", dir, name);
+    if (r->event_fd < 0 || n < 0 || (size_t)n >= sizeof path)
+        return;
+    for (const char *s = line; *s; s++)
+        if ((unsigned char)*s >= 32 && *s != '"' && *s != '\\')
+            *to++ = *s;
+    *to = 0;
+    n = snprintf(line, sizeof line, "{\"ev\":\"saved\",\"role\":\"trainer\",\"rank\":%u,\"path\":\"%s\"}\n", r->trainer_id, path);
+    (void)pd_write_all(r->event_fd, line, (size_t)n);
 }
 
 void train_report_test(struct train_report *r, const char *when, uint64_t n_samples, double cost_sum, int perplexity) {

@@ -28,8 +28,11 @@ struct train_report {
 void train_report_pass_begin(struct train_report *r, uint64_t pass);
 /* The sums of the next step of the pass, in order. */
 void train_report_step(struct train_report *r, uint64_t n_samples, double cost_sum);
-/* The pass's totals over all trainers; bad_lines are this trainer's. */
-void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum, uint64_t bad_lines);
+/* The pass's totals over all trainers; bad_lines are this trainer's. cut: it was ended before its data. */
+void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum, uint64_t bad_lines,
+                           int cut);
+/* A model is complete; its folder as the workspace names it. */
+void train_report_saved(struct train_report *r, const char *dir, const char *name);
 /* when: "before pass 0", "after pass 0"; perplexity: the cost is a cross entropy. */
 void train_report_test(struct train_report *r, const char *when, uint64_t n_samples, double cost_sum, int perplexity);
 /* An evaluator's value beside it. */

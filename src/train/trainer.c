@@ -156,7 +156,7 @@ static int save(struct trainer *t, const char *name, uint64_t pass, int create_r
                                  .create_rows = create_rows};
         rc = ps_save(t->client, &s);
         if (!rc)
-            train_report_say(&t->report, "Saved %s/%s", t->o->save_dir, name);
+            train_report_saved(&t->report, t->o->save_dir, name);
     }
     if (!rc)
         rc = ps_barrier(t->client);
@@ -203,14 +203,14 @@ static int run_passes(struct trainer *t, struct train_loop *l, struct pd_err *er
     int rc = o->save_initial ? save(t, "pass-init", 0, 1, err) : 0;
     if (!rc)
         rc = evaluate(t, l, "before", 0, err);
-    for (uint64_t pass = 0; pass < (uint64_t)o->num_passes && !rc; pass++) {
-        char name[32];
+    for (uint64_t pass = 0; pass < (uint64_t)o->num_passes && !rc && !l->leave; pass++) { /* asked before: nothing new to save */
+        char name[48];
         rc = train_pass(l, t->train, pass, err);
-        if (!rc)
+        if (!rc && !l->leave)
             rc = evaluate(t, l, "after", pass, err);
-        int last = pass + 1 == (uint64_t)o->num_passes;
+        int last = pass + 1 == (uint64_t)o->num_passes || l->leave;
         if (!rc && (last || (o->saving_period && (pass + 1) % (uint64_t)o->saving_period == 0))) {
-            snprintf(name, sizeof name, "pass-%05llu", (unsigned long long)pass);
+            snprintf(name, sizeof name, "pass-%05llu%s", (unsigned long long)pass, l->cut ? "-stopped" : "");
             rc = save(t, name, pass, 0, err);
         }
     }
@@ -226,7 +226,8 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
     if (rc)
         return rc;
     struct train_loop l = {.options = t->o, .graph = t->graph, .client = t->client, .params = t->params, .clip_norm = t->clip_norm, .feed = t->feed,
-                           .exec = t->exec, .batch = &t->batch, .report = &t->report};
+                           .exec = t->exec, .batch = &t->batch, .report = &t->report,
+                           .stop = t->setup->stop, .stop_arg = t->setup->stop_arg};
     rc = t->o->job == PD_JOB_TEST ? train_evaluate(&l, t->test, "of the saved model", err) : run_passes(t, &l, err);
     if (!rc && (rc = ps_bye(t->client)))
         pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);

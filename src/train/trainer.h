@@ -24,6 +24,8 @@ struct train_setup {
     int out_fd;                       /* lines for people */
     int log_lines;                    /* the log gets these lines too; 0 when both would meet on one terminal */
     int event_fd;                     /* JSON lines for the launcher; -1: none */
+    int (*stop)(void *arg);           /* asked each step: end after it, with the model saved? NULL: never */
+    void *stop_arg;
 };
 
 /* Run options->job to its end. 0, or PD_E* with what went wrong, first cause first. */

@@ -49,6 +49,7 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(HD_ENDED, 0x208, "agent: none of this node's processes is left")                                      \
     X(HD_PING, 0x209, "either way: still here")                                                             \
     X(HD_FAIL, 0x20a, "agent: this node cannot go on, and why")                                             \
+    X(HD_SAVE, 0x20b, "head: your trainer is to save the model and end")                                    \
     /* parameter server, over TCP after the handshake */                                                    \
     X(PS_DECLARE, 0x401, "trainer: the parameters and tables of the job; first declares, later ones must agree") \
     X(PS_PUSH_DENSE, 0x402, "trainer: gradients of dense segments for a step")                              \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Jobs of our own programs on nodes of this machine that end in the middle: a trainer that is killed and a job that goes on
-# after it, data that no restart makes better.
+# after it, data that no restart makes better, a stop that saves the model.
 . "$(dirname "$0")/../support/lib.sh"
 ctl=$BIN/paddlectl
 cd "$TMP" || die cd
@@ -78,4 +78,38 @@ expect 1 "$ctl" run --conf=conf.ini --on_failure=restart
 has_not restart
 has "data/b:3001"
 sed -i '$d' ws/data/b
+
+# --- a stop that saves: all trainers end after the same step, the model is whole, and training goes on from it
+start stopped "$ctl" run --conf=conf.ini --num_passes=100000
+run=$PID
+wait_for 60 "training" grep -q "Pass 1, Batch 3," stopped.log
+job=$(grep -o 'JOB[0-9]*-[0-9a-f]*' stopped.log | head -1)
+expect 0 "$ctl" stop --conf=conf.ini --save "$job"
+wait "$run"
+status=$?
+[ $status = 130 ] || die "status $status: $(grep -v Batch stopped.log)"
+OUT=$(grep -v Batch stopped.log)
+model=$(sed -n 's/.*was stopped.*; saved: //p' stopped.log)
+[[ $model == output/pass-*-stopped ]] || die "saved: '$model': $OUT"
+has "saving: the trainers save the model and end"
+has "Asked to stop"
+has "stopped: "
+has "Saved $model"
+cp -R node0/"$job"/"$model" model
+for i in 1 2; do cp -n node$i/"$job"/"$model"/* model/; done
+[ "$(ls model | wc -l)" = 7 ] || die "parts of three servers with two threads, and a manifest: $(ls model)"
+cp -R model ws/model
+expect 0 "$BIN/paddle_worker" trainer --help
+(cd ws && "$BIN/paddle_worker" trainer --local=1 --job=test --init_model_path=model) >test.log 2>&1 || die "$(cat test.log)"
+grep -q "Test of the saved model" test.log || die "$(cat test.log)"
+
+# --- by hand: the first Ctrl-C saves, when that is asked for
+cd ws || die cd
+for sig in INT TERM USR1; do
+    start hand$sig env PADDLE_LOG_DIR= "$BIN/paddle_worker" trainer --local=1 --num_passes=100000 --save_on_stop=1 --save_dir="$TMP/mine-$sig"
+    wait_for 60 "training" grep -q "Batch 3," "$TMP/hand$sig.log"
+    kill -$sig "$PID"
+    wait "$PID" || die "$sig: status $?: $(tail -3 "$TMP/hand$sig.log")"
+    [ -s "$TMP/mine-$sig"/pass-*-stopped/manifest.json ] || [ -s "$TMP/mine-$sig"/pass-?????/manifest.json ] || die "$sig: $(ls "$TMP/mine-$sig")"
+done
 exit 0

@@ -87,5 +87,40 @@ def test_a_stop_between_two_tries():
     j.bye()
 
 
+def test_a_stop_that_saves():
+    # a user's program gets TERM and the time it takes; the shell that started it may be gone before
+    script = ("import signal, sys, time, os\n"
+              "def save(*_):\n"
+              "    time.sleep(0.5)\n"
+              "    open(os.environ['PADDLE_OUTPUT_DIR'] + '/model', 'w').write('saved')\n"
+              "    os.write(int(os.environ['PADDLE_EVENT_FD']), b'{\"ev\":\"saved\",\"path\":\"output/model\"}\\n')\n"
+              "    sys.exit(0)\n"
+              "signal.signal(signal.SIGTERM, save)\nprint('up', flush=True)\nwhile True: time.sleep(0.05)\n")
+    for command, saved in (("exec python3 t.py", "output/model"), ("python3 t.py & wait", "")):
+        j = Job(n=2, workspace={"t.py": script.encode()}, trainer_command=command, grace_ms=10).run()
+        for a in j.agents:
+            a.wait(lambda: b"up" in a.logs[1], "the trainers")
+        reqs = [(a, a.send("STOP", {"grace_ms": 10, "save": True, "save_ms": 30000})) for a in j.agents]
+        for a, r in reqs:
+            a.answer(r)
+        r = j.result()
+        assert r["status"] == "stopped" and r["saved"] == saved and r["first_failure"] is None, r
+        assert any(s["state"] == "saving" for s in j.agents[0].states)
+        assert [a.fetch("output") for a in j.agents] == [{"model": b"saved"}] * 2
+        j.bye()
+    # deaf to it: the time is limited, and a second stop does not wait for its end; told to a member
+    for save_ms, again in ((300, False), (600000, True)):
+        j = Job(n=2, trainer_command="trap '' TERM; echo up; while :; do sleep 0.05; done").run()
+        for a in j.agents:
+            a.wait(lambda: b"up" in a.logs[1], "the trainers")
+        req = j.agents[1].send("STOP", {"grace_ms": 100, "save": True, "save_ms": save_ms})
+        j.agents[0].wait_state("saving")
+        if again:
+            j.agents[1].ask("STOP", {"grace_ms": 100})
+        j.agents[1].answer(req)
+        assert j.result()["status"] == "stopped" and j.agents[0].results[0]["saved"] == ""
+        j.bye()
+
+
 if __name__ == "__main__":
     run_tests(globals())

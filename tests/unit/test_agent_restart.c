@@ -1,4 +1,4 @@
-/* test_agent_restart.c - a job whose processes are started again, and failures after which they are not. */
+/* test_agent_restart.c - a job whose processes are started again, failures after which they are not, and stops that save. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -151,11 +151,101 @@ static void what_is_not_restarted(void **state) {
     }
 }
 
+/* --- a stop that saves --- */
+
+static void exited_saved(struct env *e, int node, const char *saved) {
+    json_t *b = json_pack("{s:s, s:i, s:i, s:s}", "role", "trainer", "rank", node, "exit_code", 0, "saved", saved);
+    head_message(e->head, node, WIRE_HD_EXITED, 0, b, NULL);
+    json_decref(b);
+}
+
+static void a_stop_that_saves(void **state) {
+    (void)state;
+    struct env *e = begin_restarting(5);
+    advance(e, 5, 1);
+    head_save(e->head, 60000, 123, "test");
+    head_save(e->head, 1, 1, "another client joins");
+    assert_string_equal(e->state, "saving");
+    assert_int_equal(count(e, WIRE_HD_SAVE), N);
+    assert_int_equal(msg_int(last(e, 1, WIRE_HD_SAVE)->body, "save_ms", 0, 99999, 0), 60000);
+    head_lost(e->head, 1); /* and it may not have heard it */
+    join(e, 1, "net0", 1);
+    assert_int_equal(count(e, WIRE_HD_SAVE), N + 1);
+    for (int i = 0; i < N; i++)
+        reply(e, i, WIRE_HD_SAVE, json_object());
+    assert_string_equal(e->state, "saving");
+    for (int i = 0; i < N; i++)
+        exited_saved(e, i, i == 2 ? "output/pass-00001-stopped" : ""); /* trainer 0 is on node 2 */
+    assert_string_equal(e->state, "ending");
+    assert_int_equal(count(e, WIRE_HD_END), 0); /* our pservers end by themselves */
+    for (int i = 0; i < N; i++)
+        exited(e, i, "pserver", 0, 0, 0);
+    assert_int_equal(msg_int(last(e, 1, WIRE_HD_END)->body, "grace_ms", 0, 99999, 0), 123);
+    until_over(e);
+    assert_string_equal(e->status, "stopped");
+    assert_string_equal(head_saved(e->head), "output/pass-00001-stopped");
+    assert_null(e->failure);
+    finish(e);
+}
+
+static void saves_that_do_not_end_well(void **state) {
+    static const struct {
+        const char *name;
+        int stage;
+        unsigned save_ms;
+        int again, fails; /* a second stop; our trainer fails */
+        int saves, failure;
+    } rows[] = {
+        {"too slow", 5, 50, 0, 0, 1, 0},
+        {"a second stop", 5, 600000, 1, 0, 1, 0},
+        {"a trainer that cannot save", 5, 600000, 0, 1, 1, 1},
+        {"before trainers run", 4, 600000, 0, 0, 0, 0},
+        {"before all is bound", 3, 600000, 0, 0, 0, 0},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        struct env *e = begin_restarting(5);
+        advance(e, rows[k].stage, 1);
+        head_save(e->head, rows[k].save_ms, 20, "test");
+        assert_int_equal(count(e, WIRE_HD_SAVE), rows[k].saves ? N : 0);
+        if (rows[k].fails)
+            exited(e, 1, "trainer", 1, 0, 0);
+        if (rows[k].again)
+            head_stop(e->head, 5, "again");
+        until_over(e);
+        if (strcmp(e->status, "stopped") || !e->failure != !rows[k].failure || *head_saved(e->head) || msg_bool(last(e, 0, WIRE_HD_END)->body, "restart"))
+            fail_msg("%s: %s", rows[k].name, e->status);
+        finish(e);
+    }
+}
+
+/* They get TERM, end as they like, and what a shell left behind has the rest of the time. */
+static void users_programs_save(void **state) {
+    (void)state;
+    struct env *e = begin("own", 60000);
+    e->spec.command[ROLE_TRAINER] = "own";
+    advance(e, 5, 1);
+    head_save(e->head, 600000, 20, "test");
+    exited(e, 1, "trainer", -1, 15, 0);
+    exited(e, 0, "trainer", 143, 0, 0);
+    assert_string_equal(e->state, "saving");
+    exited(e, 2, "trainer", 0, 0, 0);
+    assert_int_equal(count(e, WIRE_HD_END), N);
+    assert_true(msg_int(last(e, 1, WIRE_HD_END)->body, "grace_ms", 0, 999999, 0) > 500000);
+    until_over(e);
+    assert_string_equal(e->status, "stopped");
+    assert_null(e->failure);
+    finish(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_and_restarts),
         cmocka_unit_test(a_job_that_succeeds_after_a_restart),
         cmocka_unit_test(what_is_not_restarted),
+        cmocka_unit_test(a_stop_that_saves),
+        cmocka_unit_test(saves_that_do_not_end_well),
+        cmocka_unit_test(users_programs_save),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
