@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Ctrl-C of a job on 64 hosts: milliseconds until the last of its processes is dead, against pdsh and clush with the same program
+# Ctrl-C of a job on 64 hosts: milliseconds until the last of its processes is dead; what pdsh and clush leave of the same program
 #
-# One sshd, 64 addresses (127.1.x.y), a node each, as root or as the one user; the job's program has a child and one in a session of its own. Ours: from SIGINT to
+# One sshd, 64 addresses (127.1.x.y), a node each; the job's program has a child and one in a session of its own. Ours: from SIGINT to
 # the last death, median of ROUNDS. The peers end their ssh's; what runs on the hosts 5 s later is counted, then killed by pid.
 set -eu
 cd "$(dirname "$0")/.."
-BIN=$PWD/build/release HOSTS=${HOSTS:-64} ROUNDS=${ROUNDS:-5}
 [ -x /usr/sbin/sshd ] || { echo "bench ctrlc: no sshd (Debian: openssh-server)" >&2; exit 1; }
 TMP=$PWD/$(mktemp -d build/bench-XXXXXX)
 unset SSH_AUTH_SOCK
-trap '/usr/bin/python3 bench/ctrlc.py stop "$TMP" || :; rm -rf "$TMP"' EXIT
-/usr/bin/python3 bench/ctrlc.py run "$TMP" "$BIN/paddlectl" "$HOSTS" "$ROUNDS"
+trap 'rm -rf "$TMP"' EXIT
+/usr/bin/python3 bench/ctrlc.py "$TMP/hosts" "$PWD/build/release/paddlectl" "${HOSTS:-64}" "${ROUNDS:-5}"

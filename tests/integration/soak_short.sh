@@ -5,6 +5,6 @@
 [ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
 unset SSH_AUTH_SOCK
-start soak env PADDLE_BUILD="$BIN" SOAK_SEED=${SOAK_SEED:-1} SOAK_KILLS=14 SOAK_CUTS=0 SOAK_HOSTS=3 SOAK_LANES=5 SOAK_SLACK=8 \
+start soak env PADDLE_BUILD="$BIN" SOAK_SEED=${SOAK_SEED:-1} SOAK_KILLS=18 SOAK_CUTS=0 SOAK_HOSTS=3 SOAK_LANES=5 SOAK_SLACK=8 \
     /usr/bin/python3 "$TOP/tests/soak/soak.py"
 wait "$PID" || die "$(cat "$TMP/soak.log")"

@@ -22,6 +22,7 @@ VICTIMS = (
     ("launcher", (signal.SIGSTOP,), (0, 1, 3, 130)),  # 0: it was over before the lease was, and is fetched afterwards
     ("agent", FATAL, (1, 3)),
     ("guardian", FATAL, (1, 3)),
+    ("watcher", FATAL, (1, 3)),
     ("sshd", FATAL, (0, 1, 3)),       # a connection may come back
     ("relay", FATAL, (0, 1, 3)),
     ("pserver", (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV), (1,)),
@@ -32,7 +33,10 @@ VICTIMS = (
     ("launcher+sshd", (signal.SIGKILL,), (-signal.SIGKILL,)),
     ("sshd+trainer", (signal.SIGKILL,), (0, 1, 3)),
     ("agent+guardian", (signal.SIGKILL,), (1, 3)),
+    ("guardian+watcher", (signal.SIGKILL,), (1, 3)),
+    ("agent+watcher", (signal.SIGKILL,), (1, 3)),
 )
+SAME_NODE = {"agent+guardian": 1, "agent+watcher": 2, "guardian+watcher": 1}  # the first one, and who is so far above it
 END_S = 30  # no job that has lost something may take longer to end: the longest patience of the launcher
 RUN_S = 60  # a whole job
 
@@ -85,13 +89,19 @@ class Round:
             candidates = sorted(p.pid for p in found if part_of(p, by_pid, r.watch.children) == part)
         return [self.rng.choice(candidates)] if candidates else []
 
+    def same_node(self, pid):
+        """A pair below each other: `pid`, and its parent or the parent of that."""
+        by_pid, above = self.arena.table.scan(), pid
+        for _ in range(SAME_NODE[self.part]):
+            above = by_pid[above].ppid if above in by_pid else 0
+        return [pid, above] if above > 1 else [pid]
+
     def kill(self, r):
         found = r.watch.alive(fresh=True)
         r.watch.note_sockets(found)
         pids = [pid for part in self.part.split("+") for pid in self.choose(r, part)]
-        if self.part == "agent+guardian" and len(pids) == 2:  # of the same node
-            by_pid = self.arena.table.scan()
-            pids = [pids[0], by_pid[pids[0]].ppid] if pids[0] in by_pid else pids
+        if self.part in SAME_NODE and len(pids) == 2:
+            pids = self.same_node(pids[0])
         if r.ended():
             pids = []
         self.killed_at = time.monotonic()
