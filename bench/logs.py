@@ -111,6 +111,9 @@ def run(sshd, ctl, n, rate, seconds, cuts, seed):
             log = f.read()
         text = log.decode(errors="replace")
         job = re.search(r"JOB\d{14}-[0-9a-f]{4}", text).group()
+        if status:
+            print(f"paddlectl ended with {status}: {text[-1500:]}", file=sys.stderr)
+            return 1
         spans = [tuple(map(float, m)) for m in re.findall(r"wrote \d+ from (\S+) to (\S+)", text)]
         written_s = max(s[1] for s in spans) - min(s[0] for s in spans)
         total, lost, doubled, disorder = compare(log, sshd.top, job, n)
