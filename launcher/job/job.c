@@ -159,8 +159,10 @@ void node_has_result(struct node *n) {
     n->has_result = 1;
     if (n->step == NODE_RUNNING)
         node_enter(n, NODE_ENDED);
-    if (j->phase == JOB_FOLLOW && uv_timer_get_due_in(&j->patience) == 0)
-        uv_timer_start(&j->patience, on_patience, END_PATIENCE_MS, 0);
+    /* The head has its result when all others have ended; without it (it was killed) they would wait for it. */
+    uint64_t ms = n->id == 0 ? LOST_PATIENCE_MS : END_PATIENCE_MS;
+    if (j->phase == JOB_FOLLOW && (!uv_is_active((uv_handle_t *)&j->patience) || uv_timer_get_due_in(&j->patience) > ms))
+        uv_timer_start(&j->patience, on_patience, ms, 0);
 }
 
 /* A request failed because its link is lost: it is made again when the link is back, or fails with it. */
