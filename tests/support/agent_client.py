@@ -102,7 +102,7 @@ class Agent:
         while not self.closed:
             try:
                 self.send("PING", {})
-            except OSError:
+            except (OSError, ValueError):  # closed
                 return
             time.sleep(seconds)
 
