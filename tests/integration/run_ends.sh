@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Jobs of our own programs on nodes of this machine that end in the middle: a trainer that is killed and a job that goes on
 # after it, data that no restart makes better, a stop that saves the model.
+# release only (a sanitizer finds in agent_run.sh and in the unit tests what there is to find, in less time)
 . "$(dirname "$0")/../support/lib.sh"
 ctl=$BIN/paddlectl
 cd "$TMP" || die cd
@@ -32,7 +33,7 @@ label = y
 type = adagrad
 learning_rate = 0.1
 [train]
-log_period = 1
+log_period = 10
 END
 cat >conf.ini <<END
 [cluster]
@@ -51,25 +52,25 @@ on_cleanup() { wait_for 20 "no process of a job is left" nothing_left; }
 # trainer NODE: the pid of its trainer
 trainer() {
     local p
-    for p in /proc/[0-9]*; do
-        [ "$(cat "$p/comm" 2>/dev/null)" = paddle_trainer ] && grep -qsz "PADDLE_OUTPUT_DIR=$TMP/node$1/" "$p/environ" && echo "${p#/proc/}"
+    for p in $(pgrep -x paddle_trainer); do
+        grep -qsz "PADDLE_OUTPUT_DIR=$TMP/node$1/" "/proc/$p/environ" && echo "$p"
     done
 }
 
 # --- a killed trainer: all are started again, and the job is done
-start killed "$ctl" run --conf=conf.ini --num_passes=10 --on_failure=restart --max_restarts=2 --bind=cores
+start killed "$ctl" run --conf=conf.ini --num_passes=30 --on_failure=restart --max_restarts=2 --bind=cores
 run=$PID
-wait_for 60 "training" grep -q "Batch 3," killed.log
-kill -9 "$(trainer 1)" || die "no trainer on node 1: $(cat killed.log)"
-wait "$run" || die "$(cat killed.log)"
+wait_for 60 "training" grep -q "Batch 10," killed.log
+kill -9 "$(trainer 1)" || die "no trainer on node 1: $(tail -5 killed.log)"
+wait "$run" || die "$(grep -v Batch killed.log)"
 OUT=$(grep -v Batch killed.log)
 has "restarting: restart 1 of 2 after trainer 1 on local.1: signal 9 (Killed)"
 has "local.0/trainer | --- restart 1 of 2 after trainer 1 on local.1: signal 9 (Killed) ---"
 has "local.2/pserver | --- restart 1 of 2 after trainer 1"
 has_not "restart 2"
-has "Saved output/pass-00009"
-[ "$(grep -c "Pass 9 done" killed.log)" = 1 ] || die "the last pass: $OUT"
-[ -s output/latest/pass-00009/manifest.json ] || die "no model: $(find output)"
+has "Saved output/pass-00029"
+[ "$(grep -c "Pass 29 done" killed.log)" = 1 ] || die "the last pass: $OUT"
+[ -s output/latest/pass-00029/manifest.json ] || die "no model: $(find output)"
 grep -q '"restarts": 1' node0/JOB*/result.json || die "$(cat node0/JOB*/result.json)"
 
 # --- bad data is the same next time
@@ -82,7 +83,7 @@ sed -i '$d' ws/data/b
 # --- a stop that saves: all trainers end after the same step, the model is whole, and training goes on from it
 start stopped "$ctl" run --conf=conf.ini --num_passes=100000
 run=$PID
-wait_for 60 "training" grep -q "Pass 1, Batch 3," stopped.log
+wait_for 60 "training" grep -q "Pass 1, Batch 10," stopped.log
 job=$(grep -o 'JOB[0-9]*-[0-9a-f]*' stopped.log | head -1)
 expect 0 "$ctl" stop --conf=conf.ini --save "$job"
 wait "$run"
@@ -90,10 +91,10 @@ status=$?
 [ $status = 130 ] || die "status $status: $(grep -v Batch stopped.log)"
 OUT=$(grep -v Batch stopped.log)
 model=$(sed -n 's/.*was stopped.*; saved: //p' stopped.log)
-[[ $model == output/pass-*-stopped ]] || die "saved: '$model': $OUT"
+# (a stop that comes while held-out data is evaluated finds a whole pass)
+[[ $model =~ ^output/pass-[0-9]{5}(-stopped)?$ ]] || die "saved: '$model': $OUT"
 has "saving: the trainers save the model and end"
 has "Asked to stop"
-has "stopped: "
 has "Saved $model"
 cp -R node0/"$job"/"$model" model
 for i in 1 2; do cp -n node$i/"$job"/"$model"/* model/; done
@@ -107,7 +108,7 @@ grep -q "Test of the saved model" test.log || die "$(cat test.log)"
 cd ws || die cd
 for sig in INT TERM USR1; do
     start hand$sig env PADDLE_LOG_DIR= "$BIN/paddle_worker" trainer --local=1 --num_passes=100000 --save_on_stop=1 --save_dir="$TMP/mine-$sig"
-    wait_for 60 "training" grep -q "Batch 3," "$TMP/hand$sig.log"
+    wait_for 60 "training" grep -q "Batch 10," "$TMP/hand$sig.log"
     kill -$sig "$PID"
     wait "$PID" || die "$sig: status $?: $(tail -3 "$TMP/hand$sig.log")"
     [ -s "$TMP/mine-$sig"/pass-*-stopped/manifest.json ] || [ -s "$TMP/mine-$sig"/pass-?????/manifest.json ] || die "$sig: $(ls "$TMP/mine-$sig")"
