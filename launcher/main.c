@@ -11,6 +11,8 @@
 static const struct command commands[] = {
     {"run", cmd_run, "dispatch, start, follow until the end, fetch the outputs; Ctrl-C stops the job"},
     {"dispatch", cmd_dispatch, "only deploy the workspace; prints the path for --job_workspace"},
+    {"ps", cmd_ps, "the jobs on the hosts: whose, in which state, since when, how far"},
+    {"status", cmd_status, "one job, node by node: processes, CPUs, memory, speed, the first failure"},
     {"logs", cmd_logs, "what a job's processes write, of all nodes in one order"},
     {"stop", cmd_stop, "end a job: all its processes, on all nodes"},
     {"prepare", cmd_prepare, "text files into a dictionary and shards of ids"},

@@ -26,7 +26,7 @@ static int print_json(json_t *v, size_t flags) {
     return bad ? 1 : 0;
 }
 
-int cmd_print_json(json_t *v) { return print_json(v, JSON_INDENT(2)); }
+int cmd_print_json(json_t *v) { return print_json(v, JSON_INDENT(2) | JSON_REAL_PRECISION(10)); }
 int cmd_print_json_line(json_t *v) { return print_json(v, JSON_COMPACT); }
 
 /* --help, or its sources' other forms: see manual.h. */

@@ -21,6 +21,8 @@ int cmd_run(int argc, char **argv);
 int cmd_dispatch(int argc, char **argv);
 int cmd_stop(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
+int cmd_status(int argc, char **argv);
 int cmd_init(int argc, char **argv);
 int cmd_conf(int argc, char **argv);
 int cmd_prepare(int argc, char **argv);

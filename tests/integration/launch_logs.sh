@@ -35,20 +35,27 @@ cat >ws/slow.sh <<'E'
 i=0
 while [ $i -lt 30 ]; do echo "line $i"; i=$((i + 1)); sleep 0.1; done
 E
-printf '#!/bin/sh\necho up; exec sleep 1000\n' >ws/forever.sh
+cat >ws/forever.sh <<'E'
+#!/bin/sh
+printf '{"ev":"progress","role":"trainer","rank":%d,"pass":0,"num_passes":2,"batch":7,"fraction":0.415,"cost":1.5,"rate":1000,' "$PADDLE_TRAINER_ID" >&$PADDLE_EVENT_FD
+printf '"own_rate":300,"wait":0.2,"metrics":{"perplexity":4.5},"unit":"words"}\n' >&$PADDLE_EVENT_FD
+echo up
+exec sleep 1000
+E
+printf '#!/bin/sh\n[ $PADDLE_TRAINER_ID = 1 ] || exec sleep 100\necho the cause; exit 7\n' >ws/fail.sh
 chmod +x ws/*.sh
-conf() { # conf HOSTS COMMAND
+conf() { # conf NAME HOSTS COMMAND: with folders NAME0, NAME1, ...
     cat >conf.ini <<E
 [cluster]
-hosts = $1
+hosts = $2
 pservers = 1
-root_dir = $TMP/root%n
+root_dir = $TMP/$1%n
 port = $((20000 + RANDOM % 5000))
 [job]
 job_dispatch_package = ws
 attach_lease = 2
 pserver_command = /usr/bin/python3 $TOP/tests/support/own-server.py
-trainer_command = $2
+trainer_command = $3
 E
 }
 
@@ -67,8 +74,8 @@ for text in open(sys.argv[1]):
     assert o["role"] == ("trainer" if o["stream"] == "train.log" else "pserver")
     lines.setdefault(key, []).append(o["text"])
 n = 0
-for path in glob.glob("root*/JOB*/log/train.log") + glob.glob("root*/JOB*/log/server.log"):
-    node, stream = int(re.match(r"root(\d+)", path).group(1)), path.split("/")[-1]
+for path in glob.glob("odd*/JOB*/log/train.log") + glob.glob("odd*/JOB*/log/server.log"):
+    node, stream = int(re.match(r"odd(\d+)", path).group(1)), path.split("/")[-1]
     want = open(path, "rb").read().split(b"\n")
     if not want[-1]:
         want.pop()
@@ -81,10 +88,10 @@ print(n, "lines")
 E
 
 # --- odd lines; while it runs another client follows, and has the same lines in the end
-conf 'local*3' '/usr/bin/python3 odd.py'
+conf odd 'local*3' '/usr/bin/python3 odd.py'
 start run "$ctl" run --conf=conf.ini
 run=$PID
-wait_for 60 "there is a job" bash -c "ls root0/JOB*/log/train.log"
+wait_for 60 "there is a job" bash -c "ls odd0/JOB*/log/train.log"
 start follow "$ctl" logs -f --json --conf=conf.ini
 wait $run || die "run: $(tail -c 2000 run.log)"
 wait "$PID" || die "logs -f: $? $(tail -c 2000 follow.log)"
@@ -122,8 +129,7 @@ has "paddlectl: 127.0.0.1: "
 has "/trainer | no newline at the end"
 
 # --- a reader that stands still for longer than the lease: nothing is lost, of the job or of its lines, and memory is bounded
-rm -rf root*
-conf 'local*3' '/usr/bin/python3 much.py'
+conf much 'local*3' '/usr/bin/python3 much.py'
 "$ctl" run --conf=conf.ini | { sleep 4; cat; } >slow.out
 [ "${PIPESTATUS[0]}" = 0 ] || die "run with a slow reader: $(tail -c 1000 slow.out)"
 [ "$(grep -c '^local.[0-2]/trainer | ' slow.out)" = 180000 ] || die "run: $(grep -c / slow.out) lines"
@@ -132,28 +138,59 @@ cmp -s <(grep '^local.[0-2]/trainer' slow.out | sort) <(sort logs.out) || die "r
 peak=$(sed -n 's/.*at most \([0-9]*\) bytes.*/\1/p' stats)
 [ "$peak" -lt 40000000 ] || die "peak: $(cat stats)"
 for i in 0 1 2; do
-    cmp -s <(sed -n "s/^local.$i\/trainer | //p" logs.out) root$i/JOB*/log/train.log || die "node $i's lines are not its file's"
+    cmp -s <(sed -n "s/^local.$i\/trainer | //p" logs.out) much$i/JOB*/log/train.log || die "node $i's lines are not its file's"
 done
 # a reader that has enough
 [ "$("$ctl" logs --role=trainer | head -3 | wc -l)" = 3 ] || die "head"
 "$ctl" logs --role=trainer 2>err | head -1 >/dev/null
 [ "${PIPESTATUS[0]}" = 0 ] && [ ! -s err ] || die "head: $(cat err)"
 
-# --- to look at a job does not keep it alive when its launcher is gone
-rm -rf root*
-conf 'local*2' ./forever.sh
+# --- status and ps; to look at a job does not keep it alive when its launcher is gone
+conf ever 'local*2' ./forever.sh
 start run "$ctl" run --conf=conf.ini
 run=$PID
 wait_for 60 "it runs" grep -q 'local.1/trainer | up' run.log
 : >follow.log
 start follow "$ctl" logs -f --conf=conf.ini
 wait_for 60 "it is followed" grep -q 'local.1/trainer | up' follow.log
+expect 0 "$ctl" status
+has ": running for "
+has "progress: pass 1/2 41 %, batch 7, cost 1.5, perplexity 4.5, 1000 words/s"
+[[ $OUT =~ 0\ \ local.0\ .*pserver\ 0\ .*serving ]] || die "no pserver: $OUT"
+[[ $OUT =~ 1\ \ local.1\ +trainers\ +trainer\ 1\ +running\ +[0-9]+.*300\ words/s,\ waits\ 20\ % ]] || die "no trainer: $OUT"
+sed 's/^hosts = .*/hosts = local*2, 127.0.0.1:1/' conf.ini >more.ini
+expect 3 "$ctl" status --conf=more.ini
+has "paddlectl: 127.0.0.1: cannot connect"
+has "127.0.0.1  unreachable"
+has "trainer 1"
+"$ctl" status --json >status.json && /usr/bin/python3 - <<'E' || die "status --json: $(cat status.json)"
+import json
+s = json.load(open("status.json"))
+assert s["running"] and s["attached"] and s["n_nodes"] == 2 and s["progress"]["batch"] == 7 and not s["unreachable"], s
+assert [n["host"] for n in s["nodes"]] == ["local.0", "local.1"]
+p = [(p["role"], p["rank"], p["state"]) for n in s["nodes"] for p in n["processes"]]
+assert p == [("pserver", 0, "running"), ("trainer", 0, "running"), ("trainer", 1, "running")], p
+assert all(q["rss_bytes"] > 0 and 0 <= q["cpu_percent"] < 1000 for n in s["nodes"] for q in n["processes"])
+E
+expect 0 "$ctl" ps
+[[ $OUT =~ JOB[0-9]+-[0-9a-f]+\ +[a-z0-9_-]+\ +running\ +2/2\ .*attached\ +pass\ 1/2 ]] || die "ps: $OUT"
+expect 3 "$ctl" ps --json --conf=more.ini
+has '"host": "127.0.0.1"'
+has '"nodes_running": 2'
 kill -KILL $run
 wait_for 60 "the follower sees the end" bash -c "! kill -0 $PID"
-for i in 0 1; do wait_for 30 "a result" bash -c "[ -s root$i/JOB*/result.json ]"; done
+for i in 0 1; do wait_for 30 "a result" bash -c "[ -s ever$i/JOB*/result.json ]"; done
+conf fail 'local*2' ./fail.sh
+expect 1 "$ctl" run --conf=conf.ini
+expect 0 "$ctl" status latest
+has ": failed after "
+has "first failure: local.1, trainer 1: exit status 7"
+has "    | the cause"
+expect 0 "$ctl" ps --running
+has "no job is running"
 
 # --- Ctrl-C
-conf 'local*2' ./slow.sh
+conf slow 'local*2' ./slow.sh
 start run "$ctl" run --conf=conf.ini
 run=$PID
 wait_for 60 "it runs" grep -q 'line 2' run.log

@@ -13,7 +13,9 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "launcher/cluster/package.h"
+#include "launcher/view/progress.h"
 #include "launcher/view/show.h"
+#include "launcher/view/table.h"
 
 static void check_lines(int fd, const char *want) {
     char got[1000] = "";
@@ -160,6 +162,59 @@ static void test_bad_grep(void **state) {
     close(fd[1]);
 }
 
+/* --- tables and progress --------------------------------------------------------------------------------------- */
+
+static void test_table(void **state) {
+    (void)state;
+    static const char *const rows[][4] = {{"NAME", "N", "NOTE", "EMPTY"}, {"\xc3\xa4", "1000", "x"}, {"long", "7", NULL}};
+    struct table t;
+    char *text;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    table_init(&t, 4, ".r");
+    for (size_t i = 0; i < 3; i++)
+        table_row(&t, rows[i]);
+    table_print(&t, f);
+    table_release(&t);
+    fclose(f);
+    assert_string_equal(text, "NAME     N  NOTE\n\xc3\xa4     1000  x\nlong     7\n");
+    free(text);
+    char b[16];
+    table_bytes(b, sizeof b, 812 * 1024.0);
+    assert_string_equal(b, "812K");
+    table_bytes(b, sizeof b, 1.25 * 1024 * 1024 * 1024);
+    assert_string_equal(b, "1.2G");
+}
+
+static const struct {
+    const char *event, *want; /* NULL: no progress event */
+} events[] = {
+    {"{\"ev\":\"progress\",\"pass\":0,\"num_passes\":2,\"batch\":7,\"cost\":1.5,\"rate\":1000}", "pass 1/2, batch 7, cost 1.5, 1000 samples/s"},
+    {"{\"ev\":\"progress\",\"pass\":3,\"batch\":8,\"fraction\":0.999,\"unit\":\"words\",\"rate\":5,\"metrics\":{\"perplexity\":61.5}}",
+     "pass 4 99 %, batch 8, perplexity 61.5, 5 words/s"},
+    {"{\"ev\":\"progress\",\"pass\":\"x\",\"batch\":-5,\"rate\":null,\"unit\":\"\\u001b[2J\",\"metrics\":[1]}", "pass 1, batch 0"},
+    {"{\"ev\":\"other\"}", NULL},
+    {"[1]", NULL},
+    {"7", NULL},
+};
+
+static void test_progress(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
+        struct progress p;
+        char text[200];
+        json_t *e = json_loads(events[i].event, JSON_DECODE_ANY, NULL);
+        int rc = progress_parse(&p, e);
+        assert_int_equal(rc, events[i].want ? 0 : -1);
+        if (!rc) {
+            progress_text(&p, text, sizeof text);
+            assert_string_equal(text, events[i].want);
+            progress_text(&p, text, 5); /* cut, not overrun */
+        }
+        json_decref(e);
+    }
+}
+
 static void put(const char *dir, const char *name, const char *text) {
     char path[300], folder[300];
     pd_fmt(path, sizeof path, "%s/%s", dir, name);
@@ -207,7 +262,8 @@ int main(void) {
     signal(SIGPIPE, SIG_IGN); /* as paddlectl does */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_output),   cmocka_unit_test(test_broken_output), cmocka_unit_test(test_looks),
-        cmocka_unit_test(test_bad_grep), cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_bad_grep), cmocka_unit_test(test_table),        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_merge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,405 @@
+/* cmd_status.c - paddlectl status: one job, node by node, as its agents see it now. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/str.h"
+#include "launcher/cmd/cmd.h"
+#include "launcher/job/find.h"
+#include "launcher/view/progress.h"
+#include "launcher/view/table.h"
+#include "launcher/view/when.h"
+
+enum { ASK_MS = 10000, CPU_MS = 400 }; /* the time over which the use of CPUs is measured */
+
+struct asked { /* by host of conf.ini */
+    struct gather_node *n;
+    json_t *status, *result;
+    json_t *before;     /* the processes as they were CPU_MS ago; NULL: asked once */
+    int64_t before_us;
+    uv_timer_t again;
+    int has_timer;
+};
+
+struct status_cmd {
+    int json;
+    const char *want;
+    struct asked *asked;
+};
+
+static const char *text_of(const json_t *o, const char *key) {
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "";
+}
+
+static int64_t int_of(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }
+
+/* --- asking ---------------------------------------------------------------------------------------------------- */
+
+static void ask(struct asked *a);
+static void on_again(uv_timer_t *t) {
+    struct asked *a = t->data;
+    if (a->n->link && !a->n->over)
+        ask(a);
+}
+
+static int runs_any(const json_t *processes) {
+    size_t i;
+    json_t *p;
+    json_array_foreach(processes, i, p)
+        if (!strcmp(text_of(p, "state"), "running"))
+            return 1;
+    return 0;
+}
+
+static int on_status(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct asked *a = arg;
+    (void)l;
+    (void)f;
+    if (err) {
+        gather_fail(a->n, err);
+        return 1;
+    }
+    json_decref(a->status);
+    a->status = json_incref(body);
+    if (a->before || !runs_any(json_object_get(body, "processes"))) {
+        gather_done(a->n);
+        return 1;
+    }
+    a->before = json_incref(json_object_get(body, "processes"));
+    a->before_us = int_of(body, "now_us");
+    uv_timer_start(&a->again, on_again, CPU_MS, 0);
+    return 1;
+}
+
+static void ask(struct asked *a) {
+    struct pd_err err = {0};
+    if (!link_request(a->n->link, WIRE_AG_STATUS, json_object(), NULL, 0, ASK_MS, "asking for the status", on_status, a))
+        return;
+    pd_fail(&err, PD_ENOMEM, "out of memory");
+    gather_fail(a->n, &err);
+}
+
+static void talk(struct gather_node *n) {
+    const struct status_cmd *s = n->g->arg;
+    struct asked *a = &s->asked[n->id];
+    a->n = n;
+    uv_timer_init(&n->g->c->loop, &a->again);
+    a->again.data = a;
+    a->has_timer = 1;
+    ask(a);
+}
+
+static void on_frame(struct gather_node *n, const struct wire_frame *f, json_t *body) {
+    struct asked *a = &((const struct status_cmd *)n->g->arg)->asked[n->id];
+    if (f->type == WIRE_AG_RESULT && !a->result)
+        a->result = json_incref(body);
+}
+
+/* The CPU time that a process took between the two answers, in percent of one CPU; -1: not known. */
+static double cpu_percent(const struct asked *a, size_t i, const json_t *p) {
+    int64_t us = int_of(a->status, "now_us") - a->before_us;
+    const json_t *old = json_array_get(a->before, i);
+    if (!old || us <= 0 || int_of(old, "pid") != int_of(p, "pid") || strcmp(text_of(p, "state"), "running"))
+        return -1;
+    return (double)(int_of(p, "cpu_ms") - int_of(old, "cpu_ms")) * 1e5 / (double)us;
+}
+
+/* --- the job as a whole ---------------------------------------------------------------------------------------- */
+
+/* What the head says of it, else any node. */
+static const struct asked *head_of(const struct status_cmd *s, const struct gather *g) {
+    const struct asked *best = NULL;
+    for (size_t i = 0; i < g->c->hosts.n; i++) {
+        const struct asked *a = &s->asked[i];
+        if (a->status && (!best || int_of(a->status, "node") < int_of(best->status, "node")))
+            best = a;
+    }
+    return best;
+}
+
+/* The first trainer's, else any. */
+static json_t *progress_of(const struct status_cmd *s, const struct gather *g) {
+    json_t *best = NULL;
+    for (size_t i = 0; i < g->c->hosts.n; i++) {
+        json_t *p = json_object_get(s->asked[i].status, "progress");
+        if (json_is_object(p) && (!best || int_of(p, "rank") < int_of(best, "rank")))
+            best = p;
+    }
+    return best;
+}
+
+/* The head's view of the first failure is worth most, and one that names a process more than none. */
+static json_t *failure_of(const struct status_cmd *s, const struct gather *g, int64_t *later) {
+    json_t *best = NULL;
+    *later = 0;
+    for (size_t i = 0; i < g->c->hosts.n; i++) {
+        json_t *f = json_object_get(s->asked[i].result, "first_failure");
+        if (!json_is_object(f) || (best && int_of(s->asked[i].result, "node")))
+            continue;
+        best = f;
+        *later = int_of(s->asked[i].result, "later_failures");
+    }
+    return best;
+}
+
+static void print_failure(const json_t *f, int64_t later, const char *host) {
+    int64_t code = int_of(f, "exit_code"), sig = int_of(f, "signal");
+    const char *role = text_of(f, "role"), *reason = text_of(f, "reason");
+    printf("first failure: %s", host);
+    if (*role && strcmp(role, "agent"))
+        printf(", %s %lld", role, (long long)int_of(f, "rank"));
+    if (sig > 0)
+        printf(": ended by signal %lld (%s)", (long long)sig, strsignal((int)sig));
+    else if (code > 0)
+        printf(": exit status %lld", (long long)code);
+    printf("%s%s\n", *reason ? ": " : "", reason);
+    for (const char *p = text_of(f, "last_lines"); *p;) {
+        size_t n = strcspn(p, "\n");
+        printf("    | %.*s\n", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+    if (later > 0)
+        printf("  %lld more failed after it\n", (long long)later);
+}
+
+static void print_head(const struct status_cmd *s, const struct gather *g, const struct found_job *job) {
+    const struct asked *head = head_of(s, g);
+    char text[200], span[40] = "", when[40] = "";
+    struct progress p;
+    struct tm tm;
+    int64_t later;
+    time_t at = (time_t)(job->started_us / 1000000);
+    uint64_t end = job->ended_us > 0 ? (uint64_t)job->ended_us : pd_wall_us();
+    const char *state = head ? text_of(head->status, "state") : job->state;
+    if (at && localtime_r(&at, &tm))
+        strftime(when, sizeof when, ", started %Y-%m-%d %H:%M:%S", &tm);
+    if (at && end > (uint64_t)job->started_us)
+        when_span(span, sizeof span, end - (uint64_t)job->started_us);
+    printf("%s: %s%s%s, %d node%s%s%s%s%s\n", job->id, job->n_running ? "running" : state, *span ? job->n_running ? " for " : " after " : "",
+           span, job->n_nodes, job->n_nodes == 1 ? "" : "s", !job->n_running ? "" : job->attached ? ", attached" : ", detached",
+           *job->user ? ", of " : "", job->user, when);
+    if (head && job->n_running)
+        printf("now: %s%s%s\n", state, *text_of(head->status, "text") ? ": " : "", text_of(head->status, "text"));
+    json_t *event = progress_of(s, g);
+    if (event && !progress_parse(&p, event)) {
+        progress_text(&p, text, sizeof text);
+        printf("progress: %s\n", text);
+    }
+    json_t *f = failure_of(s, g, &later);
+    if (f) {
+        const char *host = text_of(f, "host");
+        for (size_t i = 0; i < g->c->hosts.n; i++)
+            if (job->at[i].here && job->at[i].node == int_of(f, "node"))
+                host = g->nodes[i].host->label;
+        print_failure(f, later, host);
+    }
+}
+
+/* --- the nodes ------------------------------------------------------------------------------------------------- */
+
+static void state_of_process(char *out, size_t cap, const json_t *p) {
+    int64_t code = int_of(p, "exit_code"), sig = int_of(p, "signal");
+    if (!strcmp(text_of(p, "state"), "running"))
+        pd_fmt(out, cap, "%s", json_is_true(json_object_get(p, "listening")) ? "serving" : "running");
+    else if (sig > 0)
+        pd_fmt(out, cap, "signal %lld", (long long)sig);
+    else if (code >= 0)
+        pd_fmt(out, cap, "exit %lld", (long long)code);
+    else
+        pd_fmt(out, cap, "ended");
+}
+
+static void add_process(struct table *t, const struct asked *a, const char *id, const char *host, const char *state, size_t i,
+                        const char *restarts, const char *note) {
+    const json_t *p = json_array_get(json_object_get(a->status, "processes"), i);
+    char who[32], how[32], pid[16], cpus[64], rss[16] = "", cpu[16] = "", threads[16] = "", up[40] = "", port[16] = "";
+    int64_t began = int_of(p, "started_us"), end = int_of(p, "ended_us");
+    double percent = cpu_percent(a, i, p);
+    int runs = !strcmp(text_of(p, "state"), "running");
+    const char *bind = text_of(p, "bind");
+    pd_fmt(who, sizeof who, "%.16s %lld", text_of(p, "role"), (long long)int_of(p, "rank"));
+    state_of_process(how, sizeof how, p);
+    pd_fmt(pid, sizeof pid, "%lld", (long long)int_of(p, "pid"));
+    if (pd_fmt(cpus, sizeof cpus, "%s%s%s", text_of(p, "cpus"), *bind && strcmp(bind, "none") ? " " : "",
+               *bind && strcmp(bind, "none") ? bind : ""))
+        strcpy(cpus, "many");
+    if (runs) {
+        table_bytes(rss, sizeof rss, (double)int_of(p, "rss_bytes"));
+        pd_fmt(threads, sizeof threads, "%lld", (long long)int_of(p, "threads"));
+    }
+    if (percent >= 0)
+        pd_fmt(cpu, sizeof cpu, "%.0f%%", percent);
+    if (int_of(p, "port") > 0)
+        pd_fmt(port, sizeof port, "%lld", (long long)int_of(p, "port"));
+    end = runs || !end ? int_of(a->status, "now_us") : end;
+    if (began > 0 && end > began)
+        when_span(up, sizeof up, (uint64_t)(end - began));
+    const char *const row[] = {id, host, state, who, how, pid, port, cpus, rss, cpu, threads, up, restarts, note};
+    table_row(t, row);
+}
+
+static void add_node(struct table *t, const struct status_cmd *s, const struct gather_node *n, const struct found_job *job) {
+    const struct asked *a = &s->asked[n->id];
+    char id[16] = "", restarts[16] = "", note[200] = "";
+    struct progress p;
+    size_t n_processes = json_array_size(json_object_get(a->status, "processes"));
+    if (job->at[n->id].node >= 0)
+        pd_fmt(id, sizeof id, "%d", job->at[n->id].node);
+    if (!a->status) {
+        const char *const row[TABLE_COLUMNS] = {id, n->host->label, "unreachable"};
+        table_row(t, row);
+        return;
+    }
+    if (int_of(a->status, "restarts") > 0)
+        pd_fmt(restarts, sizeof restarts, "%lld", (long long)int_of(a->status, "restarts"));
+    if (!progress_parse(&p, json_object_get(a->status, "progress")) && p.own_rate >= 0)
+        snprintf(note, sizeof note, p.wait >= 0 ? "%.0f %s/s, waits %.0f %%" : "%.0f %s/s", p.own_rate, p.unit, p.wait * 100);
+    const char *state = text_of(a->status, "state");
+    if (!n_processes) {
+        const char *const row[TABLE_COLUMNS] = {id, n->host->label, state};
+        table_row(t, row);
+    }
+    for (size_t i = 0; i < n_processes; i++) {
+        const json_t *q = json_array_get(json_object_get(a->status, "processes"), i);
+        int trains = !strcmp(text_of(q, "role"), "trainer");
+        add_process(t, a, i ? "" : id, i ? "" : n->host->label, i ? "" : state, i, i ? "" : restarts, trains && !strcmp(text_of(q, "state"), "running") ? note : "");
+    }
+}
+
+static void print_nodes(const struct status_cmd *s, const struct gather *g, const struct found_job *job) {
+    static const char *const heads[] = {"NODE", "HOST", "STATE", "PROCESS", "IS", "PID", "PORT", "CPUS", "MEMORY", "CPU", "THREADS",
+                                        "FOR", "RESTARTS", "SPEED"};
+    struct table t;
+    table_init(&t, 14, "r....rr.rrr.r.");
+    table_row(&t, heads);
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        if (!g->nodes[i].skip || g->nodes[i].err.code)
+            add_node(&t, s, &g->nodes[i], job);
+    printf("\n");
+    table_print(&t, stdout);
+    table_release(&t);
+}
+
+static json_t *or_null(json_t *o) { return o ? json_incref(o) : json_null(); }
+
+static int print_json(const struct status_cmd *s, const struct gather *g, const struct found_job *job) {
+    const struct asked *head = head_of(s, g);
+    json_t *nodes = json_array(), *bad = json_array();
+    int64_t later;
+    for (size_t i = 0; i < g->c->hosts.n; i++) {
+        const struct gather_node *n = &g->nodes[i];
+        struct asked *a = &s->asked[i];
+        if (n->err.code)
+            json_array_append_new(bad, json_pack("{s:s, s:s}", "host", n->host->label, "error", n->err.msg));
+        if (!a->status)
+            continue;
+        json_t *o = json_copy(a->status), *p;
+        size_t k;
+        json_object_set_new(o, "host", json_string(n->host->label));
+        json_array_foreach(json_object_get(o, "processes"), k, p) {
+            double percent = cpu_percent(a, k, p);
+            json_object_set_new(p, "cpu_percent", percent >= 0 ? json_real(percent) : json_null());
+        }
+        json_array_append_new(nodes, o);
+    }
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:b, s:b, s:i, s:I, s:I}", "job", job->id, "user", job->user, "state",
+                          head ? text_of(head->status, "state") : job->state, "text", head ? text_of(head->status, "text") : "", "running",
+                          job->n_running > 0, "attached", job->attached, "n_nodes", job->n_nodes, "started_us",
+                          (json_int_t)job->started_us, "ended_us", (json_int_t)job->ended_us);
+    json_object_set_new(o, "progress", or_null(progress_of(s, g)));
+    json_object_set_new(o, "first_failure", or_null(failure_of(s, g, &later)));
+    json_object_set_new(o, "later_failures", json_integer(later));
+    json_object_set_new(o, "nodes", nodes);
+    json_object_set_new(o, "unreachable", bad);
+    return cmd_print_json(o);
+}
+
+/* --- the command ----------------------------------------------------------------------------------------------- */
+
+static int report(struct status_cmd *s, struct gather *g, const struct found_job *job, struct pd_err *err) {
+    s->asked = pd_calloc(g->c->hosts.n, sizeof *s->asked);
+    if (!s->asked)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    find_join(g, job, 0);
+    g->on_frame = on_frame;
+    gather_run(g, talk, s);
+    if (g->interrupted)
+        return pd_fail(err, PD_ECANCELED, "interrupted");
+    int bad = gather_bad(g), status = 0;
+    if (s->json) {
+        status = print_json(s, g, job);
+    } else {
+        print_head(s, g, job);
+        print_nodes(s, g, job);
+        fflush(stdout);
+    }
+    return bad ? gather_say(g) : status;
+}
+
+static void release(struct status_cmd *s, size_t n, struct gather *g) {
+    for (size_t i = 0; s->asked && i < n; i++) {
+        if (s->asked[i].has_timer)
+            uv_close((uv_handle_t *)&s->asked[i].again, NULL);
+        json_decref(s->asked[i].status);
+        json_decref(s->asked[i].result);
+        json_decref(s->asked[i].before);
+    }
+    gather_release(g); /* the loop turns once more, so that the timers close */
+    free(s->asked);
+}
+
+static int status_of(struct status_cmd *s, const struct pd_options *o, struct pd_err *err) {
+    struct cluster c;
+    struct gather g;
+    struct found found = {0};
+    const struct found_job *job;
+    int rc = cluster_init(&c, o, err), status = 0;
+    if (rc)
+        return rc;
+    rc = gather_init(&g, &c, err);
+    if (!rc)
+        rc = find_jobs(&g, &found, err);
+    if (!rc && (rc = find_choose(&found, s->want, FIND_RUNNING, &job, err)) == PD_ENOENT && !s->want) {
+        pd_err_clear(err);
+        rc = find_choose(&found, NULL, FIND_NEWEST, &job, err);
+    }
+    if (rc == PD_ENOENT && gather_bad(&g)) {
+        gather_say(&g); /* not found where we could look: that is no answer */
+        err->code = rc = PD_EHOST;
+    }
+    if (!rc)
+        status = report(s, &g, job, err);
+    find_release(&found);
+    release(s, c.hosts.n, &g);
+    cluster_release(&c);
+    return rc ? rc : status;
+}
+
+int cmd_status(int argc, char **argv) {
+    struct status_cmd s = {0};
+    const struct pd_extra extra[] = {CMD_JSON(&s.json), {0}};
+    const struct cmd_line line = {
+        .usage = "paddlectl status [options] [JOB]\n"
+                 "Shows a job as its nodes see it now: what it does and who is waited for, how far it is, the first failure, and every\n"
+                 "process with its CPUs, memory and speed. Without JOB: the one that runs, else the newest.",
+        .extra = extra,
+        .who = PD_LAUNCHER,
+        .max_rest = 1,
+        .needs_conf = 1,
+    };
+    struct pd_options o;
+    struct pd_err err = {0};
+    const char *rest[CMD_REST_MAX];
+    int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
+    if (rc != CMD_GO_ON)
+        return rc;
+    s.want = n_rest ? rest[0] : NULL;
+    rc = status_of(&s, &o, &err);
+    pd_options_release(&o);
+    return err.code ? cmd_fail(&err) : rc;
+}

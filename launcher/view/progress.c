@@ -1,0 +1,68 @@
+/* progress.c - see progress.h. */
+#include "launcher/view/progress.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static double number(const json_t *o, const char *key, double absent) {
+    const json_t *v = json_object_get(o, key);
+    return json_is_number(v) && isfinite(json_number_value(v)) ? json_number_value(v) : absent;
+}
+
+static int64_t count(const json_t *o, const char *key) {
+    json_int_t v = json_integer_value(json_object_get(o, key));
+    return v > 0 ? v : 0;
+}
+
+/* Printable, and not longer than fits. */
+static void copy(char *out, size_t cap, const char *s) {
+    size_t n = 0;
+    for (; s && *s && n + 1 < cap; s++)
+        if ((unsigned char)*s > 32 && (unsigned char)*s < 127)
+            out[n++] = *s;
+    out[n] = 0;
+}
+
+int progress_parse(struct progress *p, const json_t *event) {
+    const char *ev = json_string_value(json_object_get(event, "ev")), *unit = json_string_value(json_object_get(event, "unit"));
+    if (!ev || strcmp(ev, "progress"))
+        return -1;
+    *p = (struct progress){.rank = count(event, "rank"), .pass = count(event, "pass"), .num_passes = count(event, "num_passes"),
+                           .batch = count(event, "batch"), .samples = count(event, "samples"),
+                           .fraction = number(event, "fraction", -1), .cost = number(event, "cost", NAN),
+                           .rate = number(event, "rate", -1), .own_rate = number(event, "own_rate", -1),
+                           .wait = number(event, "wait", -1)};
+    if (p->fraction > 1)
+        p->fraction = 1;
+    if (p->wait > 1)
+        p->wait = 1;
+    copy(p->unit, sizeof p->unit, unit ? unit : "samples");
+    const char *name;
+    json_t *value;
+    json_object_foreach(json_object_get(event, "metrics"), name, value) {
+        if (p->n_metrics == PROGRESS_METRICS || !json_is_number(value))
+            continue;
+        copy(p->metric[p->n_metrics].name, sizeof p->metric[0].name, name);
+        p->metric[p->n_metrics++].value = json_number_value(value);
+    }
+    return 0;
+}
+
+void progress_text(const struct progress *p, char *out, size_t cap) {
+    size_t n = 0;
+#define ADD(...) (n += n < cap ? (size_t)snprintf(out + n, cap - n, __VA_ARGS__) : 0)
+    ADD("pass %lld", (long long)p->pass + 1);
+    if (p->num_passes)
+        ADD("/%lld", (long long)p->num_passes);
+    if (p->fraction >= 0)
+        ADD(" %.0f %%", floor(p->fraction * 100));
+    ADD(", batch %lld", (long long)p->batch);
+    if (!isnan(p->cost))
+        ADD(", cost %.5g", p->cost);
+    for (int i = 0; i < p->n_metrics; i++)
+        ADD(", %s %.5g", p->metric[i].name, p->metric[i].value);
+    if (p->rate >= 0)
+        ADD(", %.0f %s/s", p->rate, p->unit);
+#undef ADD
+}
