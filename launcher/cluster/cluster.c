@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,16 +33,24 @@ static int check_hosts(struct cluster *c, struct pd_err *err) {
     return rc;
 }
 
+static void warn(const char *text, void *arg) {
+    (void)arg;
+    fprintf(stderr, "paddlectl: warning: %s\n", text);
+}
+
 static int open_pool(struct cluster *c, struct pd_err *err) {
     const struct pd_options *o = c->opts;
     struct ssh_opts s = {
         .identity_file = o->identity_file,
         .known_hosts = o->known_hosts,
         .config = o->ssh_config,
+        .proxy_jump = o->proxy_jump,
         .accept_new = o->host_key_policy == PD_HOSTKEY_ACCEPT_NEW,
         .connect_timeout_ms = (uint64_t)(o->connect_timeout * 1000),
         .fanout = (int)o->fanout,
+        .warn = warn,
     };
+    s.policy_named = o->origin[pd_options_find("host_key_policy", PD_LAUNCHER)].level != PD_FROM_DEFAULT;
     int remote = 0;
     for (size_t i = 0; i < c->hosts.n; i++) {
         const struct host *h = &c->hosts.v[i];

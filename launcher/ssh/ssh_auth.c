@@ -1,202 +1,306 @@
-/* ssh_auth.c - who the server is, and who we are.
+/* ssh_auth.c - who we are.
  *
- * Order: the key file that is named (conf.ini, else ~/.ssh/config), or the usual key files; then the ssh agent. Talking
- * to an agent blocks without a limit inside libssh, so that step runs on a worker thread, over a socket of ours: when
- * the deadline comes, shutting it down makes the worker come back.
+ *     none (only to learn what the server takes) -> key files -> ssh agent -> locked key files -> questions -> password
+ *
+ * What needs a person comes last, and each secret is asked for once for all hosts (ssh_secret.c). A session that waits for
+ * an answer is in STEP_ASK; its connection may be gone by then (LoginGraceTime), so it may be made anew once.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include "base/fault.h"
 #include "base/str.h"
 #include "launcher/ssh/ssh_impl.h"
 
-static void note_tried(struct session *s, const char *what, const char *why) {
+enum { RECONNECTS_MAX = 3 };
+
+void auth_note(struct session *s, const char *what, const char *why) {
     size_t n = strlen(s->tried);
     snprintf(s->tried + n, sizeof s->tried - n, "%s%s%s%s%s", n ? ", " : "", what, why ? " (" : "", why ? why : "",
              why ? ")" : "");
 }
 
-static void add_key(struct session *s, const char *path, int quiet) {
-    char *full = ssh_pool_expand(s->pool, path);
-    const struct ssh_key_file *k = full ? ssh_pool_key(s->pool, full) : NULL;
-    free(full);
-    if (!k)
-        return;
-    if (k->key)
-        s->keys[s->n_keys++] = k;
-    else if (!quiet)
-        note_tried(s, k->path, k->why);
+void auth_begin(struct session *s) {
+    s->next_key = s->asked = s->kbd_rounds = s->kbd_prompt = s->kbd_info = s->offered = 0;
+    s->password_sent = 0;
+    s->tried[0] = s->no_answer[0] = 0;
 }
 
-void auth_init(struct session *s) {
-    static const char *const usual[] = {"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"};
-    if (*s->pool->identity_file && !s->own_identity)
-        add_key(s, s->pool->identity_file, 0);
-    else if (s->config_identity)
-        add_key(s, s->config_identity, 0);
-    else
-        for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
-            add_key(s, usual[i], 1);
+enum ssh_step auth_in(const struct session *s) { return s->jump ? STEP_CARRY : STEP_CHANNEL; }
+
+static const struct {
+    unsigned bit;
+    const char *name;
+} methods[] = {
+    {SSH_AUTH_METHOD_PUBLICKEY, "publickey"},
+    {SSH_AUTH_METHOD_INTERACTIVE, "keyboard-interactive"},
+    {SSH_AUTH_METHOD_PASSWORD, "password"},
+    {SSH_AUTH_METHOD_HOSTBASED, "hostbased"},
+    {SSH_AUTH_METHOD_GSSAPI_MIC, "gssapi-with-mic"},
+};
+
+/* We may and, as far as it is known, the server takes it. */
+static int allowed(const struct session *s, unsigned method) {
+    unsigned offers = (unsigned)ssh_userauth_list(s->ssh, NULL);
+    return (s->to.methods & method) && (!offers || (offers & method));
 }
-
-/* --- the server ------------------------------------------------------------------------------------------ */
-
-/* libssh wants the names of signature algorithms, known_hosts has those of keys. */
-static void wanted_types(struct session *s, const char *types) {
-    char copy[300];
-    pd_fmt(copy, sizeof copy, "%s", types);
-    s->hostkey_types[0] = 0;
-    for (char *save = NULL, *t = strtok_r(copy, ",", &save); t; t = strtok_r(NULL, ",", &save)) {
-        size_t n = strlen(s->hostkey_types);
-        snprintf(s->hostkey_types + n, sizeof s->hostkey_types - n, "%s%s", n ? "," : "",
-                 strcmp(t, "ssh-rsa") ? t : "rsa-sha2-512,rsa-sha2-256");
-    }
-}
-
-static enum ssh_step judge(struct session *s, const char *type, const char *b64, const char *print) {
-    struct kh_answer a;
-    char name[300];
-    known_hosts_check(s->pool->known, s->host, s->port, type, b64, &a);
-    if (s->port == 22 || pd_fmt(name, sizeof name, "[%s]:%d", s->host, s->port))
-        pd_fmt(name, sizeof name, "%s", s->host);
-    switch (a.verdict) {
-    case KH_OK:
-        return STEP_KEY_AUTH;
-    case KH_REVOKED:
-        return session_fail(s, PD_EHOST, "%s: the host key of %s (%s %s) is revoked; connection refused", a.where, name,
-                            type, print);
-    case KH_OTHER_TYPES:
-        if (!s->retried_types) {
-            s->retried_types = 1;
-            wanted_types(s, a.types);
-            session_reconnect(s);
-            return STEP_CONNECT;
-        } /* fall through */
-    case KH_CHANGED:
-        return session_fail(s, PD_EHOST,
-                            "%s: HOST KEY CHANGED: %s now shows %s %s; someone may be listening in. Connection refused. "
-                            "If the host was set up anew: ssh-keygen -R '%s'", a.where, name, type, print, name);
-    case KH_UNKNOWN:
-        break;
-    }
-    if (!s->pool->accept_new)
-        return session_fail(s, PD_EHOST,
-                            "the host key of %s (%s %s) is not in %s; log in once with ssh, or set host_key_policy = "
-                            "accept-new", name, type, print, s->pool->known_hosts_file);
-    struct pd_err err = {0};
-    if (known_hosts_add(s->pool->known, s->pool->known_hosts_file, s->host, s->port, type, b64, &err))
-        return session_fail(s, PD_EHOST, "%s", err.msg);
-    return STEP_KEY_AUTH;
-}
-
-enum ssh_step auth_host_key(struct session *s) {
-    ssh_key key = NULL;
-    char *b64 = NULL, *print = NULL;
-    unsigned char *hash = NULL;
-    size_t n = 0;
-    enum ssh_step next;
-    if (ssh_get_server_publickey(s->ssh, &key) || ssh_pki_export_pubkey_base64(key, &b64) ||
-        ssh_get_publickey_hash(key, SSH_PUBLICKEY_HASH_SHA256, &hash, &n) ||
-        !(print = ssh_get_fingerprint_hash(SSH_PUBLICKEY_HASH_SHA256, hash, n))) {
-        next = session_fail(s, PD_EHOST, "cannot read the host key: %s", ssh_get_error(s->ssh));
-    } else {
-        next = judge(s, ssh_key_type_to_char(ssh_key_type(key)), b64, print);
-    }
-    ssh_string_free_char(b64);
-    ssh_string_free_char(print);
-    ssh_clean_pubkey_hash(&hash);
-    ssh_key_free(key);
-    return next;
-}
-
-/* --- us ---------------------------------------------------------------------------------------------------- */
 
 static enum ssh_step denied(struct session *s) {
-    return session_fail(s, PD_EAUTH, "authentication failed for user %s; tried: %s", s->user,
-                        s->tried[0] ? s->tried : "nothing (no key file, no ssh agent)");
+    char offers[200] = "";
+    unsigned bits = (unsigned)ssh_userauth_list(s->ssh, NULL);
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
+        if (bits & methods[i].bit) {
+            size_t n = strlen(offers);
+            snprintf(offers + n, sizeof offers - n, "%s%s", n ? ", " : "", methods[i].name);
+        }
+    return session_fail(s, PD_EAUTH, "authentication failed for user %s; tried: %s%s%s%s%s", s->to.user,
+                        s->tried[0] ? s->tried : "nothing (no key file, no ssh agent)", offers[0] ? "; the server offers: " : "",
+                        offers, s->no_answer[0] ? "; " : "", s->no_answer);
 }
 
-enum ssh_step auth_key(struct session *s) {
-    while (s->next_key < s->n_keys) {
-        const struct ssh_key_file *k = s->keys[s->next_key];
-        int rc = ssh_userauth_publickey(s->ssh, NULL, k->key);
-        if (rc == SSH_AUTH_AGAIN)
-            return STEP_KEY_AUTH;
-        if (rc == SSH_AUTH_SUCCESS)
-            return STEP_CHANNEL;
-        note_tried(s, k->path, rc == SSH_AUTH_PARTIAL ? "accepted, but the server wants more than a key" : NULL);
-        if (rc == SSH_AUTH_ERROR)
-            return session_fail(s, PD_EAUTH, "authentication failed for user %s; tried: %s: %s", s->user, s->tried,
-                                ssh_get_error(s->ssh));
-        s->next_key++;
+/* The connection broke. If it waited for a person, the server may have lost its patience. */
+static enum ssh_step broken(struct session *s) {
+    if (s->asked && s->reconnects < RECONNECTS_MAX) {
+        s->reconnects++;
+        session_drop(s);
+        return session_first_step(s);
     }
+    const char *jump = jump_failure(s);
+    return session_fail(s, PD_EAUTH, "authentication failed for user %s; tried: %s: %s", s->to.user,
+                        s->tried[0] ? s->tried : "nothing yet", jump ? jump : ssh_get_error(s->ssh));
+}
+
+/* --- what the server takes ------------------------------------------------------------------------------- */
+
+enum ssh_step run_none(struct session *s) {
+    for (int i = 0; i < s->to.n_keys; i++)
+        if (s->to.keys[i]->key && (s->to.methods & SSH_AUTH_METHOD_PUBLICKEY))
+            return STEP_KEY_AUTH; /* its refusal tells as much */
+    int rc = ssh_userauth_none(s->ssh, NULL);
+    if (rc == SSH_AUTH_AGAIN)
+        return STEP_NONE_AUTH;
+    if (rc == SSH_AUTH_SUCCESS)
+        return auth_in(s);
+    return rc == SSH_AUTH_ERROR ? broken(s) : STEP_KEY_AUTH;
+}
+
+/* --- key files ------------------------------------------------------------------------------------------- */
+
+/* One key: the step to be in, or STEP_FAILED for "the next one, please" (then nothing is set in `why`). */
+static enum ssh_step try_key(struct session *s, const struct ssh_key_file *k) {
+    int rc = ssh_userauth_publickey(s->ssh, NULL, k->key);
+    if (rc == SSH_AUTH_AGAIN)
+        return s->step;
+    if (rc == SSH_AUTH_SUCCESS)
+        return auth_in(s);
+    auth_note(s, k->path, rc == SSH_AUTH_PARTIAL ? "accepted, but the server wants more than a key" : NULL);
+    return rc == SSH_AUTH_ERROR ? broken(s) : STEP_FAILED;
+}
+
+enum ssh_step run_key(struct session *s) {
+    for (; s->next_key < s->to.n_keys && allowed(s, SSH_AUTH_METHOD_PUBLICKEY); s->next_key++) {
+        const struct ssh_key_file *k = s->to.keys[s->next_key];
+        if (!k->key && !k->locked && (!k->missing || s->given_identity))
+            auth_note(s, k->path, k->why);
+        if (!k->key || k->locked)
+            continue;
+        enum ssh_step next = try_key(s, k);
+        if (next != STEP_FAILED || s->why.code)
+            return next;
+    }
+    s->next_key = 0;
     return STEP_AGENT_AUTH;
 }
 
-static int agent_open(struct session *s) {
-    const char *path = getenv("SSH_AUTH_SOCK");
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    if (!path || !*path || pd_fmt(a.sun_path, sizeof a.sun_path, "%s", path))
+static enum ssh_step ask(struct session *s, struct ssh_secret *x, const char *prompt) {
+    s->secret = x;
+    s->ask_for = s->step;
+    s->asked = 1;
+    ssh_secret_ask(x, s, prompt);
+    return STEP_ASK;
+}
+
+enum ssh_step run_ask(struct session *s) { return s->secret->state == SECRET_QUEUED ? STEP_ASK : s->ask_for; }
+
+/* Would the server take it? 1 yes, 0 no, -1 wait, -2 broken. */
+static int offer(struct session *s, const struct ssh_key_file *k) {
+    if (s->offered || !k->pub)
+        return 1;
+    int rc = ssh_userauth_try_publickey(s->ssh, NULL, k->pub);
+    if (rc == SSH_AUTH_AGAIN)
         return -1;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -1;
-    if (connect(fd, (struct sockaddr *)&a, sizeof a)) {
-        note_tried(s, "ssh agent", strerror(errno));
-        close(fd);
-        return -1;
-    }
-    return fd;
+    if (rc == SSH_AUTH_ERROR)
+        return -2;
+    s->offered = rc == SSH_AUTH_SUCCESS;
+    return s->offered;
 }
 
-static void agent_in_thread(uv_work_t *w) {
-    struct session *s = w->data;
-    ssh_set_blocking(s->ssh, 1);
-    s->agent_rc = ssh_userauth_agent(s->ssh, NULL);
-    ssh_set_blocking(s->ssh, 0);
-}
-
-static void on_agent_done(uv_work_t *w, int status) {
-    struct session *s = w->data;
-    (void)status;
-    s->agent_done = 1;
-    session_agent_back(s);
-}
-
-void auth_agent_cut(struct session *s) {
-    shutdown(s->agent_fd, SHUT_RDWR);
-    shutdown(s->fd, SHUT_RDWR);
-}
-
-enum ssh_step auth_agent(struct session *s) {
-    if (s->agent_fd < 0) {
-        if ((s->agent_fd = agent_open(s)) < 0)
-            return denied(s);
-        int theirs = dup(s->agent_fd); /* libssh closes its one with the session; ours is for cutting it */
-        if (theirs < 0)
-            return session_fail(s, PD_EFAIL, "cannot reach the ssh agent: %s", strerror(errno));
-        s->agent_done = 0;
-        ssh_set_agent_socket(s->ssh, theirs);
-        s->agent_work.data = s;
-        if (uv_queue_work(s->pool->loop, &s->agent_work, agent_in_thread, on_agent_done)) {
-            s->agent_done = 1;
-            return session_fail(s, PD_EFAIL, "cannot start a thread for the ssh agent");
+enum ssh_step run_locked_key(struct session *s) {
+    for (; s->next_key < s->to.n_keys && allowed(s, SSH_AUTH_METHOD_PUBLICKEY); s->next_key++, s->offered = 0) {
+        const struct ssh_key_file *k = s->to.keys[s->next_key];
+        char prompt[400];
+        if (!k->locked)
+            continue;
+        int takes = k->key ? 1 : offer(s, k);
+        if (takes < 0)
+            return takes == -1 ? STEP_LOCKED_KEY_AUTH : broken(s);
+        if (!takes || !s->to.ask || k->locked->state == SECRET_REFUSED) {
+            auth_note(s, k->path, !takes ? NULL : s->to.ask ? k->locked->why : "locked by a passphrase, and BatchMode is on");
+            continue;
         }
-        s->n_handles++;
-        return STEP_AGENT_AUTH;
+        if (!k->key) {
+            const char *home = s->pool->home;
+            int below = pd_starts(k->path, home) && k->path[strlen(home)] == '/';
+            snprintf(prompt, sizeof prompt, "Passphrase for %s%s: ", below ? "~" : "", k->path + (below ? strlen(home) : 0));
+            return ask(s, k->locked, prompt);
+        }
+        enum ssh_step next = try_key(s, k);
+        if (next != STEP_FAILED || s->why.code)
+            return next;
     }
-    if (!s->agent_done)
-        return STEP_AGENT_AUTH;
-    if (s->why.code)
-        return STEP_FAILED;
-    if (s->agent_rc == SSH_AUTH_SUCCESS)
-        return STEP_CHANNEL;
-    note_tried(s, "ssh agent", s->agent_rc == SSH_AUTH_ERROR ? ssh_get_error(s->ssh) : NULL);
+    return STEP_KBDINT_AUTH;
+}
+
+/* --- passwords and questions ------------------------------------------------------------------------------- */
+
+/* A server's text on the user's terminal: no control codes. */
+static void put_plain(char *out, size_t cap, const char *text) {
+    size_t n = 0;
+    for (; *text && n + 1 < cap; text++)
+        if ((unsigned char)*text >= 32 && *text != 127)
+            out[n++] = *text;
+    out[n] = 0;
+}
+
+static struct ssh_secret *password_of(struct session *s) {
+    char name[600];
+    if (s->password)
+        return s->password;
+    /* The hosts of a list share it; a jump host may be somebody else's. */
+    int rc = s->jump ? pd_fmt(name, sizeof name, "password %s@%s:%d", s->to.user, s->to.host, s->to.port)
+                     : pd_fmt(name, sizeof name, "password %s", s->to.user);
+    return s->password = rc ? NULL : ssh_secret_get(s->pool, name);
+}
+
+static int password_ready(const struct session *s) {
+    return s->password->state == SECRET_HAVE && s->password->generation != s->password_tried;
+}
+
+/* There is none, or the one there is was wrong: the step to wait in, or the end. */
+static enum ssh_step want_password(struct session *s) {
+    struct ssh_secret *x = s->password;
+    char prompt[500];
+    if (!s->to.ask) {
+        pd_fmt(s->no_answer, sizeof s->no_answer, "no password was asked for: BatchMode is on");
+        return denied(s);
+    }
+    if (x->state == SECRET_REFUSED) {
+        pd_fmt(s->no_answer, sizeof s->no_answer, "%s", x->why);
+        return denied(s);
+    }
+    if (x->state == SECRET_HAVE && x->n_asked >= SSH_ASK_MAX)
+        return denied(s);
+    if (s->jump)
+        pd_fmt(prompt, sizeof prompt, "%sPassword for %s@%s: ", x->n_asked ? "That was wrong. " : "", s->to.user, s->to.host);
+    else if (x->n_asked)
+        pd_fmt(prompt, sizeof prompt, "%s says that is wrong. Password for %s: ", s->to.alias, s->to.user);
+    else
+        pd_fmt(prompt, sizeof prompt, "Password for %s (%s and others that want it): ", s->to.user, s->to.alias);
+    return ask(s, x, prompt);
+}
+
+static void password_refused(struct session *s, const char *method) {
+    if (s->password_sent && s->password_tried != (unsigned)s->password_sent)
+        auth_note(s, method, NULL);
+    if (s->password_sent)
+        s->password_tried = (unsigned)s->password_sent;
+    s->password_sent = 0;
+}
+
+/* Answer prompt i. STEP_KBDINT_AUTH: done; else the step to be in. */
+static enum ssh_step answer(struct session *s, unsigned i, int n) {
+    char echo = 0, text[300], prompt[700], name[60];
+    const char *said = ssh_userauth_kbdint_getprompt(s->ssh, i, &echo);
+    put_plain(text, sizeof text, said ? said : "");
+    if (n == 1 && !echo && strcasestr(text, "password") && !strcasestr(text, "new ")) {
+        if (!password_of(s))
+            return session_fail(s, PD_ENOMEM, "out of memory");
+        if (!password_ready(s))
+            return want_password(s);
+        s->password_sent = (int)s->password->generation;
+        return ssh_userauth_kbdint_setanswer(s->ssh, i, s->password->text) < 0 ? broken(s) : STEP_KBDINT_AUTH;
+    }
+    pd_fmt(name, sizeof name, "answer %p", (void *)s);
+    struct ssh_secret *x = ssh_secret_get(s->pool, name);
+    if (!x)
+        return session_fail(s, PD_ENOMEM, "out of memory");
+    if (x->state == SECRET_REFUSED || !s->to.ask) {
+        pd_fmt(s->no_answer, sizeof s->no_answer, "it asks '%.60s': %.100s", text, s->to.ask ? x->why : "BatchMode is on");
+        return denied(s);
+    }
+    if (x->state != SECRET_HAVE) {
+        pd_fmt(prompt, sizeof prompt, "(%s@%s) %s", s->to.user, s->to.alias, text);
+        x->echo = echo;
+        return ask(s, x, prompt);
+    }
+    int rc = ssh_userauth_kbdint_setanswer(s->ssh, i, x->text);
+    ssh_secret_forget(x);
+    return rc < 0 ? broken(s) : STEP_KBDINT_AUTH;
+}
+
+enum ssh_step run_kbdint(struct session *s) {
+    while (allowed(s, SSH_AUTH_METHOD_INTERACTIVE) && s->kbd_rounds < SSH_ASK_MAX) {
+        if (!s->kbd_info) {
+            int rc = ssh_userauth_kbdint(s->ssh, NULL, NULL);
+            if (rc == SSH_AUTH_AGAIN)
+                return STEP_KBDINT_AUTH;
+            if (rc == SSH_AUTH_SUCCESS)
+                return auth_in(s);
+            if (rc == SSH_AUTH_ERROR)
+                return broken(s);
+            if (rc != SSH_AUTH_INFO) {
+                int asked = s->kbd_prompt > 0;
+                if (asked && !s->password_sent)
+                    auth_note(s, "keyboard-interactive", NULL);
+                password_refused(s, "keyboard-interactive");
+                s->kbd_rounds++;
+                s->kbd_prompt = 0;
+                if (!asked || rc == SSH_AUTH_PARTIAL) /* it has no questions, or no more */
+                    break;
+                continue;
+            }
+            s->kbd_info = 1;
+            s->kbd_prompt = 0;
+        }
+        int n = ssh_userauth_kbdint_getnprompts(s->ssh);
+        for (; s->kbd_prompt < n; s->kbd_prompt++) {
+            enum ssh_step next = answer(s, (unsigned)s->kbd_prompt, n);
+            if (next != STEP_KBDINT_AUTH)
+                return next;
+        }
+        s->kbd_info = 0; /* a request without prompts is answered with nothing */
+    }
+    return STEP_PASSWORD_AUTH;
+}
+
+enum ssh_step run_password(struct session *s) {
+    while (allowed(s, SSH_AUTH_METHOD_PASSWORD) && (ssh_userauth_list(s->ssh, NULL) & SSH_AUTH_METHOD_PASSWORD)) {
+        if (!password_of(s))
+            return session_fail(s, PD_ENOMEM, "out of memory");
+        if (!s->password_sent && !password_ready(s))
+            return want_password(s);
+        if (!s->password_sent)
+            s->password_sent = (int)s->password->generation;
+        int rc = ssh_userauth_password(s->ssh, NULL, s->password->text);
+        if (rc == SSH_AUTH_AGAIN)
+            return STEP_PASSWORD_AUTH;
+        if (rc == SSH_AUTH_SUCCESS)
+            return auth_in(s);
+        if (rc == SSH_AUTH_ERROR)
+            return broken(s);
+        password_refused(s, "password");
+        if (rc == SSH_AUTH_PARTIAL)
+            break;
+    }
     return denied(s);
 }

@@ -1,4 +1,4 @@
-/* ssh_pool.c - what the sessions of a run share: known hosts, key files, ~/.ssh/config, and turns. */
+/* ssh_pool.c - what the sessions of a run share: known hosts, key files, and turns. */
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/fault.h"
 #include "base/str.h"
 #include "launcher/ssh/ssh_impl.h"
@@ -21,25 +22,245 @@ char *ssh_pool_expand(const struct ssh_pool *pool, const char *path) {
     return out;
 }
 
+void ssh_pool_warn(const struct ssh_pool *pool, const char *fmt, ...) {
+    char text[1000];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (pool->warn)
+        pool->warn(text, pool->warn_arg);
+}
+
+/* --- waiting ----------------------------------------------------------------------------------------------- */
+
+void wait_add(struct wait_list *list, struct session *s) {
+    if (s->waits_in == list)
+        return;
+    s->waits_in = list;
+    s->next_waiting = NULL;
+    if (list->tail)
+        list->tail->next_waiting = s;
+    else
+        list->head = s;
+    list->tail = s;
+}
+
+void wait_leave(struct session *s) {
+    struct wait_list *list = s->waits_in;
+    if (!list)
+        return;
+    struct session *prev = NULL;
+    for (struct session *w = list->head; w != s; w = w->next_waiting)
+        prev = w;
+    if (prev)
+        prev->next_waiting = s->next_waiting;
+    else
+        list->head = s->next_waiting;
+    if (list->tail == s)
+        list->tail = prev;
+    s->next_waiting = NULL;
+    s->waits_in = NULL;
+}
+
+void wait_wake_all(struct wait_list *list) {
+    while (list->head) {
+        struct session *s = list->head;
+        wait_leave(s);
+        session_wake(s);
+    }
+}
+
+/* First come, first served, except that a session whose address is full does not hold up the others. */
+static void give_turns(struct ssh_pool *pool) {
+    for (struct session *s = pool->turns.head, *next; s && pool->active < pool->fanout; s = next) {
+        next = s->next_waiting;
+        if (s->slot->active >= s->slot->limit)
+            continue;
+        wait_leave(s);
+        s->has_slot = 1;
+        s->slot->active++;
+        pool->active++;
+        session_wake(s);
+    }
+}
+
+void ssh_pool_want_turn(struct session *s) {
+    wait_add(&s->pool->turns, s);
+    give_turns(s->pool);
+}
+
+void ssh_pool_leave(struct session *s) {
+    wait_leave(s);
+    if (!s->has_slot)
+        return;
+    s->has_slot = 0;
+    s->slot->active--;
+    s->pool->active--;
+    give_turns(s->pool);
+}
+
+/* Its sshd takes fewer at a time than we thought, or others use it, too: half as many, and slowly more again. */
+void ssh_slot_dropped(struct ssh_slot *slot) {
+    slot->limit = slot->limit > 1 ? slot->limit / 2 : 1;
+    slot->n_in = 0;
+}
+
+void ssh_slot_let_in(struct ssh_slot *slot) {
+    if (slot->limit < SSH_UNAUTHENTICATED && ++slot->n_in >= 4 * slot->limit) {
+        slot->limit++;
+        slot->n_in = 0;
+    }
+}
+
+/* What goes on beside the sessions must be over when the last of them tells its end: then the loop may be closed. */
+void ssh_pool_background(struct ssh_pool *pool, int change) {
+    pool->n_background += change;
+    struct session *s = pool->last;
+    if (s && (!pool->n_background || pool->n_sessions)) {
+        pool->last = NULL;
+        session_finish(s);
+    }
+}
+
+/* --- shared files -------------------------------------------------------------------------------------------- */
+
+static int note_locked(const char *prompt, char *buf, size_t len, int echo, int verify, void *arg) {
+    (void)prompt;
+    (void)buf;
+    (void)len;
+    (void)echo;
+    (void)verify;
+    *(int *)arg = 1;
+    return -1;
+}
+
+static void read_key(struct ssh_pool *pool, struct ssh_key_file *k) {
+    char pub[4096], name[4200];
+    int locked = 0;
+    if (access(k->path, R_OK)) {
+        pd_fmt(k->why, sizeof k->why, "%s", strerror(errno));
+        k->missing = errno == ENOENT;
+    } else if (ssh_pki_import_privkey_file(k->path, NULL, note_locked, &locked, &k->key) != SSH_OK) {
+        k->key = NULL;
+        pd_fmt(k->why, sizeof k->why, locked ? "it is locked by a passphrase" : "it is not a private key");
+    }
+    if (k->key)
+        return;
+    /* OpenSSH's format has the public part in the file itself; beside it, it also tells which key of an agent is meant. */
+    if (pd_fmt(pub, sizeof pub, "%s.pub", k->path) || ssh_pki_import_pubkey_file(pub, &k->pub) != SSH_OK)
+        if (ssh_pki_import_pubkey_file(k->path, &k->pub) != SSH_OK)
+            k->pub = NULL;
+    if (locked && !pd_fmt(name, sizeof name, "key %s", k->path) && (k->locked = ssh_secret_get(pool, name)))
+        k->locked->unlocks = k;
+}
+
+struct ssh_key_file *ssh_pool_key(struct ssh_pool *pool, const char *path) {
+    for (struct ssh_key_file *k = pool->keys; k; k = k->next)
+        if (!strcmp(k->path, path))
+            return k;
+    struct ssh_key_file *k = pd_calloc(1, sizeof *k);
+    if (!k || !(k->path = pd_strdup(path))) {
+        free(k);
+        return NULL;
+    }
+    read_key(pool, k);
+    k->next = pool->keys;
+    pool->keys = k;
+    return k;
+}
+
+struct ssh_slot *ssh_pool_slot(struct ssh_pool *pool, const char *name) {
+    for (struct ssh_slot *s = pool->slots; s; s = s->next)
+        if (!strcmp(s->name, name))
+            return s;
+    struct ssh_slot *s = pd_calloc(1, sizeof *s);
+    if (!s || !(s->name = pd_strdup(name))) {
+        free(s);
+        return NULL;
+    }
+    s->limit = SSH_UNAUTHENTICATED;
+    s->next = pool->slots;
+    pool->slots = s;
+    return s;
+}
+
+enum { LISTS_MAX = 16 };
+
+/* Names apart by blanks, as words of their own at `v`; what has ~ gets the home folder. */
+static int split_files(const struct ssh_pool *pool, const char *text, char **v, size_t *n) {
+    char *copy = pd_strdup(text), *save = NULL;
+    if (!copy)
+        return PD_ENOMEM;
+    for (char *w = strtok_r(copy, " \t", &save); w && *n < LISTS_MAX; w = strtok_r(NULL, " \t", &save)) {
+        if (!strcasecmp(w, "none"))
+            continue;
+        if (!(v[*n] = ssh_pool_expand(pool, w))) {
+            free(copy);
+            return PD_ENOMEM;
+        }
+        ++*n;
+    }
+    free(copy);
+    return 0;
+}
+
+static const struct ssh_known *load_known(struct ssh_pool *pool, char *const *v, size_t n, struct pd_err *err) {
+    struct pd_buf name;
+    pd_buf_init(&name);
+    for (size_t i = 0; i < n; i++)
+        pd_put_fmt(&name, "%s\n", v[i]);
+    pd_put_u8(&name, 0);
+    struct ssh_known *k = name.failed ? NULL : pool->known;
+    while (k && strcmp(k->files, (char *)name.data))
+        k = k->next;
+    if (!k && !name.failed && (k = pd_calloc(1, sizeof *k))) {
+        if (!(k->files = pd_strdup((char *)name.data)) || !(k->first = pd_strdup(n ? v[0] : ""))) {
+            pd_fail(err, PD_ENOMEM, "out of memory");
+        } else if (!known_hosts_load(&k->keys, (const char *const *)v, n, err)) {
+            k->next = pool->known;
+            pool->known = k;
+        }
+        if (!k->keys) {
+            free(k->files);
+            free(k->first);
+            free(k);
+            k = NULL;
+        }
+    } else if (!k) {
+        pd_fail(err, PD_ENOMEM, "out of memory");
+    }
+    pd_buf_release(&name);
+    return k;
+}
+
+const struct ssh_known *ssh_pool_known(struct ssh_pool *pool, const char *files, const char *global, struct pd_err *err) {
+    char *v[LISTS_MAX] = {0};
+    size_t n = 0;
+    const struct ssh_known *k = NULL;
+    int rc;
+    if (pool->known_named) { /* a file that conf.ini names is the only one */
+        rc = (v[n++] = pd_strdup(pool->known_hosts_file)) ? 0 : PD_ENOMEM;
+    } else {
+        rc = split_files(pool, files ? files : "~/.ssh/known_hosts ~/.ssh/known_hosts2", v, &n);
+        if (!rc)
+            rc = split_files(pool, global ? global : "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2", v, &n);
+    }
+    if (rc)
+        pd_fail(err, rc, "out of memory");
+    else
+        k = load_known(pool, v, n, err);
+    for (size_t i = 0; i < n; i++)
+        free(v[i]);
+    return k;
+}
+
+/* --- the pool ------------------------------------------------------------------------------------------------ */
+
 static char *home_dir(void) {
     const char *home = getenv("HOME");
     struct passwd *pw = home && *home ? NULL : getpwuid(getuid());
     return pd_strdup(home && *home ? home : pw ? pw->pw_dir : "/");
-}
-
-static int load_known(struct ssh_pool *pool, int named, struct pd_err *err) {
-    const char *files[] = {pool->known_hosts_file, "/etc/ssh/ssh_known_hosts"};
-    struct stat st;
-    if (named && !pool->accept_new && stat(pool->known_hosts_file, &st))
-        return pd_fail_errno(err, PD_ECONF, errno, "known_hosts: cannot read %s", pool->known_hosts_file);
-    /* A file that the user names is the only one; the system's list goes with the default. */
-    return known_hosts_load(&pool->known, files, named ? 1 : 2, err);
-}
-
-static int check_named_config(const struct ssh_pool *pool, struct pd_err *err) {
-    if (access(pool->config_file, R_OK))
-        return pd_fail_errno(err, PD_ECONF, errno, "[ssh] config: cannot read %s", pool->config_file);
-    return 0;
 }
 
 static int is_usual(const struct ssh_pool *pool, const char *path, const char *below_home) {
@@ -47,40 +268,52 @@ static int is_usual(const struct ssh_pool *pool, const char *path, const char *b
     return !strncmp(path, pool->home, n) && !strcmp(path + n, below_home);
 }
 
-int ssh_pool_new(struct ssh_pool **out, uv_loop_t *loop, const struct ssh_opts *o, struct pd_err *err) {
-    struct ssh_pool *pool = pd_calloc(1, sizeof *pool);
-    int rc = 0;
-    if (!pool)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
-    const char *identity = o->identity_file ? o->identity_file : "", *known = o->known_hosts ? o->known_hosts : "";
-    const char *config = o->config ? o->config : "";
-    pool->loop = loop;
+static int copy_options(struct ssh_pool *pool, const struct ssh_opts *o, char **config) {
+    const char *known = o->known_hosts && *o->known_hosts ? o->known_hosts : "~/.ssh/known_hosts";
     pool->accept_new = o->accept_new;
+    pool->policy_named = o->policy_named;
     pool->fanout = o->fanout > 0 ? o->fanout : 64;
     pool->connect_timeout_ms = o->connect_timeout_ms;
-    if (!(pool->home = home_dir()) || !(pool->identity_file = ssh_pool_expand(pool, identity)) ||
-        !(pool->known_hosts_file = ssh_pool_expand(pool, *known ? known : "~/.ssh/known_hosts")) ||
-        !(pool->config_file = ssh_pool_expand(pool, *config ? config : "~/.ssh/config")) ||
-        !(pool->read_buf = pd_malloc(SSH_READ_BYTES))) {
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
-        goto out;
-    }
+    pool->warn = o->warn;
+    pool->warn_arg = o->warn_arg;
+    if (!(pool->home = home_dir()) || !(pool->identity_file = ssh_pool_expand(pool, o->identity_file ? o->identity_file : "")) ||
+        !(pool->known_hosts_file = ssh_pool_expand(pool, known)) ||
+        !(pool->proxy_jump = pd_strdup(o->proxy_jump ? o->proxy_jump : "")) ||
+        !(*config = ssh_pool_expand(pool, o->config && *o->config ? o->config : "~/.ssh/config")) ||
+        !(pool->read_buf = pd_malloc(SSH_READ_BYTES)) || ssh_secrets_new(pool))
+        return PD_ENOMEM;
+    return 0;
+}
+
+static int check_files(struct ssh_pool *pool, const char *config, struct pd_err *err) {
+    struct stat st;
     /* The usual places, named or not, need not be there. */
-    int named_config = *config && !is_usual(pool, pool->config_file, "/.ssh/config");
-    int named_known = *known && !is_usual(pool, pool->known_hosts_file, "/.ssh/known_hosts");
-    if ((named_config && (rc = check_named_config(pool, err))) || (rc = load_known(pool, named_known, err)))
-        goto out;
-    if (*pool->identity_file) {
-        const struct ssh_key_file *k = ssh_pool_key(pool, pool->identity_file);
-        if (access(pool->identity_file, R_OK))
-            rc = pd_fail_errno(err, PD_ECONF, errno, "identity_file: cannot read %s", pool->identity_file);
-        else if (!k)
-            rc = pd_fail(err, PD_ENOMEM, "out of memory");
-    }
-out:
+    int config_named = !is_usual(pool, config, "/.ssh/config");
+    pool->known_named = !is_usual(pool, pool->known_hosts_file, "/.ssh/known_hosts");
+    if (pool->known_named && !pool->accept_new && stat(pool->known_hosts_file, &st))
+        return pd_fail_errno(err, PD_ECONF, errno, "known_hosts: cannot read %s", pool->known_hosts_file);
+    int rc = ssh_config_new(&pool->config, pool, config, config_named, err);
+    if (rc)
+        return rc;
+    if (pool->known_named && !ssh_pool_known(pool, NULL, NULL, err))
+        return err ? err->code : PD_EFAIL;
+    if (*pool->identity_file && access(pool->identity_file, R_OK))
+        return pd_fail_errno(err, PD_ECONF, errno, "identity_file: cannot read %s", pool->identity_file);
+    return 0;
+}
+
+int ssh_pool_new(struct ssh_pool **out, uv_loop_t *loop, const struct ssh_opts *o, struct pd_err *err) {
+    struct pd_err own = {0};
+    struct ssh_pool *pool = pd_calloc(1, sizeof *pool);
+    char *config = NULL;
+    if (!pool)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    pool->loop = loop;
+    int rc = copy_options(pool, o, &config) ? pd_fail(&own, PD_ENOMEM, "out of memory") : check_files(pool, config, &own);
+    free(config);
     if (rc) {
         ssh_pool_free(pool);
-        return rc;
+        return pd_fail(err, own.code, "%s", own.msg);
     }
     *out = pool;
     return 0;
@@ -89,10 +322,12 @@ out:
 void ssh_pool_free(struct ssh_pool *pool) {
     if (!pool)
         return;
+    ssh_jumps_free(pool);
     while (pool->keys) {
         struct ssh_key_file *k = pool->keys;
         pool->keys = k->next;
         ssh_key_free(k->key);
+        ssh_key_free(k->pub);
         free(k->path);
         free(k);
     }
@@ -102,156 +337,29 @@ void ssh_pool_free(struct ssh_pool *pool) {
         free(s->name);
         free(s);
     }
-    known_hosts_free(pool->known);
+    while (pool->known) {
+        struct ssh_known *k = pool->known;
+        pool->known = k->next;
+        known_hosts_free(k->keys);
+        free(k->files);
+        free(k->first);
+        free(k);
+    }
+    ssh_secrets_free(pool->secrets);
+    ssh_config_free(pool->config);
     free(pool->identity_file);
     free(pool->known_hosts_file);
-    free(pool->config_file);
+    free(pool->proxy_jump);
     free(pool->home);
     free(pool->read_buf);
     free(pool);
 }
 
-const struct ssh_key_file *ssh_pool_key(struct ssh_pool *pool, const char *path) {
-    for (struct ssh_key_file *k = pool->keys; k; k = k->next)
-        if (!strcmp(k->path, path))
-            return k;
-    struct ssh_key_file *k = pd_calloc(1, sizeof *k);
-    if (!k || !(k->path = pd_strdup(path))) {
-        free(k);
-        return NULL;
-    }
-    if (access(path, R_OK))
-        pd_fmt(k->why, sizeof k->why, "%s", strerror(errno));
-    else if (ssh_pki_import_privkey_file(path, NULL, NULL, NULL, &k->key) != SSH_OK)
-        pd_fmt(k->why, sizeof k->why, "it is encrypted or not a private key");
-    k->next = pool->keys;
-    pool->keys = k;
-    return k;
-}
-
-struct ssh_slot *ssh_pool_slot(struct ssh_pool *pool, const char *host, int port) {
-    char name[300];
-    if (pd_fmt(name, sizeof name, "%s:%d", host, port))
-        return NULL;
-    for (struct ssh_slot *s = pool->slots; s; s = s->next)
-        if (!strcmp(s->name, name))
-            return s;
-    struct ssh_slot *s = pd_calloc(1, sizeof *s);
-    if (!s || !(s->name = pd_strdup(name))) {
-        free(s);
-        return NULL;
-    }
-    s->next = pool->slots;
-    pool->slots = s;
-    return s;
-}
-
-/* What ~/.ssh/config says of this host: HostName, User, Port, IdentityFile. What conf.ini says wins. */
-int ssh_pool_configure(struct session *s, const struct host *host, struct pd_err *err) {
-    struct ssh_pool *pool = s->pool;
-    const char *name = host->addr;
-    char *hostname = NULL, *user = NULL, *identity = NULL, *before = NULL, *proxy = NULL;
-    unsigned port = 0;
-    int off = 0, rc = 0;
-    ssh_session scratch = NULL;
-    if (access(pool->config_file, R_OK))
-        goto out;
-    if (!(scratch = ssh_new()) || ssh_options_set(scratch, SSH_OPTIONS_PROCESS_CONFIG, &off) ||
-        ssh_options_set(scratch, SSH_OPTIONS_HOST, name)) {
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
-        goto out;
-    }
-    ssh_options_get(scratch, SSH_OPTIONS_IDENTITY, &before);
-    if (ssh_options_parse_config(scratch, pool->config_file)) {
-        rc = pd_fail(err, PD_ECONF, "%s: %s", pool->config_file, ssh_get_error(scratch));
-        goto out;
-    }
-    if (!ssh_options_get(scratch, SSH_OPTIONS_PROXYCOMMAND, &proxy) && proxy && *proxy && strcmp(proxy, "none")) {
-        rc = pd_fail(err, PD_ECONF, "%s asks for a proxy for %s; proxies are not supported", pool->config_file, name);
-        goto out;
-    }
-    ssh_options_get(scratch, SSH_OPTIONS_HOST, &hostname);
-    ssh_options_get(scratch, SSH_OPTIONS_USER, &user);
-    ssh_options_get_port(scratch, &port);
-    if (!ssh_options_get(scratch, SSH_OPTIONS_IDENTITY, &identity) && identity && (!before || strcmp(identity, before)) &&
-        !(s->config_identity = ssh_pool_expand(pool, identity)))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
-out:
-    if (!rc) {
-        struct passwd *pw = getpwuid(getuid());
-        const char *me = pw ? pw->pw_name : getenv("USER");
-        s->host = pd_strdup(host->address ? host->address : hostname ? hostname : name);
-        s->user = pd_strdup(host->user ? host->user : user ? user : me ? me : "root");
-        s->port = host->port ? host->port : port ? (int)port : 22;
-        if (host->identity_file) { /* of [host ...]: it wins over all others */
-            free(s->config_identity);
-            s->config_identity = ssh_pool_expand(pool, host->identity_file);
-            s->own_identity = 1;
-        }
-        if (!s->host || !s->user || (s->own_identity && !s->config_identity))
-            rc = pd_fail(err, PD_ENOMEM, "out of memory");
-    }
-    ssh_string_free_char(hostname);
-    ssh_string_free_char(user);
-    ssh_string_free_char(identity);
-    ssh_string_free_char(before);
-    ssh_string_free_char(proxy);
-    ssh_free(scratch);
+int ssh_pool_open(struct transport **out, struct ssh_pool *pool, const struct host *host, const char *command,
+                  const struct transport_events *ev, void *arg, struct pd_err *err) {
+    struct session *s;
+    int rc = session_open(&s, pool, host, command, ev, arg, err);
+    if (!rc)
+        *out = &s->base;
     return rc;
-}
-
-/* First come, first served, except that a session whose address is full does not hold up the others. */
-static void give_turns(struct ssh_pool *pool) {
-    struct session *prev = NULL, *s = pool->waiting_head, *next;
-    for (; s && pool->active < pool->fanout; s = next) {
-        next = s->next_waiting;
-        if (s->slot->active >= SSH_UNAUTHENTICATED) {
-            prev = s;
-            continue;
-        }
-        if (prev)
-            prev->next_waiting = next;
-        else
-            pool->waiting_head = next;
-        if (pool->waiting_tail == s)
-            pool->waiting_tail = prev;
-        s->next_waiting = NULL;
-        s->has_slot = 1;
-        s->slot->active++;
-        pool->active++;
-        session_start(s);
-    }
-}
-
-void ssh_pool_wait(struct ssh_pool *pool, struct session *s) {
-    s->next_waiting = NULL;
-    if (pool->waiting_tail)
-        pool->waiting_tail->next_waiting = s;
-    else
-        pool->waiting_head = s;
-    pool->waiting_tail = s;
-    give_turns(pool);
-}
-
-void ssh_pool_leave(struct session *s) {
-    struct ssh_pool *pool = s->pool;
-    if (s->has_slot) {
-        s->has_slot = 0;
-        s->slot->active--;
-        pool->active--;
-        give_turns(pool);
-        return;
-    }
-    for (struct session *prev = NULL, *w = pool->waiting_head; w; prev = w, w = w->next_waiting) {
-        if (w != s)
-            continue;
-        if (prev)
-            prev->next_waiting = w->next_waiting;
-        else
-            pool->waiting_head = w->next_waiting;
-        if (pool->waiting_tail == w)
-            pool->waiting_tail = prev;
-        break;
-    }
-    s->next_waiting = NULL;
 }

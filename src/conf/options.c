@@ -36,6 +36,8 @@ static const struct pd_option table[] = {
      "an unknown host key is refused, or noted; a changed one is always refused"},
     {"ssh", "config", PD_PATH, F(ssh_config), PD_LAUNCHER, "~/.ssh/config", 0, 0, 0, "",
      "OpenSSH client configuration to follow"},
+    {"ssh", "proxy_jump", PD_STR, F(proxy_jump), PD_LAUNCHER, "", 0, 0, 0, "",
+     "jump hosts on the way to every node: [user@]host[:port],...; none: not even those of the ssh configuration"},
     {"ssh", "connect_timeout", PD_F64, F(connect_timeout), PD_LAUNCHER, "10", 0.1, 3600, 0, "s",
      "how long a host may take until it is logged in"},
     {"ssh", "fanout", PD_INT, F(fanout), PD_LAUNCHER, "128", 1, 10000, 0, "hosts", "log-ins under way at the same time"},

@@ -61,7 +61,7 @@ struct pd_options {
     char *hosts, *pservers, *trainers, *root_dir, *nic;
     int64_t port, ports_num, ports_num_for_sparse;
     /* [ssh] */
-    char *identity_file, *known_hosts, *ssh_config;
+    char *identity_file, *known_hosts, *ssh_config, *proxy_jump;
     int64_t host_key_policy, fanout;
     double connect_timeout; /* seconds */
     /* [job] */
