@@ -221,12 +221,14 @@ static int call_begin(struct session *s) {
     int rc = s->to.only_named_keys && set_filter(s, c) ? PD_EFAIL : 0;
     /* libssh closes its one with the session; ours is for cutting it. */
     int theirs = rc ? -1 : c->pair[0] >= 0 ? c->pair[0] : dup(c->fd);
+    if (theirs >= 0) { /* before the thread begins: without one libssh would connect by itself, where nothing can cut it */
+        ssh_set_agent_socket(s->ssh, theirs);
+        c->pair[0] = -1;
+    }
     if (theirs < 0 || uv_queue_work(s->pool->loop, &c->work, on_worker, on_worker_done)) {
         call_free(c);
         return PD_EFAIL;
     }
-    c->pair[0] = -1;
-    ssh_set_agent_socket(s->ssh, theirs);
     s->agent = c;
     s->n_handles++;
     return 0;

@@ -177,6 +177,7 @@ void session_drop(struct session *s) {
         jump_dropped(s->jump, &s->why);
     channel_release(s);
     if (s->ssh) {
+        ssh_options_set(s->ssh, SSH_OPTIONS_FD, NULL); /* else ssh_disconnect leaves our descriptor open */
         ssh_disconnect(s->ssh);
         ssh_free(s->ssh);
         s->ssh = NULL;

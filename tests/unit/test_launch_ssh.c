@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <dirent.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -126,6 +127,16 @@ static const struct transport_events events = {
 static struct ssh_opts options(void) {
     return (struct ssh_opts){.identity_file = key_file, .known_hosts = known_file, .config = "/dev/null",
                              .connect_timeout_ms = 10000, .fanout = 64};
+}
+
+static int n_descriptors(void) {
+    int n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    assert_non_null(d);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
 }
 
 static void run_with(struct run *r, const struct ssh_opts *o, const struct host *host, const char *command) {
@@ -286,6 +297,7 @@ static void test_silent_server(void **state) {
 static void test_many(void **state) {
     (void)state;
     need_sshd();
+    int before = n_descriptors();
     enum { N = 60 };
     static struct run runs[N];
     uv_loop_t loop;
@@ -304,6 +316,7 @@ static void test_many(void **state) {
             fail_msg("session %d: '%s' %s", i, runs[i].text, runs[i].why.msg);
     ssh_pool_free(pool);
     assert_int_equal(uv_loop_close(&loop), 0);
+    assert_int_equal(n_descriptors(), before);
 }
 
 /* --- the ssh agent ----------------------------------------------------------------------------------------- */
