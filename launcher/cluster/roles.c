@@ -24,7 +24,7 @@ static int role_list(int *ids, size_t *n, char *seen, char *list, size_t n_nodes
         if (dash)
             *dash = 0;
         if (pd_parse_u64(pd_trim(s), UINT32_MAX, &lo) || pd_parse_u64(dash ? pd_trim(dash + 1) : s, UINT32_MAX, &hi) || hi < lo)
-            return pd_fail(err, PD_ECONF, "%s: %s: write all, a number, or nodes 0-3,7", where, what);
+            return pd_fail(err, PD_ECONF, "%s: %s: write all, none, a number, or nodes 0-3,7", where, what);
         if (hi >= n_nodes)
             return pd_fail(err, PD_ECONF, "%s: %s: there is no node %llu, the %zu hosts are nodes 0 to %zu", where, what,
                            (unsigned long long)hi, n_nodes, n_nodes - 1);
@@ -50,8 +50,10 @@ int hosts_roles(int **out, size_t *n_out, const char *text, size_t n_nodes, cons
         rc = role_list(ids, &n, seen, s + 5, n_nodes, what, where, err);
         goto out;
     }
-    if (strcmp(s, "all") && (pd_parse_u64(s, UINT32_MAX, &count) || !count))
-        rc = pd_fail(err, PD_ECONF, "%s: %s: write all, a number, or nodes 0-3,7, not '%s'", where, what, s);
+    if (!strcmp(s, "none"))
+        count = 0;
+    else if (strcmp(s, "all") && pd_parse_u64(s, UINT32_MAX, &count))
+        rc = pd_fail(err, PD_ECONF, "%s: %s: write all, none, a number, or nodes 0-3,7, not '%s'", where, what, s);
     else if (count > n_nodes)
         rc = pd_fail(err, PD_ECONF, "%s: %s: %llu nodes wanted, the list has %zu hosts", where, what,
                      (unsigned long long)count, n_nodes);

@@ -505,7 +505,6 @@ static void job_free(struct job *j) {
     package_release(&j->worker);
     package_release(&j->workspace);
     json_decref(j->spec);
-    json_decref(j->peers);
     json_decref(j->failure);
     sodium_memzero(j->key, sizeof j->key);
     cluster_release(&j->c);

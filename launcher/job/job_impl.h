@@ -43,7 +43,7 @@ struct job {
     struct package worker, workspace;
     char worker_path[4096];
     int needs_worker, sends_workspace;
-    json_t *spec, *peers;
+    json_t *spec;
     struct node *nodes;
     int n_nodes;
     enum job_phase phase;

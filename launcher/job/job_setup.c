@@ -27,11 +27,32 @@ static void make_id(char *out, size_t cap) {
     pd_fmt(out, cap, "JOB%s-%02x%02x", stamp, r[0], r[1]);
 }
 
+/* "0-999,7": in rank order; as ranges, so that every node can be told all without a cost that is quadratic in nodes. */
 static json_t *ids(const int *v, size_t n) {
-    json_t *a = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(a, json_integer(v[i]));
-    return a;
+    struct pd_buf b;
+    pd_buf_init(&b);
+    for (size_t i = 0, k; i < n; i = k + 1) {
+        for (k = i; k + 1 < n && v[k + 1] == v[k] + 1; k++)
+            ;
+        pd_put_fmt(&b, k > i ? "%s%d-%d" : "%s%d", i ? "," : "", v[i], v[k]);
+    }
+    json_t *text = b.failed ? NULL : json_stringn(b.len ? (char *)b.data : "", b.len);
+    pd_buf_release(&b);
+    return text;
+}
+
+/* Our programs are two halves; a user's own may be a job by themselves. */
+static int check_roles(const struct job *j, struct pd_err *err) {
+    const struct pd_options *o = j->opts;
+    if (!j->c.n_pservers && !j->c.n_trainers)
+        return pd_fail(err, PD_ECONF, "%s: neither a pserver nor a trainer is to run", option_where(o, "trainers"));
+    if (!j->c.n_pservers && !*o->trainer_command)
+        return pd_fail(err, PD_ECONF, "%s: our trainer needs at least one pserver; a program of your own is given with trainer_command",
+                       option_where(o, "pservers"));
+    if (!j->c.n_trainers && !*o->pserver_command)
+        return pd_fail(err, PD_ECONF, "%s: our pserver needs at least one trainer; a program of your own is given with pserver_command",
+                       option_where(o, "trainers"));
+    return 0;
 }
 
 static json_t *env_object(const struct pd_options *o) {
@@ -108,14 +129,14 @@ int job_describe(struct job *j, struct pd_err *err) {
     if (!*o->job_workspace && !*o->job_dispatch_package)
         return pd_fail(err, PD_ECONF, "there is no workspace: give job_dispatch_package (a folder or tar archive here) or "
                                       "job_workspace (a folder on the nodes)");
-    if (try_outputs(o, err))
+    if (check_roles(j, err) || try_outputs(o, err))
         return err->code;
     j->sends_workspace = !*o->job_workspace;
     if (j->sends_workspace && package_workspace(&j->workspace, "workspace", o->job_dispatch_package, err)) {
         rc = err->code;
         pd_err_prefix(err, "%s", option_where(o, "job_dispatch_package"));
     }
-    j->needs_worker = !*o->pserver_command || !*o->trainer_command;
+    j->needs_worker = (j->c.n_pservers && !*o->pserver_command) || (j->c.n_trainers && !*o->trainer_command);
     if (!rc && j->needs_worker) {
         rc = node_program_path("paddle_worker", j->worker_path, sizeof j->worker_path, err);
         if (!rc)
@@ -300,12 +321,10 @@ static int on_peers(struct link *l, const struct wire_frame *f, json_t *body, co
 
 void send_peers(struct node *n) {
     struct job *j = n->job;
-    if (!j->peers) { /* once for all: with thousands of nodes the list is long */
-        json_t *nodes = json_array();
-        for (int i = 0; i < j->n_nodes; i++)
-            json_array_append_new(nodes, json_pack("{s:s, s:O, s:i}", "name", j->nodes[i].host->label, "addrs",
-                                                   j->nodes[i].addrs, "port", j->nodes[i].port));
-        j->peers = json_pack("{s:o}", "nodes", nodes);
-    }
-    request(n, WIRE_AG_JOB_PEERS, json_incref(j->peers), NULL, 0, ASK_MS, "introducing the nodes", on_peers);
+    /* Only the head needs to know all: with thousands of nodes the list is long. The others learn where it is. */
+    json_t *nodes = json_array();
+    for (int i = 0; i < (n->id ? 1 : j->n_nodes); i++)
+        json_array_append_new(nodes, json_pack("{s:s, s:O, s:i}", "name", j->nodes[i].host->label, "addrs", j->nodes[i].addrs,
+                                               "port", j->nodes[i].port));
+    request(n, WIRE_AG_JOB_PEERS, json_pack("{s:o}", "nodes", nodes), NULL, 0, ASK_MS, "introducing the nodes", on_peers);
 }

@@ -142,7 +142,8 @@ char **env_build(const struct place *p, const struct spec *s, const struct env_r
     put_listen_fds(&l, r->n_listen_fds);
     put_number(&l, "TRAINER_ID", r->rank);
     put_number(&l, "NUM_GRADIENT_SERVERS", s->n_role[ROLE_TRAINER]);
-    put_option(&l, "PSERVERS", job_value(r->job_env, "PADDLE_PSERVERS_IP_PORT_LIST"));
+    if (s->n_role[ROLE_PSERVER])
+        put_option(&l, "PSERVERS", job_value(r->job_env, "PADDLE_PSERVERS_IP_PORT_LIST"));
     put_number(&l, "PORTS_NUM", s->n_dense);
     put_number(&l, "PORTS_NUM_FOR_SPARSE", s->n_sparse);
     if (r->role == ROLE_PSERVER)

@@ -26,7 +26,10 @@ static int pserver_listens(const struct head *h, int i) {
     return spec_rank(h->spec, ROLE_PSERVER, i) < 0 || (h->node[i].answered && h->node[i].ready);
 }
 
+/* Without trainers the servers are the job: it is over when they have ended. */
 static int trainer_done(const struct head *h, int i) {
+    if (!h->spec->n_role[ROLE_TRAINER])
+        return spec_rank(h->spec, ROLE_PSERVER, i) < 0 || h->node[i].exited[ROLE_PSERVER];
     return spec_rank(h->spec, ROLE_TRAINER, i) < 0 || h->node[i].exited[ROLE_TRAINER];
 }
 
@@ -100,12 +103,14 @@ static int name_missing(const struct head *h, char *out, size_t cap) {
     return n;
 }
 
+static int only_pservers(const struct head *h) { return h->state == HEAD_TRAINERS && !h->spec->n_role[ROLE_TRAINER]; }
+
 /* A state is told when it begins; who it waits for only once that takes a while, and again when that changes. */
 static void publish(struct head *h, const char *text) {
     if (!states[h->state].name || h->state == HEAD_IDLE)
         return;
     snprintf(h->text, sizeof h->text, "%s", text);
-    h->io.state(h->arg, states[h->state].name, text);
+    h->io.state(h->arg, only_pservers(h) ? "pservers" : states[h->state].name, text);
 }
 
 static void on_notice(uv_timer_t *t) {
@@ -190,7 +195,9 @@ void head_enter(struct head *h, enum head_state state) {
     for (int i = 0; i < h->spec->n_nodes; i++)
         ask(h, i);
     char text[300] = "";
-    if (state == HEAD_TRAINERS)
+    if (only_pservers(h))
+        snprintf(text, sizeof text, "%d pservers run", h->spec->n_role[ROLE_PSERVER]);
+    else if (state == HEAD_TRAINERS)
         snprintf(text, sizeof text, "%d pservers, %d trainers", h->spec->n_role[ROLE_PSERVER], h->spec->n_role[ROLE_TRAINER]);
     else if (state == HEAD_RESTARTING)
         snprintf(text, sizeof text, "%s", h->restart_text);
@@ -254,7 +261,7 @@ static void take_exit(struct head *h, int node, const json_t *body) {
         head_note_failure(h, node, head_process_failure(h, node, body, ""), at, !msg_bool(body, "final"));
     else if (h->state == HEAD_PSERVERS)
         head_note_failure(h, node, head_process_failure(h, node, body, "it ended before all pservers listened"), at, 1);
-    else if (h->state == HEAD_TRAINERS && r == ROLE_PSERVER)
+    else if (h->state == HEAD_TRAINERS && r == ROLE_PSERVER && h->spec->n_role[ROLE_TRAINER])
         watch_early(h, node, body, at);
     else
         check(h);

@@ -47,7 +47,7 @@ static void job_over(struct job *j, const char *status, const json_t *first_fail
     status_save(ag);
     agent_set_state(ag, status, "%s", "");
     for (struct session *s = ag->sessions; s; s = s->next) {
-        if (!s->conn)
+        if (!s->conn || !s->greeted) /* who is greeted later hears of it then */
             continue;
         subs_pump(s);
         msg_send(s->conn, WIRE_AG_RESULT, 0, json_incref(ag->result));
@@ -286,8 +286,9 @@ int job_on_peers(struct session *s, const struct wire_frame *f, const json_t *bo
     const json_t *nodes = json_object_get(body, "nodes");
     if (!j)
         return err->code;
-    if (!json_is_array(nodes) || (int)json_array_size(nodes) != j->spec.n_nodes)
-        return pd_fail(err, PD_EPROTO, "AG_JOB_PEERS: it has to list %d nodes", j->spec.n_nodes);
+    int n = json_is_array(nodes) ? (int)json_array_size(nodes) : 0; /* only the head has to know all */
+    if (j->spec.node == 0 ? n != j->spec.n_nodes : n < 1)
+        return pd_fail(err, PD_EPROTO, "AG_JOB_PEERS: it has to list %s", j->spec.node ? "node 0 at least" : "all nodes");
     if (j->peers)
         return msg_send(s->conn, f->type, f->req, json_object());
     if (!(j->peers = json_deep_copy(nodes)))

@@ -327,10 +327,16 @@ void node_message(struct node *n, uint16_t type, uint64_t req, const json_t *bod
 
 void node_reap(struct node *n) {
     int status;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    siginfo_t si = {0};
+    /* The time is taken while its pid is still there: what its end causes elsewhere comes later on the same clock. */
+    while (!waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) && si.si_pid) {
+        uint64_t now = pd_wall_us();
         int ours = 0;
+        if (waitpid(si.si_pid, &status, WNOHANG) <= 0)
+            break;
         for (int i = 0; i < N_ROLES && !ours; i++)
-            ours = n->role[i].proc && proc_reaped(n->role[i].proc, pid, status);
+            ours = n->role[i].proc && proc_reaped(n->role[i].proc, si.si_pid, status, now);
+        si.si_pid = 0;
     }
     ending_check(n);
 }

@@ -142,12 +142,12 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
 
 static void on_drain_late(uv_timer_t *t) { report_exit(t->data); }
 
-int proc_reaped(struct proc *p, pid_t pid, int status) {
+int proc_reaped(struct proc *p, pid_t pid, int status, uint64_t wall_us) {
     if (!p->pid || pid != p->pid)
         return 0;
     p->pid = 0;
     p->reaped = 1;
-    p->exit_us = pd_wall_us();
+    p->exit_us = wall_us;
     p->status = status;
     /* What it wrote is in the pipes already; a child it left behind may hold them open for longer. */
     uv_timer_start(&p->drain, on_drain_late, proc_drained(p) ? 0 : DRAIN_MS, 0);

@@ -40,8 +40,8 @@ int proc_start(struct proc **out, uv_loop_t *loop, const struct proc_command *cm
                void *arg, struct pd_err *err);
 pid_t proc_pid(const struct proc *p); /* 0 once it was reaped */
 
-/* The reaper found that a child ended. Returns 1 if it was this one. */
-int proc_reaped(struct proc *p, pid_t pid, int status);
+/* The reaper found, at this time, that a child ended. Returns 1 if it was this one. */
+int proc_reaped(struct proc *p, pid_t pid, int status, uint64_t wall_us);
 
 uint64_t proc_exit_us(const struct proc *p); /* when it was reaped, wall clock */
 

@@ -121,7 +121,7 @@ static json_t *hello(struct agent *ag) {
 }
 
 void session_say_state(struct session *s) {
-    if (!s->conn || !*s->ag->state)
+    if (!s->conn || !s->greeted || !*s->ag->state)
         return;
     msg_send(s->conn, WIRE_AG_STATE, 0,
              json_pack("{s:i, s:s, s:o}", "node", agent_node(s->ag), "state", s->ag->state, "text",
@@ -132,6 +132,7 @@ static void on_open(struct net_conn *c, void *arg) {
     struct session *s = arg;
     /* Whoever only looks whether an agent answers (AG_LIST) renews no lease: its first frame does. */
     msg_send(c, WIRE_AG_HELLO, 0, hello(s->ag));
+    s->greeted = 1;
     session_say_state(s);
     if (s->ag->result)
         msg_send(c, WIRE_AG_RESULT, 0, json_incref(s->ag->result));

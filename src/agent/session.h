@@ -23,6 +23,7 @@ struct session {
     unsigned refs;         /* the connection, and each thread that works for this session */
     uint64_t heard_bytes;  /* received when the lease was looked at last */
     int onlooker;          /* it only looks: what it sends renews no lease */
+    int greeted;           /* AG_HELLO was sent: nothing goes before it */
     int spoke;             /* a frame of it has come */
     struct pkg_in *in;     /* the package that is arriving */
     struct fetch *fetches; /* folders that are being sent */

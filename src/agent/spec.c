@@ -18,26 +18,52 @@ int role_of(const char *name) {
     return -1;
 }
 
+static int add_node(struct spec *s, enum role r, const char *key, json_int_t node, struct pd_err *err) {
+    if (node < 0 || node >= s->n_nodes)
+        return pd_fail(err, PD_EPROTO, "spec.%s names a node that is not one of 0..%d", key, s->n_nodes - 1);
+    if (s->rank[r][node] >= 0)
+        return pd_fail(err, PD_EPROTO, "spec.%s names node %d twice", key, (int)node);
+    s->rank[r][node] = s->n_role[r];
+    s->nodes[r][s->n_role[r]++] = (int)node;
+    return 0;
+}
+
+/* "0-999,7": a number, or -1. */
+static json_int_t take_number(const char **s) {
+    json_int_t v = -1;
+    for (; **s >= '0' && **s <= '9'; ++*s)
+        if ((v = (v < 0 ? 0 : v) * 10 + (**s - '0')) > SPEC_MAX_NODES)
+            return -1;
+    return v;
+}
+
+static int read_ranges(struct spec *s, const char *text, const char *key, enum role r, struct pd_err *err) {
+    while (*text) {
+        json_int_t lo = take_number(&text), hi = *text == '-' ? (text++, take_number(&text)) : lo;
+        if (lo < 0 || hi < lo || (*text && (*text != ',' || !*++text)))
+            return pd_fail(err, PD_EPROTO, "spec.%s is no list of nodes", key);
+        for (; lo <= hi; lo++)
+            if (add_node(s, r, key, lo, err))
+                return err->code;
+    }
+    return 0;
+}
+
 static int read_nodes(struct spec *s, const json_t *o, const char *key, enum role r, struct pd_err *err) {
     const json_t *v, *a = json_object_get(o, key);
-    size_t n = json_array_size(a), i;
-    if (!json_is_array(a) || n > (size_t)s->n_nodes)
-        return pd_fail(err, PD_EPROTO, "spec.%s is not an array of at most %d nodes", key, s->n_nodes);
-    s->nodes[r] = pd_calloc(n + 1, sizeof *s->nodes[r]);
+    size_t i;
+    if (!json_is_array(a) && !json_is_string(a))
+        return pd_fail(err, PD_EPROTO, "spec.%s is not a list of nodes", key);
+    s->nodes[r] = pd_calloc((size_t)s->n_nodes, sizeof *s->nodes[r]);
     s->rank[r] = pd_malloc((size_t)s->n_nodes * sizeof *s->rank[r]);
     if (!s->nodes[r] || !s->rank[r])
         return pd_fail(err, PD_ENOMEM, "out of memory");
     memset(s->rank[r], 0xff, (size_t)s->n_nodes * sizeof *s->rank[r]);
-    json_array_foreach(a, i, v) {
-        json_int_t node = json_is_integer(v) ? json_integer_value(v) : -1;
-        if (node < 0 || node >= s->n_nodes)
-            return pd_fail(err, PD_EPROTO, "spec.%s names a node that is not one of 0..%d", key, s->n_nodes - 1);
-        if (s->rank[r][node] >= 0)
-            return pd_fail(err, PD_EPROTO, "spec.%s names node %d twice", key, (int)node);
-        s->nodes[r][i] = (int)node;
-        s->rank[r][node] = (int)i;
-    }
-    s->n_role[r] = (int)n;
+    if (json_is_string(a))
+        return read_ranges(s, json_string_value(a), key, r, err);
+    json_array_foreach(a, i, v)
+        if (add_node(s, r, key, json_is_integer(v) ? json_integer_value(v) : -1, err))
+            return err->code;
     return 0;
 }
 
@@ -56,6 +82,15 @@ static int read_strings(json_t **out, const json_t *o, const char *key, struct p
         if (!json_is_string(v))
             return pd_fail(err, PD_EPROTO, "spec.%s.%.60s is not a string", key, name);
     }
+    return 0;
+}
+
+/* Our programs are two halves; a user's own may be a job by themselves. (Ours without a server says itself what it misses.) */
+static int check_roles(const struct spec *s, struct pd_err *err) {
+    if (!s->n_role[ROLE_PSERVER] && !s->n_role[ROLE_TRAINER])
+        return pd_fail(err, PD_ECONF, "the job has neither a pserver nor a trainer");
+    if (!s->n_role[ROLE_TRAINER] && !*s->command[ROLE_PSERVER])
+        return pd_fail(err, PD_ECONF, "our pservers would wait for ever: the job has no trainer");
     return 0;
 }
 
@@ -106,8 +141,8 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
         rc = read_nodes(s, o, "pserver_nodes", ROLE_PSERVER, err);
     if (!rc)
         rc = read_nodes(s, o, "trainer_nodes", ROLE_TRAINER, err);
-    if (!rc && !s->n_role[ROLE_TRAINER])
-        rc = pd_fail(err, PD_ECONF, "the job has no trainer");
+    if (!rc)
+        rc = check_roles(s, err);
     if (!rc)
         rc = read_strings(&s->env, o, "env", err);
     if (!rc)

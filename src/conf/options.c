@@ -16,7 +16,7 @@ static const struct pd_option table[] = {
      "nodes in order of their ids: [user@]host[:port], ranges as node-[01-16], !without, @group or @file, 'local' or 'local*3' for "
      "this machine"},
     {"cluster", "pservers", PD_STR, F(pservers), PD_LAUNCHER, "all", 0, 0, 0, "",
-     "nodes that run a parameter server: all, a number (the first so many), or 'nodes 0-3,7'"},
+     "nodes that run a parameter server: all, none, a number (the first so many), or 'nodes 0-3,7'"},
     {"cluster", "trainers", PD_STR, F(trainers), PD_LAUNCHER, "all", 0, 0, 0, "", "nodes that run a trainer, likewise"},
     {"cluster", "root_dir", PD_STR, F(root_dir), PD_LAUNCHER, "~/paddle", 0, 0, 0, "",
      "folder on the nodes below which everything is written; ~ and %n (node id) are replaced"},

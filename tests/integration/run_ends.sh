@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Jobs of our own programs on nodes of this machine that end in the middle: a trainer that is killed and a job that goes on
-# after it, data that no restart makes better, a stop that saves the model.
+# after it, data that no restart makes better, a stop that saves the model; and which of many failures is told.
 # release only (a sanitizer finds in agent_run.sh and in the unit tests what there is to find, in less time)
 . "$(dirname "$0")/../support/lib.sh"
 ctl=$BIN/paddlectl
@@ -72,6 +72,46 @@ has "Saved output/pass-00029"
 [ "$(grep -c "Pass 29 done" killed.log)" = 1 ] || die "the last pass: $OUT"
 [ -s output/latest/pass-00029/manifest.json ] || die "no model: $(find output)"
 grep -q '"restarts": 1' node0/JOB*/result.json || die "$(cat node0/JOB*/result.json)"
+
+# --- of 64 that fail one after the other the first is told, with its last lines, and the others are counted
+cat >ws/fail.sh <<END
+#!/bin/sh
+if [ "\$PADDLE_TRAINER_ID" = 17 ]; then
+    until [ "\$(ls "$TMP/up" | wc -l)" = 63 ]; do sleep 0.1; done
+    seq 1 30
+    echo \$\$ >"$TMP/first.part" && mv "$TMP/first.part" "$TMP/first"
+    sleep 0.5
+    exit 3
+fi
+: >"$TMP/up/\$PADDLE_TRAINER_ID"
+until [ -e "$TMP/first" ]; do sleep 0.4; done
+read -r pid <"$TMP/first"
+echo "trainer \$PADDLE_TRAINER_ID waits for process \$pid"
+while kill -0 "\$pid" 2>/dev/null; do sleep 0.1; done # its peer is gone: the echo
+exit 1
+END
+chmod +x ws/fail.sh
+mkdir up
+expect 1 "$ctl" run --conf=conf.ini --hosts='local*64' --pservers=none --trainer_command=./fail.sh
+OUT=$(sed -n '/failed: /,$p' <<<"$OUT")
+has "failed: local.17 (node 17), trainer 17: exit status 3"
+[ "$(grep -c '^    | ' <<<"$OUT")" = 20 ] || die "not 20 lines: $OUT"
+has "    | 11
+"
+has "    | 30
+"
+# (those that fail while the job is being ended are not counted: on a slow machine that may be all)
+if [[ $OUT =~ \ ([0-9]+)\ more\ failed\ after\ it ]]; then [ "${BASH_REMATCH[1]}" -le 63 ] || die "counted: $OUT"; fi
+
+# --- one role is enough for programs of one's own, and for ours it is not
+expect 0 "$ctl" run --conf=conf.ini --pservers=none --trainer_command='echo "own $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM"'
+has "local.2/trainer | own 2 of 3"
+expect 2 "$ctl" run --conf=conf.ini --pservers=none
+has "our trainer needs at least one pserver"
+expect 2 "$ctl" run --conf=conf.ini --trainers=0
+has "our pserver needs at least one trainer"
+expect 2 "$ctl" run --conf=conf.ini --trainers=0 --pservers=none
+has "neither a pserver nor a trainer"
 
 # --- bad data is the same next time
 echo "1 2 3" >>ws/data/b

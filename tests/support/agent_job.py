@@ -43,8 +43,8 @@ class Job:
             a.send("LOG_SUBSCRIBE", {"streams": {"server.log": 0, "train.log": 0, "events": 0}})
 
     def introduce(self):
-        for a in self.agents:
-            a.ask("JOB_PEERS", {"nodes": self.peers})
+        for i, a in enumerate(self.agents):
+            a.ask("JOB_PEERS", {"nodes": self.peers[:1] if i else self.peers})
 
     def run(self):
         self.introduce()

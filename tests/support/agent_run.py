@@ -3,7 +3,8 @@ import json
 import os
 import time
 
-from agent_job import Job, env_of, failure, run_tests
+from agent_client import AgentError
+from agent_job import LISTEN, Job, env_of, failure, run_tests
 
 
 def numbers(text):
@@ -120,6 +121,70 @@ def test_a_stop_that_saves():
         j.agents[1].answer(req)
         assert j.result()["status"] == "stopped" and j.agents[0].results[0]["saved"] == ""
         j.bye()
+
+
+def test_the_environment_of_every_process():
+    # DESIGN: every variable, of a pserver and of a trainer in another order of ranks than of nodes
+    listen = ("env; exec python3 -c 'import socket,os,time\n"
+              "s=socket.create_server((os.environ[\"POD_IP\"], int(os.environ[\"PADDLE_PORT\"])))\n"
+              "time.sleep(1000)'")
+    j = Job(n=3, pserver_nodes="2,0", trainer_nodes="1-2", pserver_command=listen, trainer_command="env", env={"MY": "a = b"},
+            train={"num_passes": "3", "save-dir": "out"}, on_failure="restart", ports_num=2, ports_num_for_sparse=1, bind="numa").run()
+    assert j.result()["status"] == "done"
+    servers = {i: env_of(j.log(i, 0)) for i in (2, 0)}
+    trainers = {i: env_of(j.log(i)) for i in (1, 2)}
+    assert j.log(0) == "" and j.log(1, 0) == ""
+    endpoint = lambda e: e["POD_IP"] + ":" + e["PADDLE_PORT"]
+    for role, envs in (("PSERVER", servers), ("TRAINER", trainers)):
+        for rank, (node, e) in enumerate(envs.items()):
+            d = j.dirs[node]
+            want = dict(PADDLE_JOB_ID=j.id, PADDLE_NODE_ID=str(node), TRAINING_ROLE=role, PADDLE_TRAINER_ID=str(rank),
+                        PADDLE_TRAINERS_NUM="2", PADDLE_PSERVERS_IP_PORT_LIST=",".join(map(endpoint, servers.values())),
+                        PADDLE_TRAINER_ENDPOINTS=",".join(map(endpoint, trainers.values())), PADDLE_CURRENT_ENDPOINT=endpoint(e),
+                        PADDLE_KEY_FILE=d + "/.agent/key", PADDLE_OUTPUT_DIR=d + "/output", PADDLE_LOG_DIR=d + "/log",
+                        PADDLE_EVENT_FD="3", PADDLE_RESTART_COUNT="0", PADDLE_BIND="numa", PADDLE_INIT_NUM_PASSES="3",
+                        PADDLE_INIT_SAVE_DIR="out", PADDLE_INIT_TRAINER_ID=str(rank), PADDLE_INIT_NUM_GRADIENT_SERVERS="2",
+                        PADDLE_INIT_PORTS_NUM="2", PADDLE_INIT_PORTS_NUM_FOR_SPARSE="1", MY="a = b", OPENBLAS_NUM_THREADS="1")
+            want["PADDLE_INIT_PSERVERS"] = want["PADDLE_PSERVERS_IP_PORT_LIST"]
+            for k, v in want.items():
+                assert e.get(k) == v, "%s of %s %d is %r, not %r" % (k, role, rank, e.get(k), v)
+            known = set(want) | {"PADDLE_PORT", "PADDLE_INIT_PORT", "PADDLE_LOG_MAX_SIZE", "PADDLE_LOG_KEEP"}
+            extra = [k for k in e if k.startswith("PADDLE_") and k not in known]
+            assert not extra, extra
+    j.bye()
+
+
+def test_jobs_of_one_role():
+    j = Job(n=2, pserver_nodes=[], pserver_command="", trainer_command="env | grep -c '^PADDLE_PSERVERS_IP_PORT_LIST\\|^PADDLE_INIT_PSERVERS'; hostname").run()
+    assert j.result()["status"] == "done"
+    assert j.log(0).splitlines() == ["0", os.uname().nodename], j.log(0)
+    j.bye()
+    # servers alone run till they are stopped, or end by themselves
+    j = Job(n=2, trainer_nodes=[], trainer_command="").run()
+    j.agents[0].wait(lambda: any(s["text"] == "2 pservers run" for s in j.agents[0].states), "the servers")
+    j.agents[1].wait(lambda: b"listens" in j.agents[1].logs[0], "the server")
+    time.sleep(0.5)
+    assert not j.agents[0].results
+    j.agents[0].ask("STOP", {"grace_ms": 500, "save": True, "save_ms": 10000})  # nothing that could save
+    assert j.result()["status"] == "stopped"
+    j.bye()
+    for code, status in ((0, "done"), (9, "failed")):
+        serve = LISTEN.replace("while True: s.accept()[0].close()", "s.accept()[0].close(); import time, sys; time.sleep(0.5); sys.exit(%d)" % code)
+        j = Job(n=2, trainer_nodes=[], trainer_command="", pserver_command=serve).run()
+        r = j.result()
+        assert r["status"] == status and (not code or r["first_failure"]["exit_code"] == code), r
+        j.bye()
+    for spec, says in ((dict(pserver_nodes=[], trainer_nodes=[]), "neither a pserver nor a trainer"),
+                       (dict(trainer_nodes=[], pserver_command=""), "has no trainer"),
+                       (dict(trainer_nodes="0-1"), "not one of 0..0"), (dict(trainer_nodes="0,0"), "names node 0 twice"),
+                       (dict(trainer_nodes="0,"), "no list of nodes"), (dict(trainer_nodes="1-0"), "no list of nodes"),
+                       (dict(trainer_nodes="x"), "no list of nodes"), (dict(trainer_nodes="99999999999999999999"), "no list of nodes")):
+        try:
+            Job(n=1, **spec)
+        except AgentError as e:
+            assert says in e.text, e.text
+        else:
+            raise AssertionError("accepted: %r" % spec)
 
 
 if __name__ == "__main__":

@@ -114,13 +114,14 @@ static const struct {
     {"count", "2", 3, "0 1"},
     {"nodes", "nodes 0-1,3", 4, "0 1 3"},
     {"rank is the order written", "nodes 2,0", 3, "2 0"},
-    {"zero", "0", 3, "E conf.ini:4: trainers: write all, a number, or nodes 0-3,7, not '0'"},
+    {"zero", "0", 3, ""},
+    {"none", "none", 3, ""},
     {"too many", "4", 3, "E conf.ini:4: trainers: 4 nodes wanted, the list has 3 hosts"},
     {"no such node", "nodes 3", 3, "E conf.ini:4: trainers: there is no node 3, the 3 hosts are nodes 0 to 2"},
     {"twice", "nodes 0-1,1", 3, "E conf.ini:4: trainers: node 1 is given twice"},
     {"no nodes", "nodes", 3, "E conf.ini:4: trainers: no nodes"},
-    {"word", "some", 3, "E conf.ini:4: trainers: write all, a number, or nodes 0-3,7, not 'some'"},
-    {"nodes with a word", "nodes x", 3, "E conf.ini:4: trainers: write all, a number, or nodes 0-3,7"},
+    {"word", "some", 3, "E conf.ini:4: trainers: write all, none, a number, or nodes 0-3,7, not 'some'"},
+    {"nodes with a word", "nodes x", 3, "E conf.ini:4: trainers: write all, none, a number, or nodes 0-3,7"},
 };
 
 static void test_roles(void **state) {
