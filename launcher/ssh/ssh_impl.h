@@ -192,7 +192,7 @@ int ssh_target_make(struct session *s, const struct ssh_conf *conf, struct pd_er
 void ssh_target_release(struct ssh_target *t);
 
 /* ssh_session.c */
-int session_open(struct session **out, struct ssh_pool *pool, const struct host *host, const char *command,
+int ssh_session_open(struct session **out, struct ssh_pool *pool, const struct host *host, const char *command,
                  const struct transport_events *ev, void *arg, struct pd_err *err);
 void session_drive(struct session *s);
 void session_wake(struct session *s); /* from any callback: its step runs again, from the loop */

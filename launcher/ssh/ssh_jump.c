@@ -436,7 +436,7 @@ static int jump_open(struct ssh_jump *j, int depth, struct pd_err *err) {
     if (chain)
         chain[before - 1] = 0;
     if (!rc)
-        rc = session_open(&j->s, j->pool, &h, NULL, &events, j, err);
+        rc = ssh_session_open(&j->s, j->pool, &h, NULL, &events, j, err);
     free(link);
     if (rc) {
         free(chain);

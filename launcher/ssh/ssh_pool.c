@@ -358,7 +358,7 @@ void ssh_pool_free(struct ssh_pool *pool) {
 int ssh_pool_open(struct transport **out, struct ssh_pool *pool, const struct host *host, const char *command,
                   const struct transport_events *ev, void *arg, struct pd_err *err) {
     struct session *s;
-    int rc = session_open(&s, pool, host, command, ev, arg, err);
+    int rc = ssh_session_open(&s, pool, host, command, ev, arg, err);
     if (!rc)
         *out = &s->base;
     return rc;

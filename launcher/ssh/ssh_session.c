@@ -385,7 +385,7 @@ static void session_eof(struct transport *t) {
 
 static int copy_given(char **to, const char *from) { return from && !(*to = pd_strdup(from)) ? PD_ENOMEM : 0; }
 
-int session_open(struct session **out, struct ssh_pool *pool, const struct host *host, const char *command,
+int ssh_session_open(struct session **out, struct ssh_pool *pool, const struct host *host, const char *command,
                  const struct transport_events *ev, void *arg, struct pd_err *err) {
     struct session *s = pd_calloc(1, sizeof *s);
     int rc = 0;
