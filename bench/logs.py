@@ -117,8 +117,8 @@ def run(sshd, ctl, n, rate, seconds, cuts, seed):
         spans = [tuple(map(float, m)) for m in re.findall(r"wrote \d+ from (\S+) to (\S+)", text)]
         written_s = max(s[1] for s in spans) - min(s[0] for s in spans)
         total, lost, doubled, disorder = compare(log, sshd.top, job, n)
-        back = text.count("is back")
-        print(f"seed {seed}: {total} lines of {n} nodes in {written_s:.1f} s, {cuts} cut connections ({back} said to be back), paddlectl ended "
+        back = text.count("connected again")
+        print(f"seed {seed}: {total} lines of {n} nodes in {written_s:.1f} s, {cuts} cut connections ({back} told to be back), paddlectl ended "
               f"{ended - max(s[1] for s in spans):.2f} s after the last line was written, with {status}")
         print(f"lost {lost}, doubled {doubled}, nodes out of order {disorder}; launcher: peak {meter.peak / 1024:.1f} MiB, "
               f"{meter.cpu - idle_cpu:.2f} s CPU ({total / max(meter.cpu - idle_cpu, 0.01) / 1000:.0f} k lines a CPU second)")
