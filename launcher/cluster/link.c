@@ -256,8 +256,10 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
         link_break(l, PD_ENOENT, "the job's agent is gone and left no result");
         return;
     }
+    link_is_back(l); /* not open yet: who made a request in vain sees that the link is coming back */
+    if (l->phase == PHASE_CLOSED)
+        return;
     l->phase = PHASE_OPEN;
-    link_is_back(l);
     schedule(l);
     l->ev->on_hello(l, l->arg);
 }

@@ -213,12 +213,16 @@ static int open_session(struct session *s) {
     s->ssh = ssh_new();
     if (!s->ssh)
         return PD_ENOMEM;
+    /* libssh closes its one whenever the socket fails; ours is being polled, and its number must not become another's. */
+    int theirs = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
+    if (theirs < 0)
+        return PD_EFAIL;
     ssh_set_blocking(s->ssh, 0);
     /* Our own list decides on host keys: libssh would read the files twice per host. It needs no name of the host either,
      * and does not take all that resolve. */
     if (ssh_options_set(s->ssh, SSH_OPTIONS_PROCESS_CONFIG, &off) || ssh_options_set(s->ssh, SSH_OPTIONS_HOST, "host") ||
         ssh_options_set(s->ssh, SSH_OPTIONS_USER, s->to.user) || ssh_options_set(s->ssh, SSH_OPTIONS_PORT, &s->to.port) ||
-        ssh_options_set(s->ssh, SSH_OPTIONS_FD, &s->fd) || ssh_options_set(s->ssh, SSH_OPTIONS_TIMEOUT, &seconds) ||
+        ssh_options_set(s->ssh, SSH_OPTIONS_FD, &theirs) || ssh_options_set(s->ssh, SSH_OPTIONS_TIMEOUT, &seconds) ||
         ssh_options_set(s->ssh, SSH_OPTIONS_KNOWNHOSTS, "/dev/null") ||
         ssh_options_set(s->ssh, SSH_OPTIONS_GLOBAL_KNOWNHOSTS, "/dev/null") ||
         ssh_options_set(s->ssh, SSH_OPTIONS_CIPHERS_C_S, ciphers) ||

@@ -141,7 +141,7 @@ struct session {
     struct addrinfo *addrs, *addr;
     int n_addrs_left;
     uint64_t addr_until_ms; /* then the next address has its try */
-    int fd; /* until libssh takes it over */
+    int fd; /* libssh has a duplicate */
     uv_poll_t *poll; /* on the heap: it outlives the socket of a retry until its close callback */
     ssh_session ssh;
     char hostkey_types[300]; /* asked for after KH_OTHER_TYPES */

@@ -167,7 +167,7 @@ int session_watch(struct session *s, int fd) {
     return 0;
 }
 
-/* The poll handle first: libssh closes the fd. */
+/* The poll handle first: its descriptor is closed here. */
 void session_drop(struct session *s) {
     if (s->poll)
         uv_close((uv_handle_t *)s->poll, on_poll_closed);
@@ -177,13 +177,13 @@ void session_drop(struct session *s) {
         jump_dropped(s->jump, &s->why);
     channel_release(s);
     if (s->ssh) {
-        ssh_options_set(s->ssh, SSH_OPTIONS_FD, NULL); /* else ssh_disconnect leaves our descriptor open */
+        ssh_options_set(s->ssh, SSH_OPTIONS_FD, NULL); /* else ssh_disconnect leaves its descriptor open */
         ssh_disconnect(s->ssh);
         ssh_free(s->ssh);
         s->ssh = NULL;
-    } else if (s->fd >= 0) {
-        close(s->fd);
     }
+    if (s->fd >= 0)
+        close(s->fd);
     s->fd = -1;
     if (s->proxy) /* it sees the end of its stdin; this is for one that does not look */
         uv_process_kill(s->proxy, SIGHUP);
