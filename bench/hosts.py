@@ -12,7 +12,7 @@ class Sshd:
 
     def __init__(self, top):
         self.top = top
-        os.makedirs(top, exist_ok=True)
+        os.makedirs(f"{top}/home", exist_ok=True)
         os.makedirs("/run/sshd", exist_ok=True)
         for name in ("host_key", "client_key"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{top}/{name}"], check=True)
@@ -21,7 +21,8 @@ class Sshd:
             with open(f"{top}/sshd_config", "w") as f:
                 f.write(f"Port {self.port}\nListenAddress 0.0.0.0\nHostKey {top}/host_key\nPidFile none\n"
                         f"AuthorizedKeysFile {top}/authorized_keys\nPermitRootLogin yes\nPasswordAuthentication no\nStrictModes no\n"
-                        "UsePAM no\nUseDNS no\nMaxStartups 1000\nAcceptEnv BENCH_MARK\nPrintMotd no\n")
+                        "UsePAM no\nUseDNS no\nMaxStartups 1000\nAcceptEnv BENCH_MARK\nPrintMotd no\n"
+                        f"SetEnv HOME={top}/home\n")  # the user's start-up files are no part of it
             self.process = subprocess.Popen(["/usr/sbin/sshd", "-D", "-f", f"{top}/sshd_config", "-E", f"{top}/sshd.log"])
             time.sleep(0.3)
             if self.process.poll() is None:
