@@ -112,6 +112,13 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDL
 unit: $(UNIT)
 .PHONY: unit
 
+# Programs of bench/*.c; their scripts build them.
+$(B)/bench/%: $(B)/bench/%.o $(LIBPADDLE)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) $^ $(BLAS) $(CLIENT_LIBS) -o $@
+bench-programs: $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
+.PHONY: bench-programs
+
 # libFuzzer targets, in a flavour of their own: make FUZZ=1 fuzzers. FUZZ_SECONDS bounds each in `make fuzz`.
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 

