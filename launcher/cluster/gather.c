@@ -154,13 +154,20 @@ int gather_run(struct gather *g, void (*talk)(struct gather_node *n), void *arg)
     return bad;
 }
 
+void gather_leave(struct gather *g) {
+    if (!g->has_signals)
+        return;
+    g->has_signals = 0;
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        if (g->nodes[i].link)
+            link_close(g->nodes[i].link);
+    for (size_t i = 0; i < sizeof g->signals / sizeof g->signals[0]; i++)
+        uv_close((uv_handle_t *)&g->signals[i], NULL);
+}
+
 void gather_release(struct gather *g) {
     if (g->has_signals) {
-        for (size_t i = 0; i < g->c->hosts.n; i++)
-            if (g->nodes[i].link)
-                link_close(g->nodes[i].link);
-        for (size_t i = 0; i < sizeof g->signals / sizeof g->signals[0]; i++)
-            uv_close((uv_handle_t *)&g->signals[i], NULL);
+        gather_leave(g);
         uv_run(&g->c->loop, UV_RUN_DEFAULT);
     }
     for (size_t i = 0; g->nodes && i < g->c->hosts.n; i++) {

@@ -41,6 +41,9 @@ int gather_init(struct gather *g, struct cluster *c, struct pd_err *err);
 /* Returns when all are over. The number of nodes that failed, those of an earlier gather_run among them. May be called again with
  * another `talk`; nodes with `skip` are left out. */
 int gather_run(struct gather *g, void (*talk)(struct gather_node *n), void *arg);
+/* For who goes on with links of its nodes (taken out of them, and at once given callbacks of their own by link_join): all else
+ * begins to close; gather_release after the loop has ended. */
+void gather_leave(struct gather *g);
 void gather_release(struct gather *g);
 
 void gather_done(struct gather_node *n);

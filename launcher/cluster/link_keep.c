@@ -94,8 +94,13 @@ int link_lost(struct link *l, struct pd_err *why, enum link_phase was) {
     } else {
         pd_err_clear(&l->why);
         note(l, why);
-        if (is_final(why->code))
+        if (is_final(why->code)) {
+            char text[sizeof why->msg];
+            snprintf(text, sizeof text, "%s, and then: %.700s", l->keep.reasons[0].text, why->msg);
+            pd_err_clear(why);
+            pd_fail(why, PD_EHOST, "%s", text);
             return 0;
+        }
         if (l->keep.gave_up) {
             give_up_text(l, why);
             return 0;
@@ -134,6 +139,8 @@ static void cut(struct link *l, const char *why) {
 static void beat_open(struct link *l, uint64_t now) {
     char why[100];
     l->keep.n_beats++;
+    if (l->drain) /* a package is on its way out, and our pings are behind it */
+        l->keep.heard_ms = now;
     if (l->keep.answers_pings && now - l->keep.heard_ms > 2 * period_ms(l)) {
         pd_fmt(why, sizeof why, "nothing was heard for %.3g s", (double)(now - l->keep.heard_ms) / 1000);
         cut(l, why);

@@ -33,4 +33,7 @@ int package_fetch(struct link *l, uv_loop_t *loop, const char *dir, const char *
  * with one name the later gets the name "<name>.node-<id>", and *n_renamed counts it. */
 int package_merge(const char *aside, int n_nodes, const char *target, int *n_renamed, struct pd_err *err);
 
+/* Move the tree `from` over the folder `to`: files of the same name are replaced, all others stay. */
+int package_overlay(const char *from, const char *to, struct pd_err *err);
+
 #endif

@@ -176,3 +176,33 @@ int package_merge(const char *aside, int n_nodes, const char *target, int *n_ren
     }
     return rc;
 }
+
+static int overlay_one(const char *from, const char *to, struct pd_err *err) {
+    struct stat a, b;
+    if (lstat(from, &a))
+        return pd_fail_errno(err, PD_EIO, errno, "cannot read %s", from);
+    int there = !lstat(to, &b);
+    if (there && S_ISDIR(a.st_mode) && S_ISDIR(b.st_mode))
+        return package_overlay(from, to, err);
+    if (there && (S_ISDIR(a.st_mode) || S_ISDIR(b.st_mode))) /* one is a folder, the other is not */
+        pd_rm_tree(to, NULL);
+    return rename(from, to) ? pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", from, to) : 0;
+}
+
+int package_overlay(const char *from, const char *to, struct pd_err *err) {
+    DIR *d = opendir(from);
+    struct dirent *e;
+    int rc = d ? 0 : pd_fail_errno(err, PD_EIO, errno, "cannot read %s", from);
+    while (!rc && (e = readdir(d))) {
+        char a[PATH_MAX], b[PATH_MAX];
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+            continue;
+        if (pd_fmt(a, sizeof a, "%s/%s", from, e->d_name) || pd_fmt(b, sizeof b, "%s/%s", to, e->d_name))
+            rc = pd_fail(err, PD_EIO, "path too long: %s/%s", from, e->d_name);
+        else
+            rc = overlay_one(a, b, err);
+    }
+    if (d)
+        closedir(d);
+    return rc;
+}

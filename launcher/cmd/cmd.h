@@ -19,10 +19,12 @@ struct command {
 /* argv[0] is the subcommand. Returns the exit status. */
 int cmd_run(int argc, char **argv);
 int cmd_dispatch(int argc, char **argv);
+int cmd_attach(int argc, char **argv);
 int cmd_stop(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_status(int argc, char **argv);
+int cmd_fetch(int argc, char **argv);
 int cmd_init(int argc, char **argv);
 int cmd_conf(int argc, char **argv);
 int cmd_prepare(int argc, char **argv);

@@ -161,12 +161,15 @@ int find_choose(const struct found *f, const char *want, enum find_which which, 
     size_t n = 0;
     if (want && !*want)
         return pd_fail(err, PD_EUSAGE, "'' is not a job's id");
-    if ((!want && which == FIND_NEWEST) || (want && !strcmp(want, "latest"))) {
+    for (size_t i = 0; i < f->n; i++)
+        n += f->v[i].n_running > 0;
+    if ((!want && which == FIND_NEWEST && n != 1) || (want && !strcmp(want, "latest"))) {
         if (!f->n)
             return pd_fail(err, PD_ENOENT, "no host of conf.ini has a job");
         *job = f->v;
         return 0;
     }
+    n = 0;
     for (size_t i = 0; i < f->n; i++) {
         if (want && !strcmp(f->v[i].id, want)) {
             *job = &f->v[i];

@@ -31,7 +31,8 @@ struct found {
 int find_jobs(struct gather *g, struct found *out, struct pd_err *err);
 void find_release(struct found *f);
 
-enum find_which { FIND_RUNNING, FIND_NEWEST }; /* which job is meant when none is named: the only one that runs, the newest */
+/* Which job is meant when none is named: the only one that runs; or, when that is none or several, the newest. */
+enum find_which { FIND_RUNNING, FIND_NEWEST };
 
 /* The job that `want` names: an id, a unique prefix of one (with or without JOB) or a unique end, "latest", or NULL. PD_EUSAGE
  * when it may be several, which are listed; PD_ENOENT when it is none. */

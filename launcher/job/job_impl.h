@@ -1,29 +1,43 @@
-/* job_impl.h - what job.c (phases and steps), job_setup.c (what is sent to the nodes) and job_watch.c (logs, results,
- * messages) share. */
+/* job_impl.h - what job.c (phases), job_node.c (steps of the nodes), job_setup.c (what is sent to them), job_place.c (which of them
+ * are used, and for what), job_watch.c (logs, states, results), job_end.c (how it ended) and job_attach.c
+ * share. */
 #ifndef LAUNCHER_JOB_IMPL_H
 #define LAUNCHER_JOB_IMPL_H
 
-#include "launcher/cluster/cluster.h"
+#include "launcher/cluster/gather.h"
 #include "launcher/job/job.h"
+#include "launcher/job/outputs.h"
 #include "launcher/cluster/package.h"
 #include "launcher/view/follow.h"
 #include "launcher/view/live.h"
 
 enum node_step {
-    NODE_NEW, NODE_CONNECT, NODE_WORKER_QUERY, NODE_WORKER_SEND, NODE_WORKSPACE, NODE_SETUP, NODE_READY, NODE_PEERS,
-    NODE_PEERED, NODE_RUNNING, NODE_ENDED, NODE_STOPPING, NODE_STOPPED, NODE_DRAIN, NODE_DRAINED, NODE_FETCH, NODE_FETCHED,
-    NODE_BYE, NODE_FAILED, NODE_GONE, N_NODE_STEPS,
+    NODE_NEW, NODE_CONNECT, NODE_WORKER_QUERY, NODE_WORKER_SEND, NODE_WORKSPACE, NODE_STOCKED, NODE_SETUP, NODE_READY, NODE_PEERS,
+    NODE_PEERED, NODE_JOIN, NODE_RUNNING, NODE_ENDED, NODE_STOPPING, NODE_STOPPED, NODE_DRAIN, NODE_DRAINED, NODE_FETCH,
+    NODE_FETCHED, NODE_BYE, NODE_FAILED, NODE_GONE, NODE_LEFT_OUT, N_NODE_STEPS,
 };
 
+#define AT(step) (1u << (step))
+#define LOST (AT(NODE_FAILED) | AT(NODE_GONE))
+
 enum job_phase {
-    JOB_PREPARE, JOB_PEERS, JOB_RUN, JOB_FOLLOW, JOB_STOP, JOB_DRAIN, JOB_FETCH, JOB_BYE, JOB_OVER, N_JOB_PHASES,
+    JOB_PREPARE, JOB_SETUP, JOB_PEERS, JOB_RUN, JOB_JOIN, JOB_FOLLOW, JOB_STOP, JOB_DRAIN, JOB_FETCH, JOB_BYE, JOB_OVER,
+    N_JOB_PHASES,
+};
+
+enum {
+    START_WAIT_MS = 30000,
+    STOP_GRACE_MS = 1000,
+    SAVE_MS = 120000,  /* for the trainers to finish their step and to save */
+    QUICK_WAIT_MS = 150, /* for what can wait once the user wants to be gone */
 };
 
 struct job;
 
 struct node {
     struct job *job;
-    int id;
+    int place; /* in the list of hosts: what %n is */
+    int id;    /* in the job; the same, unless hosts were left out */
     const struct host *host;
     struct link *link; /* NULL before it is opened and once it is closed */
     int greeted;       /* AG_HELLO came */
@@ -33,29 +47,38 @@ struct node {
     json_t *addrs;
     int port;
     int subscribed, has_result;
+    int n_preparations; /* how often it was begun */
 };
 
 struct job {
     struct cluster c;
     const struct pd_options *opts;
-    char id[64], output_dir[4096], aside[4200];
+    char id[64];
+    struct outputs out;
     uint8_t key[WIRE_KEY_BYTES];
     struct package worker, workspace;
     char worker_path[4096];
     int needs_worker, sends_workspace;
     json_t *spec;
-    struct node *nodes;
+    struct node *nodes; /* index: host of conf.ini; those not of this job are NODE_LEFT_OUT */
+    int n_hosts;
+    struct node **by_id; /* index: node id in the job; of a job that was joined some may be NULL */
     int n_nodes;
     enum job_phase phase;
-    uv_timer_t check, deadline, patience, ping;
+    uv_timer_t check, deadline, patience, tick;
     uv_signal_t signals[3];
     struct view *view;
     struct live *live;
     struct follow *follow;
     struct follow_node *names; /* the hosts as the log shows them */
     char state[400], shown_state[400]; /* the head's last AG_STATE */
+    struct job_flags flags;
+    struct gather *search;   /* what found the job that was joined */
+    int joined;              /* somebody else's job: it is shown, and goes on when we go */
     int ran;                 /* AG_JOB_RUN was sent: there may be processes */
+    int settling, left;      /* detached: it runs, and if it still does in a moment we go; we went */
     int stopped_by_user;     /* how many times a signal came */
+    int saving;              /* the first one asked for the model */
     json_t *failure;         /* the first failure, as the AG_RESULT that knows most of it says */
     int failure_worth;
     json_int_t n_later, n_restarts;
@@ -65,18 +88,41 @@ struct job {
     struct pd_err err;       /* of our own doing */
 };
 
+static inline struct node *job_node(const struct job *j, json_int_t id) { return id >= 0 && id < j->n_nodes ? j->by_id[id] : NULL; }
+
 /* job.c */
+int job_new(struct job **out, const struct pd_options *opts, const struct job_flags *flags, struct pd_err *err); /* the cluster, and a node for each host */
+int job_loop(struct job *j, enum job_phase first); /* to its end; the exit status */
+void job_free(struct job *j);
+void job_look(struct job *j); /* a step was entered: look at the phase, from the loop */
+void job_move(struct job *j, unsigned from, enum node_step to);
+int job_any(const struct job *j, unsigned steps);
+void job_be_patient(struct job *j, uint64_t ms); /* while following: no longer than this */
+void job_state_changed(struct job *j, const char *state); /* the head's */
+
+/* job_node.c */
+const char *node_doing(const struct node *n);
 void node_enter(struct node *n, enum node_step step);
 void node_fail(struct node *n, const struct pd_err *err); /* keeps the node's first error */
+void node_fail_memory(struct node *n);
 void node_has_result(struct node *n);
+void node_stop(struct node *n, int grace_ms, int save); /* AG_STOP */
+void node_run(struct node *n);                          /* AG_JOB_RUN, to the head */
+extern const struct link_events node_link_events;
 
 /* job_setup.c: the requests that bring a node up; their answers enter the next step */
-int job_describe(struct job *j, struct pd_err *err); /* id, key, packages, spec; nothing on the nodes yet */
+int job_describe(struct job *j, struct pd_err *err); /* id, key, packages; nothing on the nodes yet */
+int job_make_spec(struct job *j, struct pd_err *err); /* once it is known which nodes there are */
+enum node_step prepare_first(const struct job *j);   /* the first step after the connection */
 void send_worker_query(struct node *n);
 void send_worker(struct node *n);
 void send_workspace(struct node *n);
 void send_setup(struct node *n);
 void send_peers(struct node *n);
+
+/* job_place.c */
+int job_choose_nodes(struct job *j); /* 1: enough hosts can be used; the others are left out. 0: it can't be started */
+int job_place_roles(struct job *j, struct pd_err *err);
 
 /* job_watch.c */
 int watch_open(struct job *j, struct pd_err *err); /* the view, and what fills it */
@@ -89,6 +135,11 @@ void watch_subscribe(struct node *n);
 void watch_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg);
 void watch_show_state(struct job *j);
 int watch_drained(const struct node *n);
-int watch_conclude(struct job *j); /* says how it ended, on stderr; the exit status */
+void watch_say(struct job *j, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* a line of ours */
+void watch_event(struct job *j, json_t *o); /* --json: one object of ours, with its time; stolen */
+
+/* job_end.c */
+int job_dry_run(struct job *j); /* says what would be done; the exit status */
+int job_conclude(struct job *j); /* says how it ended, on stderr; the exit status */
 
 #endif

@@ -82,11 +82,11 @@ static json_t *train_object(const struct pd_options *o) {
 
 static const char *const bind_names[] = {[PD_BIND_NONE] = "none", [PD_BIND_CORES] = "cores", [PD_BIND_NUMA] = "numa"};
 
-static int make_spec(struct job *j, struct pd_err *err) {
+int job_make_spec(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     j->spec = json_pack(
         "{s:s, s:b, s:I, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:s, s:I}",
-        "job", j->id, "attached", 1, "attach_lease_ms", (json_int_t)(o->attach_lease * 1000),
+        "job", j->id, "attached", !j->flags.detach, "attach_lease_ms", (json_int_t)(o->attach_lease * 1000),
         "detach_lease_ms", (json_int_t)(o->detach_lease * 1000), "grace_ms", NODE_GRACE_MS,
         "pserver_nodes", ids(j->c.pservers, j->c.n_pservers), "trainer_nodes", ids(j->c.trainers, j->c.n_trainers),
         "port", (json_int_t)o->port, "ports_num", (json_int_t)o->ports_num,
@@ -98,38 +98,17 @@ static int make_spec(struct job *j, struct pd_err *err) {
     return j->spec ? 0 : pd_fail(err, PD_ECONF, "a value of the configuration is not UTF-8 text");
 }
 
-/* The outputs come at the end, after hours maybe: whether they can be written is tried before. Nothing stays of the trial. */
-static int try_outputs(const struct pd_options *o, struct pd_err *err) {
-    char dir[PATH_MAX], probe[PATH_MAX + 32];
-    struct stat st;
-    if (pd_fmt(dir, sizeof dir, "%s", o->outputs))
-        return pd_fail(err, PD_ECONF, "%s: the path is too long", option_where(o, "outputs"));
-    while (lstat(dir, &st) && errno == ENOENT) { /* up to what is there */
-        char *slash = strrchr(dir, '/');
-        if (slash && slash != dir)
-            *slash = 0;
-        else
-            strcpy(dir, slash ? "/" : ".");
-    }
-    pd_fmt(probe, sizeof probe, "%s/.paddlectl-XXXXXX", dir);
-    if (!mkdtemp(probe))
-        return pd_fail_errno(err, PD_ECONF, errno, "%s: outputs %s: cannot write to %s", option_where(o, "outputs"), o->outputs, dir);
-    rmdir(probe);
-    return 0;
-}
-
 int job_describe(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     int rc = 0;
     make_id(j->id, sizeof j->id);
     randombytes_buf(j->key, sizeof j->key);
-    if (pd_fmt(j->output_dir, sizeof j->output_dir, "%s/%s", o->outputs, j->id) ||
-        pd_fmt(j->aside, sizeof j->aside, "%s/.%s.part", o->outputs, j->id))
-        return pd_fail(err, PD_ECONF, "%s: the path is too long", option_where(o, "outputs"));
+    if (outputs_init(&j->out, o->outputs, j->id, option_where(o, "outputs"), err))
+        return err->code;
     if (!*o->job_workspace && !*o->job_dispatch_package)
         return pd_fail(err, PD_ECONF, "there is no workspace: give job_dispatch_package (a folder or tar archive here) or "
                                       "job_workspace (a folder on the nodes)");
-    if (check_roles(j, err) || try_outputs(o, err))
+    if (check_roles(j, err) || (!j->flags.dry_run && outputs_try(&j->out, option_where(o, "outputs"), err)))
         return err->code;
     j->sends_workspace = !*o->job_workspace;
     if (j->sends_workspace && package_workspace(&j->workspace, "workspace", o->job_dispatch_package, err)) {
@@ -142,8 +121,6 @@ int job_describe(struct job *j, struct pd_err *err) {
         if (!rc)
             rc = package_worker_hash(&j->worker, j->worker_path, err);
     }
-    if (!rc)
-        rc = make_spec(j, err);
     j->c.env.job = j->id;
     j->c.env.start = 1;
     j->c.env.lease_ms = (unsigned)(j->opts->attach_lease * 1000);
@@ -152,19 +129,15 @@ int job_describe(struct job *j, struct pd_err *err) {
 
 /* --- one node -------------------------------------------------------------------------------------------------- */
 
-static void fail_memory(struct node *n) {
-    struct pd_err err = {0};
-    pd_fail(&err, PD_ENOMEM, "out of memory");
-    node_fail(n, &err);
-}
-
 static void request(struct node *n, unsigned type, json_t *body, const void *sec1, size_t n1, uint64_t ms, const char *what,
                     link_answer answer) {
     if (!body || link_request(n->link, type, body, sec1, n1, ms, what, answer, n))
-        fail_memory(n);
+        node_fail_memory(n);
 }
 
-static void after_worker(struct node *n) { node_enter(n, n->job->sends_workspace ? NODE_WORKSPACE : NODE_SETUP); }
+static enum node_step after_worker_step(const struct job *j) { return j->sends_workspace ? NODE_WORKSPACE : NODE_STOCKED; }
+enum node_step prepare_first(const struct job *j) { return j->needs_worker ? NODE_WORKER_QUERY : after_worker_step(j); }
+static void after_worker(struct node *n) { node_enter(n, after_worker_step(n->job)); }
 
 static int on_worker_query(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
     struct node *n = arg;
@@ -210,7 +183,7 @@ void send_worker(struct node *n) {
     if (package_worker_pack(&n->job->worker, n->job->worker_path, &err))
         node_fail(n, &err);
     else if (package_send(n->link, &n->job->worker, "sending the worker", on_worker_sent, n))
-        fail_memory(n);
+        node_fail_memory(n);
 }
 
 static int on_workspace_sent(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
@@ -225,14 +198,38 @@ static int on_workspace_sent(struct link *l, const struct wire_frame *f, json_t 
         pd_err_prefix(&e, "sending the workspace");
         node_fail(n, &e);
     } else {
-        node_enter(n, NODE_SETUP);
+        node_enter(n, NODE_STOCKED);
     }
     return 1;
 }
 
-void send_workspace(struct node *n) {
+static void begin_workspace(struct node *n) {
     if (package_send(n->link, &n->job->workspace, "sending the workspace", on_workspace_sent, n))
-        fail_memory(n);
+        node_fail_memory(n);
+}
+
+/* The connection was lost while it was on its way: it may have arrived all the same. */
+static int on_workspace_query(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct node *n = arg;
+    (void)l;
+    (void)f;
+    if (n->step != NODE_WORKSPACE)
+        return 1;
+    if (err)
+        node_fail(n, err);
+    else if (json_is_true(json_object_get(body, "have")))
+        node_enter(n, NODE_STOCKED);
+    else
+        begin_workspace(n);
+    return 1;
+}
+
+void send_workspace(struct node *n) {
+    if (n->n_preparations > 1)
+        request(n, WIRE_AG_PKG_QUERY, json_pack("{s:s, s:s, s:s}", "kind", "workspace", "name", "", "hash", ""), NULL, 0, ASK_MS,
+                "asking for the workspace", on_workspace_query);
+    else
+        begin_workspace(n);
 }
 
 /* job_workspace for this node: %n replaced; relative: below root_dir; ~: possible when root_dir begins with it too, since
@@ -241,9 +238,9 @@ static int workspace_path(struct node *n, char *out, size_t cap, struct pd_err *
     const struct pd_options *o = n->job->opts;
     const char *root = link_facts(n->link)->root;
     char path[PATH_MAX], template[PATH_MAX];
-    int rc = root_for_node(o->job_workspace, n->id, path, sizeof path, err);
+    int rc = root_for_node(o->job_workspace, n->place, path, sizeof path, err);
     if (!rc)
-        rc = root_for_node(n->host->root_dir, n->id, template, sizeof template, err);
+        rc = root_for_node(n->host->root_dir, n->place, template, sizeof template, err);
     if (rc)
         return rc;
     if (path[0] == '/')
@@ -264,6 +261,8 @@ static int on_setup(struct link *l, const struct wire_frame *f, json_t *body, co
     (void)f;
     if (n->step != NODE_SETUP)
         return 1;
+    json_decref(n->addrs);
+    n->addrs = NULL;
     json_t *addrs = json_object_get(body, "addrs"), *port = json_object_get(body, "port");
     struct pd_err e = {0};
     if (err) {
@@ -324,7 +323,7 @@ void send_peers(struct node *n) {
     /* Only the head needs to know all: with thousands of nodes the list is long. The others learn where it is. */
     json_t *nodes = json_array();
     for (int i = 0; i < (n->id ? 1 : j->n_nodes); i++)
-        json_array_append_new(nodes, json_pack("{s:s, s:O, s:i}", "name", j->nodes[i].host->label, "addrs", j->nodes[i].addrs,
-                                               "port", j->nodes[i].port));
+        json_array_append_new(nodes, json_pack("{s:s, s:O, s:i}", "name", j->by_id[i]->host->label, "addrs", j->by_id[i]->addrs,
+                                               "port", j->by_id[i]->port));
     request(n, WIRE_AG_JOB_PEERS, json_pack("{s:o}", "nodes", nodes), NULL, 0, ASK_MS, "introducing the nodes", on_peers);
 }

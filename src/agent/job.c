@@ -230,15 +230,24 @@ static int job_start(struct job *j, json_t *body, int *port, struct pd_err *err)
     return rc;
 }
 
+static int answer_setup(struct session *s, const struct wire_frame *f) {
+    const struct job *j = s->ag->job;
+    const json_t *first = json_array_get(j->addrs, 0);
+    return msg_send(s->conn, f->type, f->req, json_pack("{s:O, s:i, s:s}", "addrs", j->addrs, "port", j->port, "nic_addr",
+                                                       *j->spec.nic ? json_string_value(first) : ""));
+}
+
 int job_on_setup(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     struct agent *ag = s->ag;
     int port = 0;
     if (ag->mode != AGENT_JOB)
         return pd_fail(err, PD_EPROTO, "AG_JOB_SETUP: this agent runs no job");
-    if (ag->job)
-        return pd_fail(err, PD_EEXIST, "the job was set up already");
     if (f->n_sec < 2 || f->len[1] != sizeof ag->job->key)
         return pd_fail(err, PD_EPROTO, "AG_JOB_SETUP: section 1 is not a key of 32 bytes");
+    if (ag->job && !ag->job->quitting && !sodium_memcmp(ag->job->key, f->sec[1], sizeof ag->job->key))
+        return answer_setup(s, f); /* the connection broke before the answer to the first one had arrived */
+    if (ag->job)
+        return pd_fail(err, PD_EEXIST, "the job was set up already");
     struct job *j = pd_calloc(1, sizeof *j);
     if (!j)
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -266,9 +275,8 @@ int job_on_setup(struct session *s, const struct wire_frame *f, const json_t *bo
     status_save(ag);
     uv_signal_start(&j->on_child, on_child, SIGCHLD);
     pd_info(&ag->log, "node %d of %d, port %d", j->spec.node, j->spec.n_nodes, port);
-    const json_t *first = json_array_get(j->addrs, 0);
-    return msg_send(s->conn, f->type, f->req, json_pack("{s:O, s:i, s:s}", "addrs", j->addrs, "port", port, "nic_addr",
-                                                       *j->spec.nic ? json_string_value(first) : ""));
+    j->port = port;
+    return answer_setup(s, f);
 }
 
 /* A set-up that works, before or after which a request makes sense. */

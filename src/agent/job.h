@@ -36,6 +36,7 @@ struct job {
     uv_signal_t on_child;
     uint64_t started_us, ended_us; /* on this node: the set-up, the result */
     unsigned restarts;
+    int port;               /* where the other agents reach this one */
     int n_handles;
     int ran;                /* the head has begun: from here on a detached job needs no client */
     int started;            /* a process was started, somewhere in the job */

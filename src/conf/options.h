@@ -67,6 +67,7 @@ struct pd_options {
     /* [job] */
     char *job_dispatch_package, *job_workspace, *outputs, *trainer_command, *pserver_command;
     double attach_lease, detach_lease; /* seconds */
+    int64_t min_nodes, job_save_on_stop;
     int64_t bind;                      /* enum pd_bind */
     int64_t log_max_size, log_keep;    /* bytes, files */
     int64_t on_failure, max_restarts;  /* enum pd_on_failure */

@@ -85,19 +85,19 @@ scenario '{"*": {"forever": true}, "1": {"die_after_run": true}}'
 t=$SECONDS
 run 1
 [ $((SECONDS - t)) -lt 10 ] || die "a lost node took $((SECONDS - t)) s"
-has "local.1 (node 1): the remote command ended with exit status 9; connecting again"
-has "local.1 (node 1): there is no job JOB"
+has "local.1: the remote command ended with exit status 9; connecting again"
+has "exit status 9, and then: there is no job JOB"
 for n in 0 2; do said $n STOP; said $n 'BYE {}'; done
 
 # --- Ctrl-C: every node is asked with a second of grace; one that does not answer is named; a second Ctrl-C: no grace
-stop_with() { # stop_with SIGNAL [AGAIN]
+stop_with() { # stop_with SIGNAL [AGAIN | --] [OPTION]
     : >run.log
-    start run "$ctl" run --conf=conf.ini
+    start run "$ctl" run --conf=conf.ini "${@:3}"
     wait_for 60 "the job runs" grep -q trainers run.log
     local began
     began=$(date +%s%N)
     kill -"$1" "$PID"
-    [ $# -lt 2 ] || { wait_for 5 "first stop" grep -q 'grace_ms":1000' scenario.0.log; kill -"$2" "$PID"; }
+    [ "${2:---}" = -- ] || { wait_for 5 "first stop" grep -q 'grace_ms":1000' scenario.0.log; kill -"$2" "$PID"; }
     wait "$PID"
     status=$?
     took=$((($(date +%s%N) - began) / 1000000))
@@ -117,6 +117,30 @@ has "local.1: no answer while ending its processes"
 scenario '{"*": {"forever": true, "mute": ["STOP"]}}'
 stop_with INT INT
 for n in 0 1 2; do said $n 'STOP.*"grace_ms":0,'; done
+
+# --- save_on_stop: the first Ctrl-C asks for the model, which is then fetched; a second one does not wait; TERM asks for nothing
+scenario '{"*": {"forever": true, "output": {"m/saved": "x"}}}'
+stop_with INT -- --save-on-stop
+for n in 0 1 2; do said $n 'STOP.*"save":true'; said $n FETCH; done
+has "saving the model and stopping"
+has "what it left is in output/JOB"
+[ "$(cat output/latest/m/saved)" = x ] || die "no saved model: $(find output)"
+scenario '{"*": {"forever": true, "mute": ["STOP"]}}'
+stop_with INT INT --save-on-stop
+for n in 0 1 2; do said $n 'STOP.*"save":true'; said $n 'STOP.*"grace_ms":0,'; said_not $n FETCH; done
+scenario '{"*": {"forever": true}}'
+stop_with TERM -- --save-on-stop
+for n in 0 1 2; do said_not $n save; said_not $n FETCH; done
+
+# --- nodes of another architecture are refused, by name, or left out
+scenario '{"*": {"arch": "x86_64"}, "1": {"arch": "riscv64"}}'
+run 3
+has "local.1: it is riscv64, but 2 of the hosts are x86_64"
+has "not started"
+run 0 --min-nodes=2
+has "warning: local.1 is left out: it is riscv64"
+said 1 '"abandon":true'
+grep -q JOB_PEERS scenario.2.log || die "node 2 was not used"
 
 # --- Ctrl-C after a failure, while the others end: the failure is told still
 scenario '{"*": {"forever": true}, "1": {"result": {"status": "failed", "first_failure": {"node": 1, "host": "b", "role": "trainer",

@@ -37,7 +37,7 @@ cat >>"$TMP/conf.ini" <<END
 job_dispatch_package = ws
 trainer_command = exec /usr/bin/python3 train.py
 pserver_command = exec /usr/bin/python3 own-server.py
-attach_lease = 4
+attach_lease = 8
 [cluster]
 pservers = 1
 port = $((10000 + RANDOM % 10000))
@@ -60,7 +60,7 @@ ended() { # ended STATUS NAME: the run in the background; its output in $OUT, wi
 }
 
 # --- the connections are cut again and again while the job writes, and once nothing passes and nothing says so
-conf cuts 18000 1000
+conf cuts 24000 1000
 start cuts "$ctl" run --conf=cuts.ini
 wait_for 60 "lines" grep -q 'line 100 of' cuts.log
 for i in 0 1 0 1 all; do
@@ -71,21 +71,30 @@ tell hang 1
 wait_for 20 "a silent connection is noticed" grep -q 'nothing was heard' cuts.log
 tell pass 1
 ended 0 cuts
-all_lines cuts.log 18000
+all_lines cuts.log 24000
 has "; connecting again"
-has " (node 1): connected again"
+has ": connected again"
 
 # --- cut in the middle of the outputs: they are fetched again
 conf outputs 10 3000000
-tell limit 1 1800000
+tell limit 1 2400000
 expect 0 "$ctl" run --conf=outputs.ini
 has "connected again"
 [ "$(stat -c %s output/latest/big.0 output/latest/big.1 | tr '\n' ' ')" = "3000000 3000000 " ] || die "outputs: $(ls -l output/latest)"
 [ -z "$(find output -name '.*')" ] || die "left: $(find output)"
 
+# --- cut in the middle of the workspace, on its way to a host: it is sent again, once
+head -c 3000000 /dev/urandom >ws/big
+conf package 10 0
+tell limit 0 1500000 up
+expect 0 "$ctl" run --conf=package.ini
+has "connected again"
+has "line 9 of trainer 0 "
+rm ws/big
+
 # --- a host that does not come back within the lease ends the job: since when, and why
 conf gone 1000000 0
-start gone "$ctl" run --conf=gone.ini
+start gone "$ctl" run --conf=gone.ini --attach_lease=3
 wait_for 60 "lines" grep -q 'line 100 of' gone.log
 tell refuse 1
 ended 1 gone

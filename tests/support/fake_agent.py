@@ -14,6 +14,7 @@ what each node does; a missing key means the right thing:
     "result": {...}                    AG_RESULT, instead of done
     "output": {"path": "text"}         what AG_FETCH sends; null: there is no such folder
     "have": true                       the worker is there
+    "arch": "riscv64"                  what AG_HELLO says; default: nothing
 Every request's name goes to $FAKE_AGENT.<node>.log.
 """
 import hashlib
@@ -97,7 +98,7 @@ def main():
         return
     with open(os.path.realpath(sys.argv[0]), "rb") as me:
         build = hashlib.sha256(me.read()).hexdigest()
-    send("HELLO", {"version": 1, "build": build, "job": args.get("job", ""), "node": node, "root": args["root"], "state": "",
+    send("HELLO", {"version": 1, "build": build, "job": args.get("job", ""), "node": node, "root": args["root"], "state": "", "arch": how.get("arch", ""),
                    "addrs": ["127.0.0.1"], "disk_free": 1 << 40})
     ran = False
     while True:

@@ -1,0 +1,45 @@
+/* cmd_attach.c - paddlectl attach. */
+#include <string.h>
+
+#include "base/str.h"
+#include "launcher/cmd/cmd.h"
+#include "launcher/job/job.h"
+
+enum { LINES = 10, LINES_MAX = 10000 };
+
+int cmd_attach(int argc, char **argv) {
+    struct job_flags f = {.tail = LINES};
+    const char *lines = NULL;
+    const struct pd_extra extra[] = {
+        {"lines=N|all", NULL, &lines, "begin with so many lines of what there was; default: 10"},
+        {"json", &f.json, NULL, "one JSON object a line: state, log, progress, message, result"},
+        {0},
+    };
+    const struct cmd_line line = {
+        .usage = "paddlectl attach [options] [JOB]\n"
+                 "Follows a job that runs, from any machine, as 'run' does: its logs and its progress, until it ends; the exit\n"
+                 "status is the job's. Without JOB: the only one that runs. Ctrl-C leaves it running.",
+        .examples = "paddlectl attach\tthe job that runs\n"
+                    "paddlectl attach --lines=all latest\tthe newest one, from its first line\n",
+        .extra = extra,
+        .who = PD_LAUNCHER,
+        .max_rest = 1,
+        .needs_conf = 1,
+    };
+    struct pd_options o;
+    struct pd_err err = {0};
+    const char *rest[CMD_REST_MAX];
+    uint64_t n;
+    int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
+    if (rc != CMD_GO_ON)
+        return rc;
+    if (lines && !strcmp(lines, "all"))
+        f.tail = 0;
+    else if (lines && (pd_parse_u64(lines, LINES_MAX, &n) || !n))
+        pd_fail(&err, PD_EUSAGE, "lines is 1..%d or all, not '%s'", LINES_MAX, lines);
+    else if (lines)
+        f.tail = (unsigned)n;
+    rc = err.code ? cmd_fail(&err) : job_attach(&o, &f, n_rest ? rest[0] : NULL);
+    pd_options_release(&o);
+    return rc;
+}

@@ -1,0 +1,259 @@
+/* job_end.c - how a job ended: the first failure, the hosts that could not be used, the exit status; and what --dry-run says. */
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "launcher/job/job_impl.h"
+
+static void put_indented(struct pd_buf *b, const char *text) {
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        pd_put(b, "    | ", 6);
+        for (size_t i = 0; i < n; i++)
+            pd_put_u8(b, (unsigned char)text[i] < 32 && text[i] != '\t' ? ' ' : (uint8_t)text[i]);
+        pd_put_u8(b, '\n');
+        text += n + (text[n] == '\n');
+    }
+}
+
+static const char *text_of(const json_t *o, const char *name) {
+    const char *s = json_string_value(json_object_get(o, name));
+    return s ? s : "";
+}
+
+static void put_failure(const struct job *j, struct pd_buf *b) {
+    const json_t *f = j->failure;
+    json_int_t id = json_is_integer(json_object_get(f, "node")) ? json_integer_value(json_object_get(f, "node")) : -1;
+    json_int_t code = json_integer_value(json_object_get(f, "exit_code")), sig = json_integer_value(json_object_get(f, "signal"));
+    const struct node *n = job_node(j, id);
+    const char *host = n ? n->host->label : text_of(f, "host"), *role = text_of(f, "role");
+    const char *reason = text_of(f, "reason");
+    pd_put_fmt(b, "paddlectl: %s failed: %s (node %lld)", j->id, host, (long long)id);
+    if (*role && strcmp(role, "agent"))
+        pd_put_fmt(b, ", %s %lld", role, (long long)json_integer_value(json_object_get(f, "rank")));
+    if (sig > 0)
+        pd_put_fmt(b, ": ended by signal %lld (%s)", (long long)sig, strsignal((int)sig));
+    else if (code > 128 && code < 128 + NSIG) /* a shell between us and the program says it so */
+        pd_put_fmt(b, ": exit status %lld (signal %lld: %s)", (long long)code, (long long)code - 128, strsignal((int)code - 128));
+    else if (code > 0)
+        pd_put_fmt(b, ": exit status %lld", (long long)code);
+    pd_put_fmt(b, "%s%s\n", *reason ? ": " : "", reason);
+    put_indented(b, text_of(f, "last_lines"));
+    if (j->n_restarts > 0)
+        pd_put_fmt(b, "  it was restarted %lld time%s before\n", (long long)j->n_restarts, j->n_restarts == 1 ? "" : "s");
+    if (j->n_later > 0)
+        pd_put_fmt(b, "  %lld more failed after it\n", (long long)j->n_later);
+    if (n && *n->job_dir)
+        pd_put_fmt(b, "  its logs: %s:%s/log; 'paddlectl fetch --log %s' brings all of them and the outputs\n", host, n->job_dir, j->id);
+}
+
+/* Every host that failed before the job ran, or whose connection broke. Status 2 when all of them are about what the user
+ * wrote, else 3. */
+static int put_bad_hosts(const struct job *j, struct pd_buf *b) {
+    int n = 0, status = 2;
+    for (int i = 0; i < j->n_hosts; i++) {
+        if (!j->nodes[i].err.code || j->nodes[i].step == NODE_LEFT_OUT)
+            continue;
+        n++;
+        if (pd_code_exit_status(j->nodes[i].err.code) != 2)
+            status = 3;
+    }
+    if (n > 1)
+        pd_put_fmt(b, "paddlectl: %d of %d hosts cannot be used:\n", n, j->n_hosts);
+    for (int i = 0; i < j->n_hosts; i++)
+        if (j->nodes[i].err.code && j->nodes[i].step != NODE_LEFT_OUT)
+            pd_put_fmt(b, "%s%s: %s\n", n > 1 ? "  " : "paddlectl: ", j->nodes[i].host->label, j->nodes[i].err.msg);
+    return n ? status : 0;
+}
+
+static int put_not_started(const struct job *j, struct pd_buf *b) {
+    int status = put_bad_hosts(j, b);
+    if (j->err.code) {
+        pd_put_fmt(b, "paddlectl: %s\n", j->err.msg);
+        status = status > 2 ? status : pd_code_exit_status(j->err.code);
+    }
+    pd_put_fmt(b, "paddlectl: the job was not started\n");
+    return status;
+}
+
+static void put_stopped(const struct job *j, const char *how, struct pd_buf *b) {
+    pd_put_fmt(b, "paddlectl: %s %s%s%s\n", j->id, how, *j->saved ? "; saved: " : "", j->saved);
+    if (j->fetched)
+        pd_put_fmt(b, "paddlectl: what it left is in %s\n", j->out.dir);
+}
+
+/* A job that goes on without us. */
+static int conclude_joined(struct job *j, struct pd_buf *b) {
+    int bad = put_bad_hosts(j, b);
+    if (j->failed) {
+        if (j->failure)
+            put_failure(j, b);
+        else
+            pd_put_fmt(b, "paddlectl: %s failed\n", j->id);
+        return 1;
+    }
+    if (j->stopped) {
+        put_stopped(j, "was stopped", b);
+        return pd_code_exit_status(PD_ECANCELED);
+    }
+    if (j->stopped_by_user) {
+        pd_put_fmt(b, "paddlectl: %s goes on; 'paddlectl attach %s' shows it again, 'paddlectl stop %s' ends it\n", j->id, j->id, j->id);
+        return pd_code_exit_status(PD_ECANCELED);
+    }
+    return bad ? pd_code_exit_status(PD_EHOST) : 0;
+}
+
+static int conclude(struct job *j, struct pd_buf *b) {
+    if (j->joined)
+        return conclude_joined(j, b);
+    if (j->stopped_by_user) {
+        if (j->failure) /* it may be why the user stopped it */
+            put_failure(j, b);
+        put_bad_hosts(j, b);
+        put_stopped(j, "was stopped", b);
+        return pd_code_exit_status(PD_ECANCELED);
+    }
+    if (!j->ran)
+        return put_not_started(j, b);
+    if (j->left)
+        return 0;
+    if (j->failure || j->failed) {
+        if (j->failure)
+            put_failure(j, b);
+        put_bad_hosts(j, b);
+        if (!j->failure)
+            pd_put_fmt(b, "paddlectl: %s failed\n", j->id);
+        return 1;
+    }
+    if (put_bad_hosts(j, b)) {
+        pd_put_fmt(b, "paddlectl: %s failed\n", j->id);
+        return 1;
+    }
+    if (j->stopped) {
+        put_stopped(j, "was stopped from elsewhere", b);
+        return pd_code_exit_status(PD_ECANCELED);
+    }
+    if (!j->fetched) {
+        pd_put_fmt(b, "paddlectl: %s: the outputs were not fetched: %s; they are in %s/output of each node\n", j->id,
+                   j->err.code ? j->err.msg : "see above", j->by_id[0]->job_dir);
+        return 1;
+    }
+    return 0;
+}
+
+static const char *status_word(const struct job *j, int status) {
+    return j->left ? "running" : j->failed ? "failed" : !status ? "done" : j->stopped || j->stopped_by_user ? "stopped"
+           : j->ran || j->joined ? "failed" : "not started";
+}
+
+static void say_json(const struct job *j, int status, const struct pd_buf *text) {
+    json_t *hosts = json_object();
+    for (int i = 0; i < j->n_hosts; i++)
+        if (j->nodes[i].err.code)
+            json_object_set_new(hosts, j->nodes[i].host->label, json_string(j->nodes[i].err.msg));
+    json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:O?, s:o, s:o, s:o}", "event", "result", "job", j->id, "status",
+                          j->joined && j->stopped_by_user && !j->failed && !j->stopped ? "running" : status_word(j, status),
+                          "exit_status", status, "first_failure", j->failure, "bad_hosts", hosts, "outputs",
+                          j->fetched ? json_string(j->out.dir) : json_null(), "text",
+                          text->len ? json_stringn((const char *)text->data, text->len) : json_string(""));
+    if (o && !json_dumpf(o, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER))
+        putchar('\n');
+    fflush(stdout);
+    json_decref(o);
+}
+
+static void say_good_end(const struct job *j) {
+    int fd = j->flags.detach ? STDERR_FILENO : STDOUT_FILENO;
+    if (j->left)
+        dprintf(fd, "paddlectl | it runs; 'paddlectl attach' shows it, 'paddlectl stop' ends it, 'paddlectl fetch' brings its outputs\n");
+    else if (j->joined)
+        dprintf(fd, "paddlectl | done; 'paddlectl fetch %s' brings its outputs\n", j->id);
+    else
+        dprintf(fd, "paddlectl | done; the outputs are in %s\n", j->out.dir);
+    if (j->flags.detach)
+        dprintf(STDOUT_FILENO, "%s\n", j->id); /* alone there, for scripts */
+}
+
+int job_conclude(struct job *j) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    int status = conclude(j, &b);
+    for (size_t at = 0; at < b.len && !j->flags.json;) {
+        ssize_t n = write(STDERR_FILENO, b.data + at, b.len - at);
+        if (n <= 0)
+            break;
+        at += (size_t)n;
+    }
+    if (j->flags.json)
+        say_json(j, status, &b);
+    else if (!status)
+        say_good_end(j);
+    pd_buf_release(&b);
+    return status;
+}
+
+/* --- --dry-run ----------------------------------------------------------------------------------------------- */
+
+static int has(const int *ids, size_t n, int id) {
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] == id)
+            return 1;
+    return 0;
+}
+
+static json_t *plan(const struct job *j) {
+    const struct cluster *c = &j->c;
+    json_t *hosts = json_array();
+    for (int i = 0; i < j->n_hosts; i++) {
+        char root[PATH_MAX] = "";
+        json_t *roles = json_array();
+        root_for_node(j->nodes[i].host->root_dir, i, root, sizeof root, NULL);
+        if (has(c->pservers, c->n_pservers, i))
+            json_array_append_new(roles, json_string("pserver"));
+        if (has(c->trainers, c->n_trainers, i))
+            json_array_append_new(roles, json_string("trainer"));
+        json_array_append_new(hosts, json_pack("{s:i, s:s, s:s, s:s, s:o}", "node", i, "host", j->nodes[i].host->label, "spec",
+                                               j->nodes[i].host->spec, "root_dir", root, "roles", roles));
+    }
+    json_t *o = json_pack("{s:o, s:I, s:I, s:s, s:b}", "hosts", hosts, "pservers", (json_int_t)c->n_pservers, "trainers",
+                          (json_int_t)c->n_trainers, "outputs", j->out.root, "worker", j->needs_worker);
+    if (j->sends_workspace)
+        json_object_set_new(o, "package", json_pack("{s:s, s:I, s:I, s:I}", "path", j->opts->job_dispatch_package, "files",
+                                                    (json_int_t)j->workspace.packed.files, "bytes", (json_int_t)j->workspace.packed.bytes,
+                                                    "packed_bytes", (json_int_t)j->workspace.packed.packed));
+    else
+        json_object_set_new(o, "job_workspace", json_string(j->opts->job_workspace));
+    return o;
+}
+
+int job_dry_run(struct job *j) {
+    json_t *o = plan(j), *h;
+    size_t i;
+    if (j->flags.json) {
+        json_dumpf(o, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);
+        putchar('\n');
+        json_decref(o);
+        return fflush(stdout) ? 1 : 0;
+    }
+    printf("would run on %d host%s: %zu pserver%s, %zu trainer%s\n", j->n_hosts, j->n_hosts == 1 ? "" : "s", j->c.n_pservers,
+           j->c.n_pservers == 1 ? "" : "s", j->c.n_trainers, j->c.n_trainers == 1 ? "" : "s");
+    json_array_foreach(json_object_get(o, "hosts"), i, h) {
+        int p = has(j->c.pservers, j->c.n_pservers, (int)i), t = has(j->c.trainers, j->c.n_trainers, (int)i);
+        printf("  node %zu  %s  %s, below %s\n", i, json_string_value(json_object_get(h, "spec")),
+               p && t ? "pserver and trainer" : p ? "pserver" : t ? "trainer" : "nothing",
+               json_string_value(json_object_get(h, "root_dir")));
+    }
+    if (j->sends_workspace)
+        printf("would send %s: %llu files, %llu bytes, %llu packed\n", j->opts->job_dispatch_package,
+               (unsigned long long)j->workspace.packed.files, (unsigned long long)j->workspace.packed.bytes,
+               (unsigned long long)j->workspace.packed.packed);
+    else
+        printf("would use %s on the hosts\n", j->opts->job_workspace);
+    printf("would put the outputs below %s\n", j->out.root);
+    json_decref(o);
+    return 0;
+}

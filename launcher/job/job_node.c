@@ -1,0 +1,280 @@
+/* job_node.c - the steps of a node, as one table: what it does on entering each. Callbacks of its link only enter steps; node_enter
+ * alone writes them, and notes that the job's phase is to be looked at. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "launcher/job/job_impl.h"
+#include "launcher/job/outputs.h"
+
+enum {
+    LOST_PATIENCE_MS = 3000, /* after a lost connection: the other agents see it too and may know more */
+    END_PATIENCE_MS = 30000, /* after the first result: the others end their processes, TERM, then KILL */
+    PREPARATIONS = 2,        /* a connection that is lost meanwhile: once more, from the beginning */
+};
+
+static void enter_connect(struct node *n);
+static void enter_join(struct node *n);
+static void enter_running(struct node *n);
+static void enter_stopping(struct node *n);
+static void enter_drain(struct node *n);
+static void enter_fetch(struct node *n);
+static void enter_bye(struct node *n);
+static void enter_failed(struct node *n);
+static void enter_left_out(struct node *n);
+
+static const struct {
+    const char *doing;
+    void (*enter)(struct node *);
+} steps[N_NODE_STEPS] = {
+    [NODE_NEW] = {"waiting", NULL},
+    [NODE_CONNECT] = {"connecting", enter_connect},
+    [NODE_WORKER_QUERY] = {"looking for the worker", send_worker_query},
+    [NODE_WORKER_SEND] = {"receiving the worker", send_worker},
+    [NODE_WORKSPACE] = {"receiving the workspace", send_workspace},
+    [NODE_STOCKED] = {"waiting for the other hosts", NULL},
+    [NODE_SETUP] = {"setting up the job", send_setup},
+    [NODE_READY] = {"ready", NULL},
+    [NODE_PEERS] = {"learning of the other nodes", send_peers},
+    [NODE_PEERED] = {"starting the job", NULL},
+    [NODE_JOIN] = {"joining the job", enter_join},
+    [NODE_RUNNING] = {"running", enter_running},
+    [NODE_ENDED] = {"ended", NULL},
+    [NODE_STOPPING] = {"ending its processes", enter_stopping},
+    [NODE_STOPPED] = {"stopped", NULL},
+    [NODE_DRAIN] = {"sending its logs", enter_drain},
+    [NODE_DRAINED] = {"drained", NULL},
+    [NODE_FETCH] = {"sending its outputs", enter_fetch},
+    [NODE_FETCHED] = {"fetched", NULL},
+    [NODE_BYE] = {"saying goodbye", enter_bye},
+    [NODE_FAILED] = {"failed", enter_failed},
+    [NODE_GONE] = {"gone", NULL},
+    [NODE_LEFT_OUT] = {"not used", enter_left_out},
+};
+
+const char *node_doing(const struct node *n) { return steps[n->step].doing; }
+
+void node_enter(struct node *n, enum node_step step) {
+    n->step = step;
+    if (steps[step].enter)
+        steps[step].enter(n);
+    job_look(n->job);
+}
+
+/* A request that failed because its link is lost is made again when it is back (resume), or on_close fails the node. */
+void node_fail(struct node *n, const struct pd_err *err) {
+    if (AT(n->step) & (LOST | AT(NODE_BYE) | AT(NODE_LEFT_OUT)))
+        return;
+    if (err->code == PD_ECLOSED && n->link && n->greeted && !link_is_open(n->link))
+        return;
+    if (!n->err.code)
+        n->err = *err;
+    node_enter(n, NODE_FAILED);
+}
+
+void node_fail_memory(struct node *n) {
+    struct pd_err err = {0};
+    pd_fail(&err, PD_ENOMEM, "out of memory");
+    node_fail(n, &err);
+}
+
+/* --- the link ---------------------------------------------------------------------------------------------- */
+
+/* The node is back after a loss. What it was doing goes on where it was; what was asked for is asked again, where that is
+ * safe. Its state and its result, should there be one, come by themselves. */
+static void resume(struct node *n) {
+    struct job *j = n->job;
+    watch_say(j, "%s: connected again", n->host->label);
+    if (n->subscribed) {
+        n->subscribed = 0;
+        watch_subscribe(n);
+    }
+    if (AT(n->step) & (AT(NODE_SETUP) | AT(NODE_PEERS) | AT(NODE_STOPPING) | AT(NODE_FETCH)))
+        node_enter(n, n->step);
+    else if (AT(n->step) & (AT(NODE_WORKER_QUERY) | AT(NODE_WORKER_SEND) | AT(NODE_WORKSPACE)))
+        node_enter(n, prepare_first(j));
+    else if (j->phase == JOB_RUN && n->id == 0 && !strcmp(link_facts(n->link)->state, "setup"))
+        node_run(n);
+    else if (j->phase == JOB_RUN && n->id == 0) /* it has begun: only the answer was lost */
+        job_move(j, AT(NODE_PEERED), NODE_RUNNING);
+}
+
+static void on_hello(struct link *l, void *arg) {
+    struct node *n = arg;
+    struct job *j = n->job;
+    if (n->greeted) {
+        resume(n);
+        return;
+    }
+    n->greeted = 1;
+    pd_fmt(n->job_dir, sizeof n->job_dir, "%.1000s/%s", link_facts(l)->root, j->id);
+    link_keep(l, (uint64_t)(j->opts->attach_lease * 1000));
+    n->n_preparations = 1;
+    if (n->step == NODE_CONNECT)
+        node_enter(n, prepare_first(j));
+    if (n->step == NODE_JOIN) {
+        watch_subscribe(n);
+        node_enter(n, NODE_RUNNING);
+    }
+}
+
+static void on_close(struct link *l, const struct pd_err *why, void *arg) {
+    struct node *n = arg;
+    (void)l;
+    n->link = NULL;
+    watch_gone(n);
+    if (n->step == NODE_LEFT_OUT) {
+        job_look(n->job);
+        return;
+    }
+    if (why->code)
+        node_fail(n, why); /* unless it is saying goodbye, or has failed already */
+    node_enter(n, NODE_GONE);
+}
+
+static void on_lost(struct link *l, const struct pd_err *why, void *arg) {
+    struct node *n = arg;
+    watch_lost(n);
+    if (AT(n->step) & (AT(NODE_WORKER_QUERY) | AT(NODE_WORKER_SEND) | AT(NODE_WORKSPACE)) && n->n_preparations++ >= PREPARATIONS) {
+        n->err = *why;
+        link_close(l);
+        node_enter(n, NODE_FAILED);
+        return;
+    }
+    watch_say(n->job, "%s: %s; connecting again", n->host->label, why->msg);
+}
+
+const struct link_events node_link_events = {
+    .on_hello = on_hello, .on_frame = watch_frame, .on_close = on_close, .on_lost = on_lost};
+
+static void enter_connect(struct node *n) {
+    struct pd_err err = {0};
+    if (link_open(&n->link, &n->job->c.env, n->host, n->place, &node_link_events, n, &err)) {
+        n->link = NULL;
+        node_fail(n, &err);
+    }
+}
+
+/* The link is there, from looking for the job; it goes on with the job itself. */
+static void enter_join(struct node *n) {
+    if (n->link)
+        link_join(n->link, n->job->id, &node_link_events, n);
+    else
+        enter_connect(n);
+}
+
+/* --- running, and its end ---------------------------------------------------------------------------------- */
+
+static int on_run_answer(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct node *n = arg;
+    (void)l;
+    (void)f;
+    (void)body;
+    if (err)
+        node_fail(n, err);
+    else if (n->job->phase == JOB_RUN)
+        job_move(n->job, AT(NODE_PEERED), NODE_RUNNING);
+    return 1;
+}
+
+void node_run(struct node *n) {
+    if (link_request(n->link, WIRE_AG_JOB_RUN, json_object(), NULL, 0, START_WAIT_MS, "starting the job", on_run_answer, n))
+        node_fail_memory(n);
+}
+
+static void enter_running(struct node *n) {
+    if (n->has_result)
+        node_enter(n, NODE_ENDED);
+}
+
+void node_has_result(struct node *n) {
+    n->has_result = 1;
+    if (n->step == NODE_RUNNING)
+        node_enter(n, NODE_ENDED);
+    /* The head has its result when all others have ended; without it (it was killed) they would wait for it. */
+    job_be_patient(n->job, n->id == 0 ? LOST_PATIENCE_MS : END_PATIENCE_MS);
+}
+
+static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct node *n = arg;
+    (void)l;
+    (void)f;
+    (void)body;
+    if (n->step != NODE_STOPPING)
+        return 1;
+    if (err)
+        node_fail(n, err);
+    else
+        node_enter(n, NODE_STOPPED);
+    return 1;
+}
+
+void node_stop(struct node *n, int grace_ms, int save) {
+    const char *why = n->job->stopped_by_user ? "stopped by the user" : "the job failed";
+    json_t *body = json_pack("{s:i, s:s}", "grace_ms", grace_ms, "reason", why);
+    if (save) {
+        json_object_set_new(body, "save", json_true());
+        json_object_set_new(body, "save_ms", json_integer(SAVE_MS));
+    }
+    if (link_request(n->link, WIRE_AG_STOP, body, NULL, 0, START_WAIT_MS + (save ? SAVE_MS : 0), "ending the processes", on_stopped, n))
+        node_fail_memory(n);
+}
+
+static void enter_stopping(struct node *n) { node_stop(n, STOP_GRACE_MS, n->job->saving && n->job->stopped_by_user < 2); }
+
+static void enter_drain(struct node *n) {
+    if (!n->subscribed || watch_drained(n))
+        node_enter(n, NODE_DRAINED);
+}
+
+static void on_fetched(void *arg, int missing, const char *skipped, const struct pd_err *err) {
+    struct node *n = arg;
+    (void)missing; /* a node without outputs is none that failed */
+    if (*skipped)
+        watch_say(n->job, "%s: outputs: %s", n->host->label, skipped);
+    if (n->step != NODE_FETCH)
+        return;
+    if (err) {
+        struct pd_err e = *err;
+        pd_err_prefix(&e, "fetching outputs");
+        node_fail(n, &e);
+        return;
+    }
+    node_enter(n, NODE_FETCHED);
+}
+
+static void enter_fetch(struct node *n) {
+    struct pd_err err = {0};
+    if (package_fetch(n->link, &n->job->c.loop, "output", n->job->out.aside, n->id, on_fetched, n)) {
+        pd_fail(&err, PD_EIO, "cannot write below %.600s", n->job->out.dir);
+        node_fail(n, &err);
+    }
+}
+
+static void enter_bye(struct node *n) {
+    if (!n->link)
+        node_enter(n, NODE_GONE);
+    else if (!n->greeted || !link_is_open(n->link))
+        link_close(n->link); /* what may start there all the same finds no client and ends */
+    else
+        link_send(n->link, WIRE_AG_BYE, 0, n->job->ran ? json_object() : json_pack("{s:b}", "abandon", 1), NULL, 0);
+}
+
+static void enter_failed(struct node *n) {
+    struct job *j = n->job;
+    if (j->phase != JOB_RUN && j->phase != JOB_FOLLOW)
+        return;
+    watch_say(j, "%s (node %d): %s", n->host->label, n->id, n->err.msg);
+    job_be_patient(j, LOST_PATIENCE_MS);
+}
+
+static void enter_left_out(struct node *n) {
+    if (n->link && n->greeted && link_is_open(n->link)) {
+        link_send(n->link, WIRE_AG_BYE, 0, json_pack("{s:b}", "abandon", 1), NULL, 0);
+        link_close_soon(n->link);
+    } else if (n->link) {
+        link_close(n->link);
+    } else {
+        watch_gone(n);
+    }
+}

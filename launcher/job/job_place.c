@@ -1,0 +1,98 @@
+/* job_place.c - which hosts a job uses, and what each of them runs. The nodes of a job are numbered without gaps: when hosts are left
+ * out (min_nodes), roles are dealt anew over those that are there. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "launcher/job/job_impl.h"
+
+/* The architecture that most have; of equal numbers that of the first host. */
+static const char *usual_arch(const struct job *j, int *n_usual) {
+    const char *best = "";
+    *n_usual = 0;
+    for (int i = 0; i < j->n_hosts; i++) {
+        if (j->nodes[i].step != NODE_STOCKED)
+            continue;
+        const char *arch = link_facts(j->nodes[i].link)->arch;
+        int n = 0;
+        if (!strcmp(arch, best))
+            continue;
+        for (int k = 0; k < j->n_hosts; k++)
+            n += j->nodes[k].step == NODE_STOCKED && !strcmp(link_facts(j->nodes[k].link)->arch, arch);
+        if (n > *n_usual) {
+            best = arch;
+            *n_usual = n;
+        }
+    }
+    return best;
+}
+
+/* One program runs everywhere, and equal bits are promised: machines of another kind are refused. */
+static void refuse_other_archs(struct job *j) {
+    int n_usual;
+    const char *usual = usual_arch(j, &n_usual);
+    for (int i = 0; i < j->n_hosts; i++) {
+        struct node *n = &j->nodes[i];
+        struct pd_err err = {0};
+        if (n->step != NODE_STOCKED || !strcmp(link_facts(n->link)->arch, usual))
+            continue;
+        pd_fail(&err, PD_EHOST, "it is %s, but %d of the hosts are %s: one job needs one architecture", link_facts(n->link)->arch,
+                n_usual, usual);
+        node_fail(n, &err);
+    }
+}
+
+static void leave_out(struct job *j) {
+    j->n_nodes = 0;
+    for (int i = 0; i < j->n_hosts; i++) {
+        struct node *n = &j->nodes[i];
+        n->id = -1;
+        if (n->step == NODE_STOCKED) {
+            n->id = j->n_nodes;
+            j->by_id[j->n_nodes++] = n;
+            continue;
+        }
+        watch_say(j, "warning: %s is left out: %s", n->host->label, n->err.msg);
+        node_enter(n, NODE_LEFT_OUT);
+    }
+    watch_say(j, "%d of %d hosts are used", j->n_nodes, j->n_hosts);
+}
+
+int job_choose_nodes(struct job *j) {
+    int n_ok = 0, want = (int)j->opts->min_nodes;
+    refuse_other_archs(j);
+    for (int i = 0; i < j->n_hosts; i++)
+        n_ok += j->nodes[i].step == NODE_STOCKED;
+    if (n_ok < j->n_hosts) {
+        if (want && n_ok < want)
+            pd_fail(&j->err, PD_EHOST, "%d of %d hosts can be used, min_nodes is %d", n_ok, j->n_hosts, want);
+        if (!want || n_ok < want)
+            return 0;
+        leave_out(j);
+    }
+    return !job_place_roles(j, &j->err) && !job_make_spec(j, &j->err);
+}
+
+/* "nodes 0-3,7" are hosts of conf.ini, and those left out are missing; "all" and "4" (the first four) mean hosts that are there. */
+static int place_role(struct job *j, int *ids, size_t *n_ids, const char *text, const char *what, struct pd_err *err) {
+    size_t n = 0;
+    const char *s = text + strspn(text, " \t");
+    if (j->n_nodes == j->n_hosts || !*n_ids)
+        return 0;
+    if (pd_starts(s, "nodes")) {
+        for (size_t i = 0; i < *n_ids; i++)
+            if (j->nodes[ids[i]].id >= 0)
+                ids[n++] = j->nodes[ids[i]].id;
+    } else {
+        for (; n < *n_ids && (int)n < j->n_nodes; n++)
+            ids[n] = (int)n;
+    }
+    *n_ids = n;
+    return n ? 0 : pd_fail(err, PD_EHOST, "no host is left for the %s (%s)", what, text);
+}
+
+int job_place_roles(struct job *j, struct pd_err *err) {
+    int rc = place_role(j, j->c.pservers, &j->c.n_pservers, j->opts->pservers, "pservers", err);
+    return rc ? rc : place_role(j, j->c.trainers, &j->c.n_trainers, j->opts->trainers, "trainers", err);
+}

@@ -1,0 +1,75 @@
+/* outputs.c - see outputs.h. */
+#include "launcher/job/outputs.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/str.h"
+#include "launcher/cluster/package.h"
+
+int outputs_init(struct outputs *o, const char *root, const char *job, const char *where, struct pd_err *err) {
+    if (pd_fmt(o->root, sizeof o->root, "%s", root) || pd_fmt(o->id, sizeof o->id, "%s", job) ||
+        pd_fmt(o->dir, sizeof o->dir, "%s/%s", root, job) || pd_fmt(o->aside, sizeof o->aside, "%s/.%s.part", root, job) ||
+        pd_fmt(o->logs_aside, sizeof o->logs_aside, "%s/.%s.part/logs", root, job))
+        return pd_fail(err, PD_ECONF, "%s: the path is too long", where);
+    return 0;
+}
+
+int outputs_try(const struct outputs *o, const char *where, struct pd_err *err) {
+    char dir[PATH_MAX], probe[PATH_MAX + 32];
+    struct stat st;
+    pd_fmt(dir, sizeof dir, "%s", o->root);
+    while (lstat(dir, &st) && errno == ENOENT) { /* up to what is there */
+        char *slash = strrchr(dir, '/');
+        if (slash && slash != dir)
+            *slash = 0;
+        else
+            strcpy(dir, slash ? "/" : ".");
+    }
+    pd_fmt(probe, sizeof probe, "%s/.paddlectl-XXXXXX", dir);
+    if (!mkdtemp(probe))
+        return pd_fail_errno(err, PD_ECONF, errno, "%s: outputs %s: cannot write to %s", where, o->root, dir);
+    rmdir(probe);
+    return 0;
+}
+
+int outputs_begin(const struct outputs *o, struct pd_err *err) {
+    pd_rm_tree(o->aside, NULL); /* of a fetch that was killed */
+    return pd_mkdirs(o->logs_aside, 0755, err);
+}
+
+/* output/latest points at the job whose outputs came last; replaced by a rename, so it always points somewhere. */
+static int point_latest(const struct outputs *o, struct pd_err *err) {
+    char tmp[4200], latest[4200];
+    if (pd_fmt(latest, sizeof latest, "%s/latest", o->root) || pd_fmt(tmp, sizeof tmp, "%s/.latest-%s", o->root, o->id) ||
+        symlink(o->id, tmp) || rename(tmp, latest)) {
+        unlink(tmp);
+        return pd_fail(err, PD_EIO, "cannot point %.600s at %s", latest, o->id);
+    }
+    return 0;
+}
+
+int outputs_place(const struct outputs *o, int n_nodes, int *n_renamed, struct pd_err *err) {
+    char fresh[4300], logs[4300];
+    struct stat st;
+    if (pd_fmt(fresh, sizeof fresh, "%s/all", o->aside) || pd_fmt(logs, sizeof logs, "%s/log", o->dir))
+        return pd_fail(err, PD_EIO, "path too long: %s", o->aside);
+    int rc = package_merge(o->aside, n_nodes, fresh, n_renamed, err);
+    if (!rc)
+        rc = pd_mkdirs(o->dir, 0755, err);
+    if (!rc)
+        rc = package_overlay(fresh, o->dir, err);
+    if (!rc && !rmdir(o->logs_aside)) /* no logs were asked for */
+        ;
+    else if (!rc && !stat(o->logs_aside, &st))
+        rc = pd_mkdirs(logs, 0755, err) ? err->code : package_overlay(o->logs_aside, logs, err);
+    return rc ? rc : point_latest(o, err);
+}
+
+void outputs_drop(const struct outputs *o) { pd_rm_tree(o->aside, NULL); }
