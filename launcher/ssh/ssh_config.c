@@ -56,7 +56,7 @@ static const struct keyword {
     {"hostname", S(hostname), 1},
     {"user", S(user), 1},
     {"port", S(port), 0},
-    {"proxyjump", S(proxy_jump), 1},
+    {"proxyjump", S(proxy_jump), 0},
     {"proxycommand", S(proxy_command), 0},
     {"hostkeyalias", S(key_alias), 0},
     {"identityagent", S(agent), 1},

@@ -91,11 +91,13 @@ static enum ssh_step proxy_begin(struct session *s) {
         free(p);
         return session_fail(s, PD_EHOST, "cannot start its ProxyCommand: %s", why);
     }
-    char *argv[] = {(char *)(uintptr_t)"sh", (char *)(uintptr_t)"-c", command, NULL};
+    const char *shell = getenv("SHELL");
+    shell = shell && *shell ? shell : "/bin/sh";
+    char *argv[] = {(char *)(uintptr_t)shell, (char *)(uintptr_t)"-c", command, NULL};
     uv_stdio_container_t io[3] = {{.flags = UV_INHERIT_FD, .data.fd = pair[1]},
                                   {.flags = UV_INHERIT_FD, .data.fd = pair[1]},
                                   {.flags = UV_INHERIT_FD, .data.fd = 2}};
-    uv_process_options_t o = {.file = "/bin/sh", .args = argv, .exit_cb = on_proxy_exit, .stdio = io, .stdio_count = 3,
+    uv_process_options_t o = {.file = shell, .args = argv, .exit_cb = on_proxy_exit, .stdio = io, .stdio_count = 3,
                               .flags = UV_PROCESS_DETACHED}; /* Ctrl-C is ours to handle */
     p->data = s;
     s->n_handles++;

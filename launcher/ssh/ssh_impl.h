@@ -266,7 +266,7 @@ int channel_wants_write(const struct session *s);
 void channel_release(struct session *s);
 
 /* ssh_jump.c */
-int ssh_jump_get(struct ssh_jump **out, struct ssh_pool *pool, const char *spec, int depth, struct pd_err *err);
+int ssh_jump_get(struct ssh_jump **out, struct session *s, const char *spec, struct pd_err *err); /* the one `s` goes by */
 void ssh_jumps_close(struct ssh_pool *pool);
 void ssh_jumps_free(struct ssh_pool *pool);
 enum ssh_step run_jump(struct session *s);

@@ -312,11 +312,23 @@ static enum ssh_step carry_lost(struct session *s) {
     return session_fail(s, PD_ECLOSED, "%s", jump ? jump : ssh_get_error(s->ssh));
 }
 
+/* Take in what one read of the socket brings; on_data hands it on. The second call does that and nothing else here, but
+ * leaves a message of its own where a refusal's reason would be. */
+static void take_in(struct session *s) {
+    struct ssh_forward *f = s->jump->forwards;
+    while (f && (f->open || f->denied))
+        f = f->next;
+    if (f)
+        forward_opening(f);
+    else
+        ssh_channel_open_forward_port(s->ssh, 0, NULL, NULL, NULL);
+}
+
 enum ssh_step run_carry(struct session *s) {
     struct ssh_jump *j = s->jump;
     int waiting = 0;
-    for (int i = 0;; i++) { /* each call takes in what one read of the socket brings, and on_data hands it on */
-        ssh_channel_open_forward_port(s->ssh, 0, NULL, NULL, NULL);
+    for (int i = 0;; i++) {
+        take_in(s);
         if (ssh_get_status(s->ssh) & (SSH_CLOSED | SSH_CLOSED_ERROR))
             return carry_lost(s);
         if (ioctl(s->fd, FIONREAD, &waiting) || !waiting)
@@ -450,15 +462,26 @@ static int jump_open(struct ssh_jump *j, int depth, struct pd_err *err) {
     return 0;
 }
 
-int ssh_jump_get(struct ssh_jump **out, struct ssh_pool *pool, const char *spec, int depth, struct pd_err *err) {
+/* Is `j` reached by way of `other`, or about to be? */
+static int goes_by(const struct ssh_jump *j, const struct ssh_jump *other) {
+    for (; j; j = j->s ? j->s->via : NULL)
+        if (j == other)
+            return 1;
+    return 0;
+}
+
+int ssh_jump_get(struct ssh_jump **out, struct session *s, const char *spec, struct pd_err *err) {
+    struct ssh_pool *pool = s->pool;
     for (struct ssh_jump *j = pool->jumps; j; j = j->next)
         if (!j->down && !strcmp(j->spec, spec)) {
+            if (s->jump && goes_by(j, s->jump))
+                return pd_fail(err, PD_ECONF, "jump hosts in a circle: %s is reached by way of itself", spec);
             *out = j;
             return 0;
         }
+    int depth = s->depth + 1;
     if (depth > SSH_JUMPS_MAX)
-        return pd_fail(err, PD_ECONF, "more than %d jump hosts behind each other; does one lead back to itself (%s)?",
-                       SSH_JUMPS_MAX, spec);
+        return pd_fail(err, PD_ECONF, "more than %d jump hosts behind each other, up to %s", SSH_JUMPS_MAX, spec);
     struct ssh_jump *j = pd_calloc(1, sizeof *j);
     if (!j || !(j->spec = pd_strdup(spec))) {
         free(j);

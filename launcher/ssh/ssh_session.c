@@ -295,7 +295,7 @@ static enum ssh_step run_config(struct session *s) {
     wait_leave(s);
     if (ssh_target_make(s, ssh_class_conf(s->config), &s->why))
         return STEP_FAILED;
-    if (s->to.jump && ssh_jump_get(&s->via, s->pool, s->to.jump, s->depth + 1, &s->why))
+    if (s->to.jump && ssh_jump_get(&s->via, s, s->to.jump, &s->why))
         return STEP_FAILED;
     return s->via ? STEP_JUMP : STEP_TURN;
 }

@@ -1,0 +1,437 @@
+/* test_launch_ssh_way.c - the way to a host: ~/.ssh/config as ssh reads it, jump hosts, commands that connect. */
+#include "tests/support/ssh_run.h"
+
+#include <sys/wait.h>
+
+static char config_file[128], calls_file[128];
+
+static void write_text(const char *path, const char *text, mode_t mode) {
+    assert_int_equal(pd_write_file_atomic(path, text, strlen(text), mode, NULL), 0);
+}
+
+/* @0@ @1@ @2@: port of that sshd; @D@: the folder; @U@: the user. */
+static void write_config(const char *text) {
+    static char out[20000];
+    size_t n = 0;
+    for (const char *s = text; *s; s++) {
+        if (s[0] == '@' && s[2] == '@') {
+            if (s[1] == 'D')
+                n += (size_t)snprintf(out + n, sizeof out - n, "%s", dir);
+            else if (s[1] == 'U')
+                n += (size_t)snprintf(out + n, sizeof out - n, "%s", fixture.v[0].user);
+            else
+                n += (size_t)snprintf(out + n, sizeof out - n, "%d", fixture.v[s[1] - '0'].port);
+            s += 2;
+        } else {
+            out[n++] = *s;
+        }
+    }
+    out[n] = 0;
+    write_text(config_file, out, 0600);
+}
+
+/* An `ssh` in front of the real one that counts how often it is asked; without the real one, or with none at all. */
+static void set_path(const char *how) {
+    char path[300], script[600];
+    static char *old;
+    if (!old)
+        old = strdup(getenv("PATH"));
+    snprintf(path, sizeof path, "%s/%s", dir, how);
+    mkdir(path, 0755);
+    if (!strcmp(how, "counting")) {
+        char name[400];
+        snprintf(name, sizeof name, "%s/ssh", path);
+        snprintf(script, sizeof script, "#!/bin/sh\necho x >>%s\nPATH='%s' exec ssh \"$@\"\n", calls_file, old);
+        write_text(name, script, 0755);
+        snprintf(script, sizeof script, "%s:%s", path, old);
+        setenv("PATH", script, 1);
+    } else {
+        setenv("PATH", !strcmp(how, "nothing") ? path : old, 1);
+    }
+    unlink(calls_file);
+}
+
+static int n_calls(void) {
+    struct stat st;
+    return stat(calls_file, &st) ? 0 : (int)(st.st_size / 2);
+}
+
+static char warnings[4000];
+
+static void on_warning(const char *text, void *arg) {
+    (void)arg;
+    size_t n = strlen(warnings);
+    snprintf(warnings + n, sizeof warnings - n, "%s\n", text);
+}
+
+static struct ssh_opts by_config(void) {
+    warnings[0] = 0;
+    return (struct ssh_opts){.config = config_file, .connect_timeout_ms = 20000, .fanout = 64, .warn = on_warning};
+}
+
+static int setup_way(void **state) {
+    int rc = setup(state);
+    snprintf(config_file, sizeof config_file, "%s/config", dir);
+    snprintf(calls_file, sizeof calls_file, "%s/calls", dir);
+    setenv("HOME", dir, 1);
+    return rc;
+}
+
+/* --- ~/.ssh/config ------------------------------------------------------------------------------------------ */
+
+#define KEY "IdentityFile @D@/fx/client_key\nUserKnownHostsFile @D@/fx/known_hosts\nUser @U@\n"
+
+static const struct {
+    const char *name, *config, *alias, *say; /* say: NULL: it works */
+} config_rows[] = {
+    {"names, ports, keys", "Host n?\nHostName 127.0.0.1\nPort @0@\n" KEY, "n1", NULL},
+    {"the first value counts", "Host n1\nPort @0@\nHost *\nPort 1\nHostName 127.0.0.1\n" KEY, "n1", NULL},
+    {"equal signs and quotes", "host=n1\n  hostname = \"127.0.0.1\"\nPort=@0@\n" KEY, "n1", NULL},
+    {"negated patterns", "Host !n1 n*\nPort 1\nHost *\nHostName 127.0.0.1\nPort @0@\n" KEY, "n1", NULL},
+    {"another host's lines", "Host m1\nPort 1\nHost n1\nHostName 127.0.0.1\nPort @0@\n" KEY, "n1", NULL},
+    {"%h", "Host 0.1\nHostName 127.0.%h\nPort @0@\n" KEY, "0.1", NULL},
+    {"Match host", "Host n1\nHostName 127.0.0.1\nMatch host 127.0.0.*\nPort @0@\n" KEY, "n1", NULL},
+    {"Match originalhost and user", "Match originalhost n* user nobody\nPort 1\nMatch originalhost n1,m1\nHostName 127.0.0.1\nPort @0@\n" KEY,
+     "n1", NULL},
+    {"Include", "Include @D@/included.*\nPort @0@\n" KEY, "n1", NULL},
+    {"several key files", "Host *\nHostName 127.0.0.1\nPort @0@\nIdentityFile @D@/none\nIdentityFile @D@/other\n" KEY, "n1", NULL},
+    {"tokens in key files", "Host client\nHostName 127.0.0.1\nPort @0@\nIdentityFile ~/fx/%n_key\nUserKnownHostsFile @D@/fx/known_hosts\nUser @U@\n",
+     "client", NULL},
+    {"several lists of host keys", "Host *\nHostName 127.0.0.1\nPort @0@\nUserKnownHostsFile @D@/none @D@/fx/known_hosts\n" KEY, "n1", NULL},
+    {"GlobalKnownHostsFile",
+     "Host *\nHostName 127.0.0.1\nPort @0@\nUserKnownHostsFile @D@/none\nGlobalKnownHostsFile @D@/fx/known_hosts\n" KEY, "n1", NULL},
+    {"HostKeyAlias", "Host *\nHostName 127.0.0.1\nPort @0@\nHostKeyAlias known\nUserKnownHostsFile @D@/aliases\n" KEY, "n1", NULL},
+    {"StrictHostKeyChecking", "Host *\nHostName 127.0.0.1\nPort @0@\nStrictHostKeyChecking accept-new\nUserKnownHostsFile @D@/new1 @D@/new2\n" KEY,
+     "n1", NULL},
+    {"an unknown host key says what to do", "Host *\nHostName 127.0.0.1\nPort @0@\nUserKnownHostsFile @D@/none\n" KEY, "n1",
+     "/none; compare it and log in once: ssh -p @0@ @U@@127.0.0.1, or take the keys of all new hosts: --host_key_policy=accept-new"},
+    {"AddressFamily", "Host *\nHostName 127.0.0.1\nPort @0@\nAddressFamily inet6\n" KEY, "n1", "cannot resolve the name"},
+    {"BindAddress", "Host *\nHostName 127.0.0.1\nPort @0@\nBindAddress 127.0.0.9\n" KEY, "n1", NULL},
+    {"PubkeyAuthentication no", "Host *\nHostName 127.0.0.1\nPort @0@\nPubkeyAuthentication no\n" KEY, "n1", "authentication failed"},
+    {"ProxyCommand", "Host *\nHostName 127.0.0.1\nPort @0@\nProxyCommand bash -c 'exec 3<>/dev/tcp/%h/%p; cat <&3 & exec cat >&3'\n" KEY, "n1",
+     NULL},
+    {"a ProxyCommand that fails", "Host *\nHostName 127.0.0.1\nPort @0@\nProxyCommand false %h\n" KEY, "n1",
+     "ssh by the ProxyCommand 'false 127.0.0.1': "},
+    {"ProxyJump", "Host j\nPort @1@\nHostName 127.0.0.2\nHost n1\nHostName 127.0.0.1\nPort @0@\nProxyJump j\nHost *\n" KEY, "n1", NULL},
+    {"ProxyJump for all covers the jump host, too", "Host j\nPort @1@\nHostName 127.0.0.2\nHost n1\nHostName 127.0.0.1\nPort @0@\nHost *\nProxyJump j\n" KEY,
+     "n1", NULL},
+    {"jump hosts in a circle", "Host n1\nProxyJump j\nHost j\nProxyJump k\nHost k\nProxyJump j\nHost *\n" KEY, "n1",
+     "jump hosts in a circle: j is reached by way of itself"},
+};
+
+static void expand(char *out, size_t cap, const char *text) {
+    size_t n = 0;
+    for (const char *s = text; *s && n + 40 < cap; s++) {
+        if (s[0] == '@' && s[1] == '0' && s[2] == '@')
+            n += (size_t)snprintf(out + n, cap - n, "%d", fixture.v[0].port), s += 2;
+        else if (s[0] == '@' && s[1] == 'U' && s[2] == '@')
+            n += (size_t)snprintf(out + n, cap - n, "%s", fixture.v[0].user), s += 2;
+        else
+            out[n++] = *s;
+    }
+    out[n] = 0;
+}
+
+static void prepare_files(void) {
+    char cmd[1000];
+    snprintf(cmd, sizeof cmd,
+             "cd %s && printf 'Host n1\\nHostName 127.0.0.1\\n' >included.1 && printf 'Host x\\nPort 1\\n' >included.2 && "
+             "[ -f other ] || ssh-keygen -q -t ed25519 -N '' -f other; sed 1q fx/known_hosts | sed 's/^[^ ]*/known/' >aliases; rm -f new1", dir);
+    assert_int_equal(system(cmd), 0);
+}
+
+static void check_rows(const char *how) {
+    prepare_files();
+    for (size_t i = 0; i < sizeof config_rows / sizeof config_rows[0]; i++) {
+        struct run r = {0};
+        struct host h = {.addr = (char *)(uintptr_t)config_rows[i].alias};
+        struct ssh_opts o = by_config();
+        char say[400] = "exit status 0";
+        if (config_rows[i].say)
+            expand(say, sizeof say, config_rows[i].say);
+        write_config(config_rows[i].config);
+        run_with(&r, &o, &h, "echo hi");
+        if (!strstr(r.why.msg, say) || (!config_rows[i].say && strcmp(r.text, "hi\n")) || warnings[0])
+            fail_msg("%s, %s: %d '%s', not '%s' %s", config_rows[i].name, how, r.why.code, r.why.msg, say, warnings);
+    }
+}
+
+static void test_config_by_ssh(void **state) {
+    (void)state;
+    need_sshd();
+    set_path("counting");
+    check_rows("ssh -G");
+    assert_true(n_calls() >= (int)(sizeof config_rows / sizeof config_rows[0]));
+}
+
+static void test_config_without_ssh(void **state) {
+    (void)state;
+    need_sshd();
+    set_path("all");
+    prepare_files();
+    for (size_t i = 0; i < sizeof config_rows / sizeof config_rows[0]; i++) {
+        struct run r = {0};
+        struct host h = {.addr = (char *)(uintptr_t)config_rows[i].alias};
+        struct ssh_opts o = by_config();
+        char say[400] = "exit status 0";
+        if (config_rows[i].say)
+            expand(say, sizeof say, config_rows[i].say);
+        if (strstr(config_rows[i].name, "ProxyCommand"))
+            continue;
+        unlink("new1");
+        write_config(config_rows[i].config);
+        set_path("nothing");
+        run_with(&r, &o, &h, "echo hi");
+        set_path("all");
+        if (!strstr(r.why.msg, say) || warnings[0])
+            fail_msg("%s, without ssh: %d '%s', not '%s' %s", config_rows[i].name, r.why.code, r.why.msg, say, warnings);
+    }
+    /* What can't be decided then is told. */
+    struct run r = {0};
+    struct host h = {.addr = (char *)(uintptr_t)"n1"};
+    struct ssh_opts o = by_config();
+    write_config("Match exec true\nPort 1\nHost *\nHostName 127.0.0.1\nPort @0@\nCiphers aes128-ctr\n" KEY "Host other\nMACs hmac-sha2-256\n");
+    set_path("nothing");
+    run_with(&r, &o, &h, "echo hi");
+    set_path("all");
+    assert_string_equal(r.text, "hi\n");
+    assert_non_null(strstr(warnings, ":2: there is no ssh program to ask whether this Match counts"));
+    assert_non_null(strstr(warnings, ":6: ciphers is not followed"));
+    assert_null(strstr(warnings, "macs"));
+}
+
+/* Hosts that the same lines cover are asked for once. */
+static void test_classes(void **state) {
+    (void)state;
+    need_sshd();
+    static const struct {
+        const char *name, *config;
+        int calls;
+    } rows[] = {
+        {"nothing that concerns us", "# a comment\nHost *\nSendEnv LANG\nForwardAgent yes\n", 0},
+        {"one for all", "Host *\nHostName 127.0.0.1\nPort @0@\n" KEY, 1},
+        {"two kinds", "Host n1 n2\nPort @0@\nHost *\nHostName 127.0.0.1\nPort @0@\n" KEY, 2},
+        {"two kinds by Match", "Match originalhost n3\nPort @0@\nHost *\nHostName 127.0.0.1\nPort @0@\n" KEY, 2},
+        {"a Match that may count for some", "Match user nobody host n3\nPort 1\nHost *\nHostName 127.0.0.1\nPort @0@\n" KEY, 2},
+        {"the name matters", "Host *\nHostName 127.0.0.1\nPort @0@\nUserKnownHostsFile @D@/none-%h @D@/fx/known_hosts\n" KEY, 12},
+        {"a command decides", "Match exec \"test %n = n7\"\nPort 1\nHost *\nHostName 127.0.0.1\nPort @0@\n" KEY, 12},
+    };
+    enum { N = 12 };
+    static struct run runs[N];
+    struct host hosts[N];
+    char names[N][8];
+    for (int i = 0; i < N; i++) {
+        snprintf(names[i], sizeof names[i], "n%d", i);
+        hosts[i] = (struct host){.addr = names[i]};
+    }
+    set_path("counting");
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        struct ssh_opts o = by_config();
+        memset(runs, 0, sizeof runs);
+        unlink(calls_file);
+        write_config(rows[k].config);
+        run_many(runs, N, &o, hosts, N, "echo hi", 0);
+        if (n_calls() != rows[k].calls)
+            fail_msg("%s: %d calls of ssh, not %d", rows[k].name, n_calls(), rows[k].calls);
+        for (int i = 0; i < N && rows[k].calls; i++) {
+            int refused = rows[k].calls == N && i == 7 && strstr(rows[k].config, "exec");
+            if (strcmp(runs[i].text, refused ? "" : "hi\n"))
+                fail_msg("%s: host %d: '%s' %s", rows[k].name, i, runs[i].text, runs[i].why.msg);
+        }
+    }
+    set_path("all");
+}
+
+/* An ssh that does not answer, one that complains, one that is closed while it is asked. */
+static void test_ssh_that_does_not_answer(void **state) {
+    (void)state;
+    need_sshd();
+    struct host h = {.addr = (char *)(uintptr_t)"n1"};
+    struct ssh_opts o = by_config();
+    struct run runs[3] = {0}, r = {0};
+    write_config("Host *\nBadness yes\nPort 2\n");
+    set_path("all");
+    run_with(&r, &o, &h, "true");
+    assert_int_equal(r.why.code, PD_ECONF);
+    assert_non_null(strstr(r.why.msg, "line 2: Bad configuration option: badness"));
+    char name[300];
+    set_path("counting");
+    snprintf(name, sizeof name, "%s/counting/ssh", dir);
+    write_text(name, "#!/bin/sh\nexec sleep 100\n", 0755);
+    run_many(runs, 3, &o, &h, 1, "true", 100);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(runs[i].why.code, 0);
+    set_path("all");
+}
+
+/* conf.ini wins: user, port, address, key file, jump hosts. */
+static void test_conf_ini_wins(void **state) {
+    (void)state;
+    need_sshd();
+    struct ssh_opts o = by_config();
+    struct run r = {0}, without = {0};
+    struct host h = {.addr = (char *)(uintptr_t)"n1", .user = fixture.v[0].user, .port = fixture.v[0].port,
+                     .address = (char *)(uintptr_t)"127.0.0.1", .identity_file = key_file};
+    write_config("Host *\nHostName nowhere.invalid\nPort 1\nUser nobody\nIdentityFile @D@/none\nUserKnownHostsFile @D@/none\nProxyJump nowhere.invalid\n");
+    o.known_hosts = known_file;
+    o.proxy_jump = "none";
+    run_with(&r, &o, &h, "echo hi");
+    if (strcmp(r.text, "hi\n"))
+        fail_msg("%s", r.why.msg);
+    o.proxy_jump = "";
+    run_with(&without, &o, &h, "echo hi");
+    assert_non_null(strstr(without.why.msg, "jump host nowhere.invalid: cannot resolve the name"));
+}
+
+/* --- jump hosts ---------------------------------------------------------------------------------------------- */
+
+static int n_logins(int i) {
+    char cmd[300];
+    snprintf(cmd, sizeof cmd, "exit $(grep -c 'Accepted publickey' %s/fx/sshd.%d/log)", dir, i);
+    return WEXITSTATUS(system(cmd));
+}
+
+static void test_jumps(void **state) {
+    (void)state;
+    need_sshd();
+    char one[200], two[300], dead[100], three[300];
+    const struct host *v = fixture.v;
+    snprintf(one, sizeof one, "%s@127.0.0.1:%d", v[0].user, v[0].port);
+    snprintf(two, sizeof two, "%s@127.0.0.1:%d, ssh://%s@[127.0.0.2]:%d", v[0].user, v[0].port, v[0].user, v[1].port);
+    snprintf(dead, sizeof dead, "127.0.0.1:1");
+    snprintf(three, sizeof three, "%s,127.0.0.3:1", one);
+    const struct host gone = {.addr = v[2].addr, .port = 1, .user = v[2].user};
+    const struct {
+        const char *name, *jump, *say;
+        const struct host *host;
+        size_t send;
+        int code;
+    } rows[] = {
+        {"one", one, NULL, &v[1], 0, PD_ECLOSED},
+        {"two", two, NULL, &v[2], 0, PD_ECLOSED},
+        {"much data both ways", two, NULL, &v[2], 6000000, PD_ECLOSED},
+        {"one that refuses", dead, "jump host 127.0.0.1:1: cannot connect to port 1: Connection refused", &v[1], 0, PD_EHOST},
+        {"the second refuses", three, "jump host 127.0.0.3:1: jump host ", &v[1], 0, PD_EHOST},
+        {"the host behind it refuses", one, "cannot connect to 127.0.0.3, port 1: Connection refused", &gone, 0, PD_EHOST},
+        {"too many", "a,b,c,d,e,f,g,h,i", "more than 8 jump hosts behind each other", &v[1], 0, PD_ECONF},
+        {"nonsense", "a:b", "proxy_jump: port is 1..65535, not 'b'", &v[1], 0, PD_ECONF},
+        {"nothing", "a,", "proxy_jump: a host is missing", &v[1], 0, PD_ECONF},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct run r = {.to_send = rows[i].send, .eof = 1};
+        struct ssh_opts o = options();
+        o.proxy_jump = rows[i].jump;
+        run_with(&r, &o, rows[i].host, rows[i].send ? "cat" : "echo hi");
+        if (r.why.code != rows[i].code || (rows[i].say && !strstr(r.why.msg, rows[i].say)) ||
+            r.got != (rows[i].say ? 0 : rows[i].send ? rows[i].send : 3))
+            fail_msg("%s: %d '%s', %zu bytes", rows[i].name, r.why.code, r.why.msg, r.got);
+    }
+}
+
+/* 30 hosts behind one jump host whose MaxSessions is 1: one login there, and each is what it should be. */
+static void test_jump_is_shared(void **state) {
+    (void)state;
+    need_sshd();
+    enum { N = 30 };
+    static struct run runs[N];
+    char jump[200];
+    struct ssh_opts o = options();
+    o.fanout = 5;
+    snprintf(jump, sizeof jump, "%s@127.0.0.1:%d", fixture.v[0].user, fixture.v[0].port);
+    o.proxy_jump = jump;
+    o.connect_timeout_ms = 60000;
+    int before = n_logins(0);
+    memset(runs, 0, sizeof runs);
+    run_many(runs, N, &o, fixture.v + 1, 2, "echo hi", 0);
+    for (int i = 0; i < N; i++)
+        if (strcmp(runs[i].text, "hi\n"))
+            fail_msg("host %d: '%s' %s", i, runs[i].text, runs[i].why.msg);
+    assert_int_equal(n_logins(0), before + 1);
+}
+
+static void on_kill(uv_timer_t *t) {
+    char cmd[300];
+    snprintf(cmd, sizeof cmd, "kill $(ps -o pid= --ppid $(cat %s/fx/sshd.0/pid))", dir);
+    assert_int_equal(system(cmd), 0);
+    uv_close((uv_handle_t *)t, NULL);
+}
+
+/* The jump host's connection breaks: every host behind it says so. A later one connects anew. */
+static void test_jump_is_lost(void **state) {
+    (void)state;
+    need_sshd();
+    enum { N = 4 };
+    static struct run runs[N], after;
+    uv_loop_t loop;
+    uv_timer_t timer;
+    struct ssh_pool *pool;
+    struct pd_err err = {0};
+    struct ssh_opts o = options();
+    char jump[200];
+    snprintf(jump, sizeof jump, "%s@127.0.0.1:%d", fixture.v[0].user, fixture.v[0].port);
+    o.proxy_jump = jump;
+    memset(runs, 0, sizeof runs);
+    uv_loop_init(&loop);
+    assert_int_equal(ssh_pool_new(&pool, &loop, &o, &err), 0);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(ssh_pool_open(&runs[i].t, pool, &fixture.v[1 + i % 2], "echo hi; sleep 100", &events, &runs[i], &err), 0);
+    for (int open = 0; open < N;) {
+        open = 0;
+        uv_run(&loop, UV_RUN_ONCE);
+        for (int i = 0; i < N; i++)
+            open += runs[i].got > 0;
+    }
+    uv_timer_init(&loop, &timer);
+    uv_timer_start(&timer, on_kill, 0, 0);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    for (int i = 0; i < N; i++)
+        if (runs[i].why.code != PD_ECLOSED || !pd_starts(runs[i].why.msg, "jump host ") || runs[i].status != -1)
+            fail_msg("host %d: %d '%s'", i, runs[i].why.code, runs[i].why.msg);
+    assert_int_equal(ssh_pool_open(&after.t, pool, &fixture.v[1], "echo hi", &events, &after, &err), 0);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_string_equal(after.text, "hi\n");
+    ssh_pool_free(pool);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+/* Closed at any moment, behind two jump hosts: nothing hangs, nothing is left. */
+static void test_jump_closed_at_any_time(void **state) {
+    (void)state;
+    need_sshd();
+    enum { N = 24 };
+    static struct run runs[N];
+    char jump[300];
+    struct ssh_opts o = options();
+    unsigned seed = getenv("TEST_SEED") ? (unsigned)atoi(getenv("TEST_SEED")) : (unsigned)randombytes_random();
+    print_message("TEST_SEED=%u\n", seed);
+    srand(seed);
+    snprintf(jump, sizeof jump, "%s@127.0.0.1:%d,%s@127.0.0.2:%d", fixture.v[0].user, fixture.v[0].port, fixture.v[0].user,
+             fixture.v[1].port);
+    o.proxy_jump = jump;
+    for (int round = 0; round < 3; round++) {
+        memset(runs, 0, sizeof runs);
+        run_many(runs, N, &o, fixture.v + 2, 1, "cat /dev/zero", round == 0 ? 60 : 600);
+        for (int i = 0; i < N; i++)
+            if (runs[i].why.code)
+                fail_msg("session %d: %s", i, runs[i].why.msg);
+    }
+}
+
+int main(void) {
+    signal(SIGPIPE, SIG_IGN);
+    if (sodium_init() < 0)
+        return 1;
+    setenv("SSHD_FIXTURE_CONFIG", "MaxSessions 1", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_config_by_ssh),
+        cmocka_unit_test(test_config_without_ssh),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_ssh_that_does_not_answer),
+        cmocka_unit_test(test_conf_ini_wins),
+        cmocka_unit_test(test_jumps),
+        cmocka_unit_test(test_jump_is_shared),
+        cmocka_unit_test(test_jump_is_lost),
+        cmocka_unit_test(test_jump_closed_at_any_time),
+    };
+    return cmocka_run_group_tests(tests, setup_way, teardown);
+}
