@@ -168,7 +168,8 @@ void gather_leave(struct gather *g) {
 void gather_release(struct gather *g) {
     if (g->has_signals) {
         gather_leave(g);
-        uv_run(&g->c->loop, UV_RUN_DEFAULT);
+        while (uv_run(&g->c->loop, UV_RUN_DEFAULT)) /* every link that closes stops it */
+            ;
     }
     for (size_t i = 0; g->nodes && i < g->c->hosts.n; i++) {
         free(g->nodes[i].text);

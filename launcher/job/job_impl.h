@@ -71,6 +71,7 @@ struct job {
     struct live *live;
     struct follow *follow;
     struct follow_node *names; /* the hosts as the log shows them */
+    const char **labels;       /* the same */
     char state[400], shown_state[400]; /* the head's last AG_STATE */
     struct job_flags flags;
     struct gather *search;   /* what found the job that was joined */

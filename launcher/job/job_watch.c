@@ -65,10 +65,13 @@ static void on_fail(void *arg, unsigned node, const struct pd_err *err) {
 
 int watch_open(struct job *j, struct pd_err *err) {
     j->names = pd_calloc((size_t)j->n_hosts, sizeof *j->names);
-    if (!j->names)
+    j->labels = pd_calloc((size_t)j->n_hosts, sizeof *j->labels);
+    if (!j->names || !j->labels)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    for (int i = 0; i < j->n_hosts; i++)
-        j->names[i] = (struct follow_node){.host = j->nodes[i].host->label, .skip = j->nodes[i].step == NODE_LEFT_OUT};
+    for (int i = 0; i < j->n_hosts; i++) {
+        j->labels[i] = j->nodes[i].host->label;
+        j->names[i] = (struct follow_node){.host = j->labels[i], .skip = j->nodes[i].step == NODE_LEFT_OUT};
+    }
     int rc = view_new(&j->view, j->flags.detach && !j->flags.json ? STDERR_FILENO : STDOUT_FILENO, VIEW_COLOUR_AUTO, err);
     if (rc)
         return rc;
@@ -76,7 +79,7 @@ int watch_open(struct job *j, struct pd_err *err) {
                                   .streams = FOLLOW_SERVER_LOG | FOLLOW_TRAIN_LOG,
                                   .show = {.json = j->flags.json, .tail = j->flags.tail}, .on_event = on_event, .on_done = on_done,
                                   .on_fail = on_fail, .onlooker = j->joined, .arg = j};
-    rc = live_new(&j->live, &j->c.loop, j->view, err);
+    rc = live_new(&j->live, &j->c.loop, j->view, j->labels, (unsigned)j->n_hosts, err);
     return rc ? rc : follow_new(&j->follow, &o, err);
 }
 
@@ -92,6 +95,7 @@ void watch_free(struct job *j, uint64_t wait_ms) {
     follow_free(j->follow);
     live_free(j->live);
     free(j->names);
+    free(j->labels);
 }
 
 void watch_subscribe(struct node *n) {
@@ -120,6 +124,7 @@ static void take_state(struct node *n, json_t *body) {
     }
     if (n->id != 0 || !state || n->has_result)
         return;
+    live_state(j->live, state);
     snprintf(j->state, sizeof j->state, "%s%s%s", state, text && *text ? ": " : "", text ? text : "");
     for (size_t i = 0; i < sizeof at_once / sizeof at_once[0]; i++)
         if (j->ran && !strcmp(state, at_once[i]))

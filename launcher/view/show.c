@@ -30,7 +30,7 @@ struct show {
     struct view *view;
     struct show_opts o;
     struct look *looks;
-    struct pd_buf out;
+    struct pd_buf out, line; /* `line`: what grep looks at */
     regex_t grep;
     int has_grep, terminal, is_history;
     struct repeat *repeat;
@@ -217,12 +217,24 @@ static int keep_for_tail(struct show *s, const struct merge_line *l) {
     return 1;
 }
 
-int show_line(struct show *s, const struct merge_line *l, uint64_t now_ms) {
+/* In a copy: regexec wants a NUL behind the text, also with REG_STARTEND, which lets one be inside it. */
+static int matches(struct show *s, const struct merge_line *l) {
     regmatch_t span = {.rm_so = 0, .rm_eo = (regoff_t)l->n};
+    pd_buf_clear(&s->line);
+    pd_put(&s->line, l->text, l->n);
+    pd_put_u8(&s->line, 0);
+    if (s->line.failed) { /* shown rather than lost */
+        s->line.failed = 0;
+        return 1;
+    }
+    return !regexec(&s->grep, (const char *)s->line.data, 1, &span, REG_STARTEND);
+}
+
+int show_line(struct show *s, const struct merge_line *l, uint64_t now_ms) {
     s->now_ms = now_ms;
     if (l->time_us < s->o.since_us || (s->o.until_us && l->time_us > s->o.until_us))
         return 0;
-    if (s->has_grep && regexec(&s->grep, l->text, 1, &span, REG_STARTEND))
+    if (s->has_grep && !matches(s, l))
         return 0;
     if (!s->tail || !keep_for_tail(s, l))
         pass_on(s, l);
@@ -334,6 +346,7 @@ void show_free(struct show *s) {
         regfree(&s->grep);
     repeat_free(s->repeat);
     pd_buf_release(&s->out);
+    pd_buf_release(&s->line);
     free(s->tail);
     free(s->looks);
     free(s);

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 enum { MAX_EVALUATORS = 30 };
 
 static int client_error(struct train_loop *l, int rc, struct pd_err *err) {
@@ -51,6 +53,15 @@ static int collect(struct train_loop *l, int *leave, struct pd_err *err) {
     return client_error(l, rc, err);
 }
 
+static int wait_for_servers(struct train_loop *l, struct pd_err *err) {
+    uint64_t began = pd_mono_ns();
+    int rc = ps_wait(l->client);
+    if (!rc && l->options->update == PD_UPDATE_SYNC) /* the sums of the step before: all have them and break here, or none */
+        rc = ps_wait_stats(l->client);
+    l->report->waited_ns += pd_mono_ns() - began;
+    return client_error(l, rc, err);
+}
+
 int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, struct pd_err *err) {
     train_streams_rewind(streams);
     train_report_pass_begin(l->report, pass);
@@ -61,11 +72,10 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
         struct nn_cost cost;
         if (n < 0)
             return n;
-        rc = ps_wait(l->client);
-        if (!rc && l->options->update == PD_UPDATE_SYNC) /* the sums of the step before: all have them and break here, or none */
-            rc = ps_wait_stats(l->client);
-        if ((rc = client_error(l, rc, err)) || (rc = collect(l, &leave, err)) || leave)
+        l->report->fraction = train_streams_fraction(streams);
+        if ((rc = wait_for_servers(l, err)) || (rc = collect(l, &leave, err)) || leave)
             break;
+        l->report->own_samples += (uint64_t)n;
         if ((rc = train_params_bind(l->params, l->exec, 1, err)))
             break;
         nn_exec_forward(l->exec, l->feed, 0, (uint32_t)n, NN_TRAIN, (uint64_t)l->options->seed, pass, &cost);

@@ -4,11 +4,12 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/fs.h"
 
-enum { EVENT_PERIOD_NS = 250000000 };
+enum { EVENT_PERIOD_NS = 250000000, OTHERS_PERIOD_NS = 1000000000 };
 
 void train_report_say(struct train_report *r, const char *fmt, ...) {
     char line[1024];
@@ -31,18 +32,30 @@ static double seconds(const struct train_report *r) {
 
 /* JSON has no NaN; a cost that is none is left out. */
 static void event(struct train_report *r, double cost, int last) {
-    uint64_t now = pd_mono_ns();
-    if (r->event_fd < 0 || (!last && now - r->last_event_ns < EVENT_PERIOD_NS))
+    uint64_t now = pd_mono_ns(), since = r->last_event_ns ? r->last_event_ns : r->started_ns;
+    if (r->event_fd < 0 || (!last && now - since < (r->trainer_id ? OTHERS_PERIOD_NS : EVENT_PERIOD_NS)))
         return;
-    r->last_event_ns = now;
-    char line[300], c[40] = "";
+    char line[600], c[100] = "", f[40] = "", whole[60] = "", own[80] = "";
+    double period = (double)(now - since) * 1e-9;
     if (isfinite(cost))
         snprintf(c, sizeof c, ",\"cost\":%.6g", cost);
+    if (isfinite(cost) && r->perplexity && isfinite(exp(cost)))
+        snprintf(c + strlen(c), sizeof c - strlen(c), ",\"metrics\":{\"perplexity\":%.6g}", exp(cost));
+    if (r->fraction >= 0)
+        snprintf(f, sizeof f, ",\"fraction\":%.4f", last ? 1.0 : r->fraction);
+    if (!r->trainer_id)
+        snprintf(whole, sizeof whole, ",\"rate\":%.1f", (double)r->samples / seconds(r));
+    if (now - since >= EVENT_PERIOD_NS / 2) { /* of a shorter time there is no speed to tell */
+        snprintf(own, sizeof own, ",\"own_rate\":%.1f,\"wait\":%.3f", (double)r->own_samples / period,
+                 fmin((double)r->waited_ns * 1e-9 / period, 1));
+        r->own_samples = r->waited_ns = 0;
+        r->last_event_ns = now;
+    }
     int n = snprintf(line, sizeof line,
                      "{\"ev\":\"progress\",\"role\":\"trainer\",\"rank\":%u,\"pass\":%llu,\"num_passes\":%llu,\"batch\":%llu,"
-                     "\"samples\":%llu,\"rate\":%.1f,\"unit\":\"%s\"%s}\n",
-                     r->trainer_id, (unsigned long long)r->pass, (unsigned long long)r->n_passes,
-                     (unsigned long long)r->batches, (unsigned long long)r->samples, (double)r->samples / seconds(r), r->unit, c);
+                     "\"samples\":%llu%s%s,\"unit\":\"%s\"%s%s}\n",
+                     r->trainer_id, (unsigned long long)r->pass, (unsigned long long)r->n_passes, (unsigned long long)r->batches,
+                     (unsigned long long)r->samples, whole, own, r->unit, f, c);
     (void)pd_write_all(r->event_fd, line, (size_t)n);
 }
 
@@ -52,6 +65,8 @@ void train_report_pass_begin(struct train_report *r, uint64_t pass) {
     r->cost = 0;
     r->started_ns = pd_mono_ns();
     r->last_event_ns = 0;
+    r->own_samples = r->waited_ns = 0;
+    r->fraction = -1;
 }
 
 void train_report_step(struct train_report *r, uint64_t n_samples, double cost_sum) {
@@ -59,9 +74,9 @@ void train_report_step(struct train_report *r, uint64_t n_samples, double cost_s
     r->samples += n_samples;
     r->cost += cost_sum;
     double cost = n_samples ? cost_sum / (double)n_samples : NAN;
+    event(r, cost, 0);
     if (r->trainer_id)
         return;
-    event(r, cost, 0);
     if (r->batches % r->log_period == 0)
         train_report_say(r, "Pass %llu, Batch %llu, Cost %.8g (average %.5g), %llu samples, %.0f %s/s",
                          (unsigned long long)r->pass, (unsigned long long)r->batches, cost, r->cost / (double)r->samples,
@@ -76,9 +91,9 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
     if (bad_lines)
         train_report_say(r, "Pass %llu: %llu unreadable lines were skipped", (unsigned long long)r->pass,
                          (unsigned long long)bad_lines);
+    event(r, r->samples ? r->cost / (double)r->samples : NAN, 1);
     if (r->trainer_id)
         return;
-    event(r, r->samples ? r->cost / (double)r->samples : NAN, 1);
     train_report_say(r, "Pass %llu %s: %llu batches, %llu samples in %.1f s (%.0f %s/s), cost %.6g",
                      (unsigned long long)r->pass, cut ? "stopped" : "done", (unsigned long long)r->batches, (unsigned long long)r->samples, seconds(r),
                      (double)r->samples / seconds(r), r->unit, r->samples ? r->cost / (double)r->samples : NAN);

@@ -5,7 +5,8 @@
  *   Test after pass 0: cost 4.2571, perplexity 70.60, 61627 samples
  *
  * Figures are those of the whole job: the sums come from the servers. Trainer 0 tells them; the others only what is
- * theirs alone.
+ * theirs alone. An event of each trainer tells its own speed too, and for how much of the time it waited for servers: in
+ * a synchronous job all have the same batch, and the one that waits least is the one that the others wait for.
  */
 #ifndef PD_TRAIN_REPORT_H
 #define PD_TRAIN_REPORT_H
@@ -20,9 +21,13 @@ struct train_report {
     uint32_t trainer_id;
     const char *unit;         /* what a sample is to people: "words", "samples" */
     uint64_t log_period, n_passes;
+    int perplexity;           /* the cost is a cross entropy */
     /* of the pass */
     uint64_t pass, batches, samples, started_ns, last_event_ns;
     double cost; /* sum over `samples` */
+    double fraction; /* of this trainer's part of the pass that is done, 0..1; -1: unknown */
+    /* of this trainer, since its last event */
+    uint64_t own_samples, waited_ns;
 };
 
 void train_report_pass_begin(struct train_report *r, uint64_t pass);

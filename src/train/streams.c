@@ -1,15 +1,21 @@
 /* streams.c - see streams.h. */
 #include "train/streams.h"
 
+#include <limits.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "base/fault.h"
 #include "base/hash.h"
+#include "base/str.h"
 
 struct train_streams {
     uint32_t lo, hi, first, n_shares; /* a batch is cut into n_shares, of which stream i gets number i - first */
     uint64_t batch_size, fingerprint;
     struct data_reader **reader; /* [hi - lo] */
+    uint32_t n_streams;
+    uint64_t *before;            /* by file of the job's list, and one more of each stream: bytes of its stream before it */
+    uint64_t total;              /* bytes of all own files */
 };
 
 void train_stream_range(uint32_t n_streams, uint32_t n_trainers, uint32_t t, uint32_t *lo, uint32_t *hi) {
@@ -19,6 +25,24 @@ void train_stream_range(uint32_t n_streams, uint32_t n_trainers, uint32_t t, uin
 
 uint32_t train_stream_share(uint64_t batch_size, uint32_t n_streams, uint32_t s) {
     return (uint32_t)((s + 1) * batch_size / n_streams - s * batch_size / n_streams);
+}
+
+/* How large the own files are, for telling how far a pass is. A file that can't be looked at counts as empty: whoever reads it
+ * says what is wrong. */
+static void measure(struct train_streams *s, const char *dir, const struct data_files *files, uint32_t n_streams) {
+    s->n_streams = n_streams;
+    for (size_t i = 0; i < files->n; i++) {
+        uint32_t stream = data_stream_of(i, n_streams);
+        char path[PATH_MAX];
+        struct stat st;
+        if (stream < s->lo || stream >= s->hi)
+            continue;
+        int known = !pd_fmt(path, sizeof path, "%s%s%s", *files->path[i] == '/' ? "" : dir, *files->path[i] == '/' ? "" : "/",
+                            files->path[i]) && !stat(path, &st);
+        uint64_t size = known ? (uint64_t)st.st_size : 0;
+        s->total += size;
+        s->before[i + n_streams] = s->before[i] + size;
+    }
 }
 
 int train_streams_new(struct train_streams **out, const struct data_spec *spec, const char *dir, const char *pattern,
@@ -42,10 +66,12 @@ int train_streams_new(struct train_streams **out, const struct data_spec *spec, 
         for (const char *p = files.path[i]; p == files.path[i] || p[-1]; p++) /* the NUL parts the names */
             s->fingerprint = pd_mix64(s->fingerprint ^ (uint64_t)(unsigned char)*p) + 1;
     s->reader = pd_calloc(hi - lo, sizeof *s->reader);
-    if (!s->reader) {
+    s->before = pd_calloc(files.n + n_streams, sizeof *s->before);
+    if (!s->reader || !s->before) {
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
         goto out;
     }
+    measure(s, dir, &files, n_streams);
     for (uint32_t i = lo; i < hi && !rc; i++)
         rc = data_reader_new(&s->reader[i - lo], spec, dir, &files, i, n_streams, err);
 out:
@@ -60,6 +86,7 @@ out:
 void train_streams_free(struct train_streams *s) {
     if (!s)
         return;
+    free(s->before);
     for (uint32_t i = s->lo; s->reader && i < s->hi; i++)
         data_reader_free(s->reader[i - s->lo]);
     free(s->reader);
@@ -92,6 +119,16 @@ int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_er
 void train_streams_rewind(struct train_streams *s) {
     for (uint32_t i = s->lo; i < s->hi; i++)
         data_reader_rewind(s->reader[i - s->lo]);
+}
+
+double train_streams_fraction(const struct train_streams *s) {
+    uint64_t done = 0;
+    for (uint32_t i = s->lo; i < s->hi; i++) {
+        struct data_pos pos;
+        data_reader_tell(s->reader[i - s->lo], &pos);
+        done += s->before[i + pos.file * s->n_streams] + pos.offset; /* the job's number of the file: data_stream_of */
+    }
+    return s->total ? (double)done / (double)s->total : -1;
 }
 
 uint64_t train_streams_bad_lines(const struct train_streams *s) {

@@ -69,6 +69,7 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     int rc = 0;
     if (!strcmp(spec.format, "ngram")) /* each sample predicts one word */
         t->report.unit = "words";
+    t->report.perplexity = m->n_costs == 1 && !strcmp(m->cost[0].type.text, "cross_entropy");
     if (t->o->job == PD_JOB_TRAIN)
         rc = train_streams_new(&t->train, &spec, m->dir, m->data.train.text, "train", t->n_streams, t->lo, t->hi, batch, own, err);
     if (!rc && *m->data.test.text)

@@ -163,7 +163,7 @@ static void subscribe(struct env *e, json_t *body) {
 
 /* 1000 lines of 10 bytes; line i comes at 5000 + i / 3, so several at one time; the last of them in two pieces. */
 static void thousand_lines(struct env *e) {
-    char line[12];
+    char line[24];
     for (int i = 0; i < 999; i++) {
         snprintf(line, sizeof line, "line %04d\n", i);
         add(e, 5000 + (uint64_t)i / 3, line);
@@ -174,7 +174,7 @@ static void thousand_lines(struct env *e) {
 
 static void check_bytes(const struct env *e) {
     for (size_t i = 0; i < e->got.len; i++) {
-        char want[12];
+        char want[24];
         snprintf(want, sizeof want, "line %04d\n", (int)((e->start + i) / 10));
         if (e->got.data[i] != (uint8_t)want[(e->start + i) % 10])
             fail_msg("byte %zu is '%c'", (size_t)e->start + i, e->got.data[i]);

@@ -1,4 +1,4 @@
-/* test_train.c - which samples make up a step, whoever owns the streams. */
+/* test_train.c - which samples make up a step, whoever owns the streams; what is told of how far it is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "base/fs.h"
+#include "train/report.h"
 #include "train/streams.h"
 
 static char dir[] = "/tmp/test-train-XXXXXX";
@@ -125,6 +127,66 @@ static void fewer_files_than_streams_is_an_error_that_says_so(void **state) {
     assert_non_null(strstr(err.msg, "matches 4 files for 9 streams"));
 }
 
+/* How far the pass is: it grows with what is read, of whichever files, and is 1 at the end, also in the second pass. */
+static void the_fraction_that_is_read_is_told(void **state) {
+    (void)state;
+    static const uint32_t rows[] = {50, 100, 0, 200, 70};
+    struct train_streams *s;
+    struct pd_batch b;
+    struct pd_err err = {0};
+    write_files(rows, 5);
+    assert_int_equal(train_streams_new(&s, &spec, dir, "part-*", "train", 3, 0, 2, 30, 0, &err), 0); /* 0 and 3, 1 and 4 */
+    assert_int_equal(pd_batch_init(&b, 1, train_streams_max_batch(s)), 0);
+    for (int pass = 0; pass < 2; pass++) {
+        double last = 0;
+        int n = 0;
+        train_streams_rewind(s);
+        assert_true(train_streams_fraction(s) < 0.01);
+        while (train_streams_next(s, &b, &err) > 0) {
+            double f = train_streams_fraction(s);
+            if (f < last || f > 1)
+                fail_msg("step %d: %g after %g", n, f, last);
+            if (n++ == 10 && (f < 0.3 || f > 0.7)) /* 220 of 420 samples */
+                fail_msg("in the middle: %g", f);
+            last = f;
+        }
+        assert_true(train_streams_fraction(s) == 1);
+    }
+    pd_batch_release(&b);
+    train_streams_free(s);
+}
+
+/* What an event of a trainer says of its own speed. */
+static void an_event_tells_who_is_waited_for(void **state) {
+    (void)state;
+    int fd[2];
+    char line[700];
+    assert_int_equal(pipe(fd), 0);
+    struct train_report r = {.out_fd = -1, .event_fd = fd[1], .trainer_id = 1, .unit = "words", .log_period = 100, .n_passes = 2, .perplexity = 1};
+    train_report_pass_begin(&r, 0);
+    r.fraction = 0.25;
+    r.own_samples = 1000;
+    r.waited_ns = 500000000;
+    r.started_ns -= 2000000000; /* two seconds ago */
+    train_report_step(&r, 10, 20);
+    train_report_step(&r, 10, 20); /* too soon for another */
+    ssize_t n = read(fd[0], line, sizeof line - 1);
+    assert_true(n > 0);
+    line[n] = 0;
+    assert_ptr_equal(strchr(line, '\n'), line + n - 1);
+    json_t *e = json_loads(line, 0, NULL);
+    assert_int_equal(json_integer_value(json_object_get(e, "rank")), 1);
+    assert_null(json_object_get(e, "rate")); /* trainer 0 tells it */
+    double rate = json_real_value(json_object_get(e, "own_rate")), wait = json_real_value(json_object_get(e, "wait"));
+    if (rate < 100 || rate > 500 || wait < 0.05 || wait > 0.25)
+        fail_msg("%s", line);
+    assert_true(json_real_value(json_object_get(e, "fraction")) == 0.25);
+    assert_int_equal((int)(1000 * json_number_value(json_object_get(json_object_get(e, "metrics"), "perplexity"))), 7389); /* e^2 */
+    json_decref(e);
+    close(fd[0]);
+    close(fd[1]);
+}
+
 int main(void) {
     if (!mkdtemp(dir))
         return 1;
@@ -132,6 +194,8 @@ int main(void) {
         cmocka_unit_test(a_step_has_the_same_samples_for_any_number_of_trainers),
         cmocka_unit_test(every_sample_is_read_once_and_shares_add_up),
         cmocka_unit_test(fewer_files_than_streams_is_an_error_that_says_so),
+        cmocka_unit_test(the_fraction_that_is_read_is_told),
+        cmocka_unit_test(an_event_tells_who_is_waited_for),
     };
     int rc = cmocka_run_group_tests_name("train", tests, NULL, NULL);
     pd_rm_tree(dir, NULL);

@@ -1,0 +1,98 @@
+#!/usr/bin/python3
+"""The live block of `paddlectl run` on a terminal: live_block.py PADDLECTL, in a folder with conf.ini (three local nodes)
+and a workspace whose trainers step when the file `go` has grown (see launch_live.sh)."""
+import os
+import re
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from screen import Screen  # noqa: E402
+
+ctl = sys.argv[1]
+
+def step(n):
+    with open("go.tmp", "w") as f:
+        f.write(str(n))
+    os.rename("go.tmp", "go")
+
+
+def run(*more, **kw):
+    step(0)
+    return Screen([ctl, "run", "--conf=conf.ini", *more], **kw)
+
+
+def block(s):
+    """The lines of the block: behind the last line of the log."""
+    lines = s.shown()
+    k = max([i for i, line in enumerate(lines) if " | " in line] + [-1])
+    return lines[k + 1:]
+
+
+def head(s):
+    return (block(s) or [""])[0]  # it may just be on its way
+
+
+def no_leftovers(s):
+    """Above the block there are lines of the log and ours only, each whole and once."""
+    seen = {}
+    for i, line in enumerate(s.lines):
+        if " | " not in line or i == s.y:  # the cursor's line may be half here
+            continue
+        line = line.rstrip()
+        assert re.match(r"^(local\.\d/(trainer|pserver) \| (step \d+ of \d|serving .*)|paddlectl \| .*)$", line), line
+        if "/trainer | step" in line:
+            assert line not in seen, "twice: " + line
+            seen[line] = 1
+    return seen
+
+
+# --- bar, figures, nodes; the log scrolls above it
+s = run(cols=100, rows=24)
+for n in range(1, 5):
+    step(n)
+    s.until(lambda: len(block(s)) == 2 and " %d %%" % (n * 20) in head(s), "step %d" % n)
+first, nodes = block(s)
+assert re.match(r"^pass 1/2 \[=+>-+\]  80 %.*  cost 1\.5  perplexity 4\.5  900 words/s$", first), first
+assert len(first) <= 99 and nodes == "local.0 300/s  local.1 300/s  local.2 300/s, slow", (first, nodes)
+s.until(lambda: len(no_leftovers(s)) == 12, "four lines of each")
+# --- narrower, in the middle of it: nothing of the old block stays
+s.resize(50, 24)
+s.until(lambda: all(len(line) < 50 for line in block(s)) and head(s).startswith("pass 1/2"), "narrow")
+step(5)
+s.until(lambda: "100 %" in head(s), "step 5")
+s.until(lambda: head(s) and "[" not in head(s) and len([x for x in s.lines if x.startswith("pass ")]) == 1, "no bar")
+s.resize(100, 24)
+s.until(lambda: "[" in head(s) and len([x for x in s.lines if x.startswith("pass ")]) == 1, "wide again")
+# --- many lines: the block is drawn ten times a second, not for each
+before, began = s.draws, time.monotonic()
+step(1000)
+s.until(lambda: any("step 600 of 2" in x for x in s.lines), "many lines")
+assert s.draws - before < 20 * (time.monotonic() - began) + 5, "%d times in %.1f s" % (s.draws - before, time.monotonic() - began)
+no_leftovers(s)
+# --- Ctrl-C, as from the keyboard: the block goes, what is left is text
+os.write(s.master, b"\x03")
+os.killpg(s.proc.pid, signal.SIGINT)
+assert s.wait() == 130, s
+lines = s.shown()
+assert lines[-1].startswith("paddlectl: JOB") and lines[-1].endswith("was stopped"), s
+assert sum(x.startswith("pass ") for x in s.lines) == 1 and not any("local.1 300/s" in x for x in s.lines), s
+assert not any("\x1b" in x for x in s.lines)
+
+# --- TERM, and no colour
+s = run(cols=80, rows=24, env={"NO_COLOR": "1"})
+step(2)
+s.until(lambda: len(block(s)) == 2 and " 40 %" in head(s), "step 2")
+s.proc.send_signal(signal.SIGTERM)
+assert s.wait() == 130, s
+assert b"\x1b[3" not in s.raw and s.shown()[-1].endswith("was stopped"), s
+
+# --- a terminal that is too small for nodes; a job that fails: its banner stands below the last state
+s = run("--trainer_command=./fail.sh", cols=40, rows=5)
+step(1)
+s.until(lambda: len(block(s)) == 1 and " 20 %" in head(s), "step 1")
+step(2)
+assert s.wait() == 1, s
+assert any("exit status 7" in x for x in "".join(s.lines).split("paddlectl: ")), s
+assert sum(x.startswith("pass ") for x in s.lines) == 1, s

@@ -1,0 +1,143 @@
+#!/usr/bin/python3
+"""A terminal for tests: runs a command on a pty, and keeps what its screen would show.
+
+    s = Screen(["paddlectl", "run"], cols=80, rows=24)
+    s.until(lambda: "41 %" in s.last())      # feeds what comes, until the condition holds
+    s.resize(60, 24)                         # lines longer than that wrap, as in most terminals
+    s.proc.send_signal(signal.SIGINT); s.wait()
+
+`lines` holds everything that was on the screen, from the top of the scroll; colours are dropped. An escape sequence that it does
+not know is an error: what paddlectl writes is meant to be few and simple ones.
+"""
+import codecs
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+import time
+
+SEQUENCE = re.compile(r"\x1b\[(\??)([0-9;]*)([A-Za-z])")
+
+
+class Screen:
+    def __init__(self, command, cols=80, rows=24, env=None):
+        self.cols, self.rows = cols, rows
+        self.lines, self.x, self.y = [""], 0, 0
+        self.decoder = codecs.getincrementaldecoder("utf-8")()
+        self.text, self.draws, self.raw = "", 0, b""
+        self.master, slave = pty.openpty()
+        self.size()
+        self.proc = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+                                     env={**os.environ, "TERM": "xterm", **(env or {})})
+        os.close(slave)
+        self.open = True
+
+    def size(self):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", self.rows, self.cols, 0, 0))
+
+    def resize(self, cols, rows):
+        """Lines that are too long wrap; the cursor goes with its text."""
+        lines, y = [], 0
+        for i, line in enumerate(self.lines):
+            parts = [line[k:k + cols] for k in range(0, len(line), cols)] or [""]
+            if i == self.y:
+                y = len(lines) + min(self.x // cols, len(parts) - 1)
+                x = self.x - cols * min(self.x // cols, len(parts) - 1)
+            lines += parts
+        self.lines, self.x, self.y, self.cols, self.rows = lines, x, y, cols, rows
+        self.size()
+
+    def put(self, c):
+        if self.x >= self.cols:
+            self.newline()
+            self.x = 0
+        line = self.lines[self.y].ljust(self.x)
+        self.lines[self.y] = line[:self.x] + c + line[self.x + 1:]
+        self.x += 1
+
+    def newline(self):
+        self.y += 1
+        if self.y == len(self.lines):
+            self.lines.append("")
+
+    def sequence(self, private, numbers, letter):
+        n = int(numbers) if numbers.isdigit() else 1
+        if letter == "m" and not private:
+            return
+        if letter == "A" and not private:
+            assert n < self.rows, "up by %d of %d lines" % (n, self.rows)
+            self.y = max(self.y - n, 0)
+        elif letter in "JK" and not private and numbers in ("", "0"):
+            self.lines[self.y] = self.lines[self.y][:self.x]
+            if letter == "J":
+                del self.lines[self.y + 1:]
+                self.draws += 1
+        else:
+            raise AssertionError("an escape sequence %s%s%s" % (private, numbers, letter))
+
+    def feed(self, data):
+        self.raw += data
+        self.text += self.decoder.decode(data)
+        while self.text:
+            c = self.text[0]
+            if c == "\x1b":
+                m = SEQUENCE.match(self.text)
+                if not m:
+                    assert len(self.text) < 20, "an escape sequence %r" % self.text[:20]
+                    return
+                self.sequence(*m.groups())
+                self.text = self.text[m.end():]
+                continue
+            self.text = self.text[1:]
+            if c == "\n":
+                self.newline()
+            elif c == "\r":
+                self.x = 0
+            elif c == "\t":
+                self.x = min((self.x // 8 + 1) * 8, self.cols - 1)
+            else:
+                assert c >= " " and c != "\x7f", "a control character %r" % c
+                self.put(c)
+
+    def read(self, seconds):
+        """What comes within that time, at most once; False at the end."""
+        if not self.open:
+            return False
+        if select.select([self.master], [], [], seconds)[0]:
+            try:
+                data = os.read(self.master, 65536)
+            except OSError:
+                data = b""
+            if not data:
+                self.open = False
+                return False
+            self.feed(data)
+        return True
+
+    def until(self, condition, what, seconds=60):
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, "waited too long: %s\n%s" % (what, self)
+            if not self.read(0.1):
+                assert condition(), "it ended: %s\n%s" % (what, self)
+
+    def wait(self, seconds=60):
+        """The exit status, when all has been read."""
+        end = time.monotonic() + seconds
+        while self.read(0.1):
+            assert time.monotonic() < end, "it does not end\n%s" % self
+        return self.proc.wait(seconds)
+
+    def shown(self):
+        """What is on the screen now, without empty lines at the end."""
+        lines = [line.rstrip() for line in self.lines[-self.rows:]]
+        while lines and not lines[-1]:
+            lines.pop()
+        return lines
+
+    def __str__(self):
+        return "\n".join("    | " + line for line in self.lines[-40:])
