@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <sched.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -63,7 +64,7 @@ void bind_deal(const struct pd_cpus *c, enum bind_how how, int index, int count,
     for (int left = hi - lo - n; left > 0; left--) { /* the next one goes where a thread has the least */
         int best = 0;
         for (int i = 1; i < n; i++)
-            if ((unsigned long)weight[i] * (unsigned long)(share[best] + 1) > (unsigned long)weight[best] * (unsigned long)(share[i] + 1))
+            if ((uint64_t)weight[i] * (uint64_t)(share[best] + 1) > (uint64_t)weight[best] * (uint64_t)(share[i] + 1))
                 best = i;
         share[best]++;
     }

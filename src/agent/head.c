@@ -53,7 +53,7 @@ static const struct {
     [HEAD_BINDING] = {"binding", "binding ports on", head_ask_bind, node_answered, HEAD_PSERVERS, HEAD_IDLE},
     [HEAD_PSERVERS] = {"pservers", "starting pservers on", head_ask_pserver, pserver_listens, HEAD_TRAINERS, HEAD_IDLE},
     [HEAD_TRAINERS] = {"trainers", NULL, head_ask_trainer, trainer_done, HEAD_ENDING, HEAD_IDLE},
-    [HEAD_SAVING] = {"saving", "waiting for the trainers to save the model on", head_ask_save, trainer_done, HEAD_ENDING, HEAD_CLOSING},
+    [HEAD_SAVING] = {"saving", "waiting for the trainers to save on", head_ask_save, trainer_done, HEAD_ENDING, HEAD_CLOSING},
     [HEAD_RESTARTING] = {"restarting", "ending processes on", head_ask_restart, node_answered, HEAD_BACKOFF, HEAD_IDLE},
     [HEAD_BACKOFF] = {"restarting", NULL, NULL, NULL, HEAD_BINDING, HEAD_BINDING},
     [HEAD_ENDING] = {"ending", "waiting for the pservers to end on", NULL, pserver_done, HEAD_CLOSING, HEAD_CLOSING},
@@ -369,7 +369,7 @@ static void on_lost_turn(uv_timer_t *t) {
         if (pd_mono_ns() - n->lost_ns < rejoin_ms(h) * 1000000u)
             continue;
         n->lost_ns = 0;
-        head_note_failure(h, i, head_reason_failure(h, i, "its agent is gone: the connection to it broke and did not come back"), 0, 0);
+        head_fail(h, i, "its agent is gone: the connection to it broke and did not come back");
     }
     if (!any)
         uv_timer_stop(t);

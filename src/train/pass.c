@@ -106,12 +106,13 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
         return rc;
     l->cut = mine[2] > 0;
     l->leave = l->cut || mine[3] > 0;
-    train_report_pass_end(l->report, ps_step(l->client) - first, (uint64_t)mine[1], mine[0], train_streams_bad_lines(streams), l->cut);
+    train_report_pass_end(l->report, ps_step(l->client) - first, (uint64_t)mine[1], mine[0], train_streams_bad_lines(streams),
+                          l->cut);
     return 0;
 }
 
 int train_evaluate(struct train_loop *l, struct train_streams *streams, const char *when, struct pd_err *err) {
-    double sums[3 + MAX_EVALUATORS] = {0}; /* cost, samples, evaluators, asked to stop; a double counts samples exactly up to 2^53 */
+    double sums[3 + MAX_EVALUATORS] = {0}; /* cost, samples (a double counts them exactly up to 2^53), evaluators, asked to stop */
     uint32_t n_eval = nn_graph_n_evaluators(l->graph);
     n_eval = n_eval < MAX_EVALUATORS ? n_eval : MAX_EVALUATORS;
     train_streams_rewind(streams);

@@ -357,8 +357,8 @@ static void nothing_survives_the_end(void **state) {
         pd_buf_release(&b);
     }
     assert_true(lines >= 12);
-    node_end(e->node, 300, on_ended, e);
     uint64_t t = pd_mono_ns();
+    node_end(e->node, 300, on_ended, e);
     while (!e->ended && !e->late)
         uv_run(&e->loop, UV_RUN_ONCE);
     assert_true(e->ended);
