@@ -169,8 +169,12 @@ def test_jobs_of_one_role():
     assert j.result()["status"] == "stopped"
     j.bye()
     for code, status in ((0, "done"), (9, "failed")):
-        serve = LISTEN.replace("while True: s.accept()[0].close()", "s.accept()[0].close(); import time, sys; time.sleep(0.5); sys.exit(%d)" % code)
+        serve = LISTEN.replace("while True: s.accept()[0].close()", (
+            "import sys, time\nwhile not os.path.exists(\"output/end\"): time.sleep(0.05)\nsys.exit(%d)" % code))
         j = Job(n=2, trainer_nodes=[], trainer_command="", pserver_command=serve).run()
+        j.agents[0].wait(lambda: any(s["text"] == "2 pservers run" for s in j.agents[0].states), "the servers")
+        for d in j.dirs:
+            open(d + "/output/end", "w").close()
         r = j.result()
         assert r["status"] == status and (not code or r["first_failure"]["exit_code"] == code), r
         j.bye()
