@@ -17,6 +17,7 @@ static const struct command commands[] = {
     {"attach", cmd_attach, "follow a job that runs; Ctrl-C leaves it running"},
     {"stop", cmd_stop, "end a job: all its processes, on all nodes"},
     {"fetch", cmd_fetch, "bring the outputs of a job, and its logs"},
+    {"exec", cmd_exec, "run a command on the hosts; equal outputs are shown once"},
     {"prepare", cmd_prepare, "text files into a dictionary and shards of ids"},
     {"split", cmd_split, "deal the lines of files into shards"},
     {"init", cmd_init, "copy a workspace template and a conf.ini to begin with"},

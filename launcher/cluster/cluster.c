@@ -62,11 +62,11 @@ static int open_pool(struct cluster *c, struct pd_err *err) {
     return remote ? ssh_pool_new(&c->ssh, &c->loop, &s, err) : 0;
 }
 
-int cluster_init(struct cluster *c, const struct pd_options *opts, struct pd_err *err) {
+static int init(struct cluster *c, const struct pd_options *opts, int with_agent, struct pd_err *err) {
     memset(c, 0, sizeof *c);
     c->opts = opts;
     int rc = check_hosts(c, err);
-    if (!rc)
+    if (!rc && with_agent)
         rc = agent_image_load(&c->agent, err);
     if (!rc && uv_loop_init(&c->loop))
         rc = pd_fail(err, PD_EFAIL, "cannot make an event loop");
@@ -80,6 +80,9 @@ int cluster_init(struct cluster *c, const struct pd_options *opts, struct pd_err
         cluster_release(c);
     return rc;
 }
+
+int cluster_init(struct cluster *c, const struct pd_options *opts, struct pd_err *err) { return init(c, opts, 1, err); }
+int cluster_init_plain(struct cluster *c, const struct pd_options *opts, struct pd_err *err) { return init(c, opts, 0, err); }
 
 void cluster_release(struct cluster *c) {
     ssh_pool_free(c->ssh);

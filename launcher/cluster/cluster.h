@@ -21,6 +21,8 @@ struct cluster {
 
 /* `opts` stays in use. On failure nothing is left to release. */
 int cluster_init(struct cluster *c, const struct pd_options *opts, struct pd_err *err);
+/* The same without the agent's executable, for plain commands. */
+int cluster_init_plain(struct cluster *c, const struct pd_options *opts, struct pd_err *err);
 void cluster_release(struct cluster *c); /* after all links are closed */
 
 /* Where a value came from: "conf.ini:12", "command line". */

@@ -47,4 +47,8 @@ int hosts_apply_sections(struct hosts *h, const struct pd_options *opts, struct 
 int hosts_roles(int **ids, size_t *n, const char *text, size_t n_nodes, const char *what, const char *where,
                 struct pd_err *err);
 
+/* Which of them a list means: node ids ("0-3,7"), names as the user wrote them, with * and ?, groups. chosen[id] becomes 1. PD_EUSAGE
+ * for what names none. */
+int hosts_choose(const struct hosts *h, const char *list, const struct pd_options *opts, char *chosen, struct pd_err *err);
+
 #endif

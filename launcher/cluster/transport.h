@@ -45,6 +45,7 @@ const char *transport_signal(const struct transport *t);
 /* A child process with pipes. argv[0] is its path. */
 int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv, const struct transport_events *ev,
                     void *arg, struct pd_err *err);
+int transport_local_pid(const struct transport *t); /* of that child; 0 when it could not be started */
 
 /* --- for implementations --- */
 

@@ -180,3 +180,8 @@ int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv, 
     uv_timer_start(&l->opened, on_opened, 0, 0);
     return 0;
 }
+
+int transport_local_pid(const struct transport *t) {
+    const struct local *l = (const struct local *)t;
+    return l->closing ? 0 : l->process.pid;
+}

@@ -17,8 +17,9 @@
 
 enum pd_origin_level { PD_FROM_DEFAULT, PD_FROM_TRAIN_INI, PD_FROM_CONF_INI, PD_FROM_ENV, PD_FROM_ARGV };
 
-/* Who accepts an option. */
-enum pd_opt_who { PD_LAUNCHER = 1, PD_PSERVER = 2, PD_TRAINER = 4, PD_WORKER = PD_PSERVER | PD_TRAINER };
+/* Who accepts an option. PD_UP_TO_WORD goes with them in pd_options_args: the first word that is no option ends the options,
+ * since a command with options of its own begins there. */
+enum pd_opt_who { PD_LAUNCHER = 1, PD_PSERVER = 2, PD_TRAINER = 4, PD_WORKER = PD_PSERVER | PD_TRAINER, PD_UP_TO_WORD = 8 };
 
 /* PD_SIZE: bytes; written with a suffix K, M or G (of 1024). */
 enum pd_opt_type { PD_STR, PD_PATH, PD_INT, PD_F64, PD_BOOL, PD_CHOICE, PD_SIZE };

@@ -359,8 +359,9 @@ static int take_args(struct pd_options *o, unsigned who, int argc, char **argv, 
     *n_rest = 0;
     for (int i = 0; i < argc; i++) {
         const char *word = strcmp(argv[i], "-h") ? argv[i] : "--help";
-        if (!strcmp(word, "--")) {
-            while (++i < argc)
+        int all_words = !strcmp(word, "--");
+        if (all_words || ((who & PD_UP_TO_WORD) && (word[0] != '-' || !word[1]))) {
+            for (i += all_words; i < argc; i++)
                 rest[(*n_rest)++] = argv[i];
             break;
         }

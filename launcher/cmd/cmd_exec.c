@@ -1,0 +1,341 @@
+/* cmd_exec.c - paddlectl exec: a command on all hosts, equal outputs shown once. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "launcher/cluster/shell_run.h"
+#include "launcher/cmd/cmd.h"
+#include "launcher/view/blocks.h"
+#include "launcher/view/fold.h"
+#include "launcher/view/stream.h"
+
+enum { MEMORY = 64 << 20, HOST_MEMORY_MAX = 256 << 10, HOST_MEMORY_MIN = 4 << 10 };
+
+struct exec {
+    const char *nodes, *timeout, *input;
+    int no_fold, json;
+    struct cluster c;
+    struct shell_job job;
+    const char **names;
+    struct spool *spools;      /* 2i: stdout of host i, 2i+1: its stderr; unless streams */
+    struct stream_view *stream;
+    struct pd_err *cut;        /* per host: its output could not be kept */
+    void *mapped;
+    size_t n_over, n_asked;
+    int broken, interrupted;
+};
+
+static size_t host_memory(size_t n) {
+    size_t m = MEMORY / (2 * n);
+    return m > HOST_MEMORY_MAX ? HOST_MEMORY_MAX : m < HOST_MEMORY_MIN ? HOST_MEMORY_MIN : m;
+}
+
+/* --- what comes ------------------------------------------------------------------------------------------- */
+
+static void on_output(void *arg, size_t host, enum shell_stream stream, const uint8_t *p, size_t n) {
+    struct exec *x = arg;
+    if (x->stream)
+        stream_view_put(x->stream, host, stream == SHELL_ERR, p, n, &x->cut[host]);
+    else
+        spool_put(&x->spools[2 * host + (stream == SHELL_ERR)], p, n, &x->cut[host]);
+}
+
+static void on_over(void *arg, size_t host) {
+    struct exec *x = arg;
+    x->n_over++;
+    if (!x->stream)
+        return;
+    stream_view_end(x->stream, host);
+    if (x->n_over == x->n_asked)
+        stream_view_end_all(x->stream);
+}
+
+/* Nobody reads what we show: end as a program does that SIGPIPE ends. */
+static void on_broken(void *arg) {
+    struct exec *x = arg;
+    x->broken = 1;
+    shell_stop(&x->job);
+}
+
+/* --- what is told at the end -------------------------------------------------------------------------------- */
+
+static void describe(const struct exec *x, size_t i, char *out, size_t cap) {
+    const struct shell_host *h = &x->job.hosts[i];
+    *out = 0;
+    if (h->err.code == PD_ECANCELED) /* that it was interrupted is known */
+        return;
+    if (h->err.code)
+        snprintf(out, cap, "%s", h->err.msg);
+    else if (*h->signal)
+        snprintf(out, cap, "ended by signal %s", h->signal);
+    else if (h->status)
+        snprintf(out, cap, "exit status %d", h->status);
+    if (x->cut[i].code) {
+        size_t n = strlen(out);
+        snprintf(out + n, cap - n, "%sits output is not complete: %s", n ? "; " : "", x->cut[i].msg);
+    }
+}
+
+/* "paddlectl: node[3,5]: exit status 2", each reason once. */
+static void say_failures(const struct exec *x) {
+    size_t n = x->c.hosts.n, cap = 2 * sizeof x->cut[0].msg;
+    const char **names = pd_calloc(n, sizeof *names);
+    char *said = pd_calloc(n, 1), *why = pd_malloc(cap), *other = pd_malloc(cap);
+    for (size_t i = 0; i < n && names && said && why && other; i++) {
+        size_t k = 0;
+        describe(x, i, why, cap);
+        if (!x->job.hosts[i].asked || said[i] || !*why)
+            continue;
+        for (size_t j = i; j < n; j++) {
+            describe(x, j, other, cap);
+            if (!x->job.hosts[j].asked || strcmp(why, other))
+                continue;
+            said[j] = 1;
+            names[k++] = x->names[j];
+        }
+        char *who = fold_hosts(names, k);
+        fprintf(stderr, "paddlectl: %s: %s\n", who ? who : names[0], why);
+        free(who);
+    }
+    free(names);
+    free(said);
+    free(why);
+    free(other);
+}
+
+static int show_folded(struct exec *x, struct pd_err *err) {
+    size_t n = x->c.hosts.n, k = 0;
+    struct block *v = pd_calloc(n, sizeof *v);
+    int rc = v ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    for (int e = 0; e < 2 && !rc; e++) {
+        k = 0;
+        for (size_t i = 0; i < n; i++)
+            if (x->job.hosts[i].asked)
+                v[k++] = (struct block){.name = x->names[i], .text = &x->spools[2 * i + (size_t)e]};
+        rc = blocks_show(v, k, e ? stderr : stdout, err);
+    }
+    free(v);
+    return rc;
+}
+
+static int json_host(struct exec *x, size_t i) {
+    const struct shell_host *h = &x->job.hosts[i];
+    json_t *name = json_string(x->names[i]), *why = json_string(h->err.msg), *cut = json_string(x->cut[i].msg);
+    char *name_text = json_dumps(name, JSON_ENCODE_ANY), *why_text = json_dumps(why, JSON_ENCODE_ANY),
+         *cut_text = json_dumps(cut, JSON_ENCODE_ANY);
+    printf("{\"node\":%zu,\"host\":%s,\"status\":%d,\"ms\":%llu", i, name_text ? name_text : "\"?\"", h->status,
+           (unsigned long long)h->ms);
+    if (*h->signal)
+        printf(",\"signal\":\"%s\"", h->signal);
+    if (h->err.code)
+        printf(",\"error\":%s", why_text ? why_text : "\"?\"");
+    if (x->cut[i].code)
+        printf(",\"incomplete\":%s", cut_text ? cut_text : "\"?\"");
+    fputs(",\"stdout\":", stdout);
+    int bad = blocks_json(&x->spools[2 * i], stdout);
+    fputs(",\"stderr\":", stdout);
+    bad |= blocks_json(&x->spools[2 * i + 1], stdout);
+    puts("}");
+    free(name_text);
+    free(why_text);
+    free(cut_text);
+    json_decref(name);
+    json_decref(why);
+    json_decref(cut);
+    return bad;
+}
+
+static int show_json(struct exec *x, struct pd_err *err) {
+    int bad = 0;
+    for (size_t i = 0; i < x->c.hosts.n && !bad; i++)
+        if (x->job.hosts[i].asked)
+            bad = json_host(x, i);
+    return bad || fflush(stdout) ? pd_fail(err, PD_EIO, "the result cannot be written") : 0;
+}
+
+/* --- before ------------------------------------------------------------------------------------------------- */
+
+/* For everybody's stdin: a file as it stands, or ours up to its end. */
+static int map_input(struct exec *x, struct pd_err *err) {
+    struct stat st;
+    int own = !strcmp(x->input, "-"), fd = own ? dup(0) : open(x->input, O_RDONLY | O_CLOEXEC), rc = 0;
+    if (fd < 0 || fstat(fd, &st))
+        rc = pd_fail_errno(err, PD_ENOENT, errno, "cannot read %s", own ? "stdin" : x->input);
+    if (!rc && !S_ISREG(st.st_mode)) { /* a pipe: into a file without a name */
+        FILE *f = tmpfile();
+        char buf[32768];
+        ssize_t k = 0;
+        while (f && (k = read(fd, buf, sizeof buf)) > 0 && fwrite(buf, 1, (size_t)k, f) == (size_t)k)
+            ;
+        if (!f || k || fflush(f) || dup2(fileno(f), fd) < 0 || fstat(fd, &st))
+            rc = pd_fail_errno(err, PD_EIO, errno, "cannot keep what comes on stdin");
+        if (f)
+            fclose(f);
+    }
+    if (!rc && st.st_size) {
+        x->mapped = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (x->mapped == MAP_FAILED) {
+            x->mapped = NULL;
+            rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", own ? "stdin" : x->input);
+        } else {
+            x->job.input = x->mapped;
+            x->job.n_input = (size_t)st.st_size;
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+static char *join(const char *const *words, int n) {
+    size_t len = 1;
+    for (int i = 0; i < n; i++)
+        len += strlen(words[i]) + 1;
+    char *out = pd_malloc(len), *p = out;
+    for (int i = 0; i < n && out; i++)
+        p += sprintf(p, "%s%s", i ? " " : "", words[i]);
+    return out;
+}
+
+static int choose(struct exec *x, struct pd_err *err) {
+    char *chosen = pd_calloc(x->c.hosts.n, 1);
+    int rc = chosen ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    if (!rc && x->nodes)
+        rc = hosts_choose(&x->c.hosts, x->nodes, x->c.opts, chosen, err);
+    for (size_t i = 0; !rc && i < x->c.hosts.n; i++) {
+        x->job.hosts[i].asked = !x->nodes || chosen[i];
+        x->n_asked += (size_t)x->job.hosts[i].asked;
+    }
+    free(chosen);
+    return rc;
+}
+
+static int prepare(struct exec *x, struct pd_err *err) {
+    size_t n = x->c.hosts.n;
+    double seconds = 0;
+    if (x->timeout && pd_parse_f64(x->timeout, 0.001, 1e9, &seconds))
+        return pd_fail(err, PD_EUSAGE, "--timeout is a number of seconds, not '%s'", x->timeout);
+    x->job.timeout_ms = (uint64_t)(seconds * 1000);
+    x->job.hosts = pd_calloc(n, sizeof *x->job.hosts);
+    x->names = pd_calloc(n, sizeof *x->names);
+    x->cut = pd_calloc(n, sizeof *x->cut);
+    x->spools = pd_calloc(2 * n, sizeof *x->spools);
+    if (!x->job.hosts || !x->names || !x->cut || !x->spools)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++)
+        x->names[i] = x->c.hosts.v[i].label;
+    for (size_t i = 0; i < 2 * n; i++)
+        spool_init(&x->spools[i], host_memory(n));
+    int rc = choose(x, err);
+    if (!rc && x->input)
+        rc = map_input(x, err);
+    if (!rc && x->no_fold)
+        rc = stream_view_new(&x->stream, &x->c.loop, x->names, n, host_memory(n), on_broken, x, err);
+    return rc;
+}
+
+static void release(struct exec *x) {
+    if (x->stream)
+        stream_view_free(x->stream);
+    for (size_t i = 0; x->spools && i < 2 * x->c.hosts.n; i++)
+        spool_release(&x->spools[i]);
+    if (x->mapped)
+        munmap(x->mapped, x->job.n_input);
+    free(x->spools);
+    free(x->cut);
+    free(x->names);
+    free(x->job.hosts);
+    cluster_release(&x->c);
+}
+
+static int highest(const struct exec *x) {
+    int status = 0;
+    if (x->broken)
+        return 128 + SIGPIPE;
+    for (size_t i = 0; i < x->c.hosts.n; i++) {
+        const struct shell_host *h = &x->job.hosts[i];
+        int s = h->status ? h->status : x->cut[i].code != 0;
+        if (h->asked && s > status)
+            status = s;
+    }
+    return x->interrupted ? pd_code_exit_status(PD_ECANCELED) : status;
+}
+
+static int run(struct exec *x, const struct pd_options *o, struct pd_err *err) {
+    static const struct shell_events ev = {.on_output = on_output, .on_over = on_over};
+    int rc = cluster_init_plain(&x->c, o, err);
+    if (rc)
+        return rc;
+    rc = prepare(x, err);
+    if (!rc) {
+        x->interrupted = shell_run(&x->c, &x->job, &ev, x);
+        rc = x->broken ? 0 : x->json ? show_json(x, err) : x->stream ? 0 : show_folded(x, err);
+        if (!x->json && !x->broken)
+            say_failures(x);
+    }
+    int status = rc ? pd_code_exit_status(rc) : highest(x);
+    release(x);
+    return status;
+}
+
+int cmd_exec(int argc, char **argv) {
+    struct exec x = {0};
+    const struct pd_extra extra[] = {
+        {"node=LIST", NULL, &x.nodes, "on these hosts: ids (0-3,7) or names (gpu-[01-04], gpu-1*, @GROUP)"},
+        {"no_fold", &x.no_fold, NULL, "show lines as they come, each behind its host's name"},
+        {"timeout=SECONDS", NULL, &x.timeout, "end the command on a host where it takes longer; exit status 124"},
+        {"stdin=FILE", NULL, &x.input, "the command's stdin on every host; - is ours; else it is empty"},
+        {"json", &x.json, NULL, "one JSON object a host and line: node, host, status, signal, error, ms, stdout, stderr"},
+        {0},
+    };
+    const struct cmd_line line = {
+        .usage = "paddlectl exec [options] [--] COMMAND...\n"
+                 "Runs a command on all hosts at the same time, as 'ssh HOST COMMAND...' does: the words are joined by blanks and\n"
+                 "given to the user's shell there. When all are done, equal outputs are shown once, with the names of their\n"
+                 "hosts. Options of paddlectl stand before the command.",
+        .about = "The command ends when paddlectl does, however that ends: what runs in its session on the hosts then gets TERM, and\n"
+                 "KILL a second later. What it has left running in the background when it ends by itself stays.\n\n"
+                 "Output that does not fit into memory waits in a file without a name in $TMPDIR or /tmp.",
+        .examples = "paddlectl exec uptime\ton all hosts of conf.ini\n"
+                    "paddlectl exec --node=0-3 'nproc; free -g'\ton the first four\n"
+                    "paddlectl exec --no-fold tail -f /var/log/syslog\tline by line, until Ctrl-C\n"
+                    "paddlectl exec --stdin=setup.sh sh -s -- --quick\ta script from here, with an argument\n",
+        .status = "0\tthe command ended with 0 on all hosts\n"
+                  "1..\tthe highest of its exit statuses; 128 and the number of a signal that ended it\n"
+                  "2\twrong usage or configuration; nothing was done\n"
+                  "124\tit was ended after --timeout\n"
+                  "130\tstopped by Ctrl-C\n"
+                  "255\ta host could not be reached\n",
+        .extra = extra,
+        .who = PD_LAUNCHER | PD_UP_TO_WORD,
+        .max_rest = CMD_REST_MAX,
+        .needs_conf = 1,
+    };
+    struct pd_options o;
+    struct pd_err err = {0};
+    const char *rest[CMD_REST_MAX];
+    int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
+    if (rc != CMD_GO_ON)
+        return rc;
+    char *command = join(rest, n_rest);
+    x.job.command = command;
+    if (!command)
+        rc = pd_code_exit_status(pd_fail(&err, PD_ENOMEM, "out of memory"));
+    else if (!n_rest)
+        rc = pd_code_exit_status(pd_fail(&err, PD_EUSAGE, "which command? see 'paddlectl exec --help'"));
+    else if (x.json && x.no_fold)
+        rc = pd_code_exit_status(pd_fail(&err, PD_EUSAGE, "--json tells what each host said; it does not go with --no-fold"));
+    else
+        rc = run(&x, &o, &err);
+    free(command);
+    pd_options_release(&o);
+    return err.code ? cmd_fail(&err) : rc;
+}
