@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# `exec true` on 128 hosts, from nothing to the last exit status: wall clock and client CPU, against pdsh and clush
+#
+# One sshd, 128 addresses (127.1.x.y), no shared connections, everybody checks host keys. The client's CPU is user and system time of it
+# and its children (pdsh's and clush's ssh), until it has ended. Rounds alternate; the best of each counts.
+set -eu
+cd "$(dirname "$0")/.."
+[ -x /usr/sbin/sshd ] || { echo "bench start128: no sshd (Debian: openssh-server)" >&2; exit 1; }
+for peer in pdsh clush; do command -v $peer >/dev/null || { echo "bench start128: no $peer (Debian: pdsh, clustershell)" >&2; exit 1; }; done
+TMP=$PWD/$(mktemp -d build/bench-XXXXXX)
+unset SSH_AUTH_SOCK
+trap 'rm -rf "$TMP"' EXIT
+/usr/bin/python3 bench/start128.py "$TMP/hosts" "$PWD/build/release/paddlectl" "${HOSTS:-128}" "${ROUNDS:-5}"
