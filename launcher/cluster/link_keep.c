@@ -193,4 +193,5 @@ void link_keep(struct link *l, uint64_t lease_ms) {
     l->keep.lease_ms = lease_ms;
     l->keep.heard_ms = l->keep.beat_ms = now;
     uv_timer_start(&l->beat, on_beat, every, every);
+    link_send(l, WIRE_AG_PING, 0, json_object(), NULL, 0); /* only who has answered one can be found silent */
 }
