@@ -68,9 +68,10 @@ int watch_open(struct job *j, struct pd_err *err) {
     j->labels = pd_calloc((size_t)j->n_hosts, sizeof *j->labels);
     if (!j->names || !j->labels)
         return pd_fail(err, PD_ENOMEM, "out of memory");
+    unsigned unused = AT(NODE_LEFT_OUT) | LOST;
     for (int i = 0; i < j->n_hosts; i++) {
         j->labels[i] = j->nodes[i].host->label;
-        j->names[i] = (struct follow_node){.host = j->labels[i], .skip = j->nodes[i].step == NODE_LEFT_OUT};
+        j->names[i] = (struct follow_node){.host = j->labels[i], .skip = (AT(j->nodes[i].step) & unused) != 0};
     }
     int rc = view_new(&j->view, j->flags.detach && !j->flags.json ? STDERR_FILENO : STDOUT_FILENO, VIEW_COLOUR_AUTO, err);
     if (rc)

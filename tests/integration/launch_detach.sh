@@ -129,6 +129,12 @@ has "127.0.0.2/trainer | trainer 1 of 2 on node 1 at 127.0.0."
 has "127.0.0.2/pserver | serving"
 has_not "127.0.0.1/pserver | serving"
 
+# --- dispatch: what was sent, and what was there already
+expect 0 "$ctl" dispatch --conf=conf.ini --json
+[[ $(tr -d ' \n' <<<"$OUT") == *'"sent":["127.0.0.1","127.0.0.2"],"had":[]'* ]] || die "dispatch: $OUT"
+expect 3 "$ctl" dispatch --conf=three.ini --json
+[[ $(tr -d ' \n' <<<"$OUT") == *'"sent":[],"had":["127.0.0.1","127.0.0.2"],"failed":["127.0.0.9"]'* ]] || die "dispatch: $OUT"
+
 # --- two launchers at once
 start one "$ctl" run --conf=conf.ini --outputs=out1 --trainer_command='sleep 1; echo one'
 one=$PID

@@ -144,6 +144,19 @@ expect 0 "$BIN/paddle_worker" trainer --help
 (cd ws && "$BIN/paddle_worker" trainer --local=1 --job=test --init_model_path=model) >test.log 2>&1 || die "$(cat test.log)"
 grep -q "Test of the saved model" test.log || die "$(cat test.log)"
 
+# --- Ctrl-C with save_on_stop: the model is there, fetched and whole
+start ctrlc "$ctl" run --conf=conf.ini --num_passes=100000 --save-on-stop
+wait_for 60 "training" grep -q "Pass 1, Batch 10," ctrlc.log
+kill -INT "$PID"
+wait "$PID"
+status=$?
+OUT=$(grep -v Batch ctrlc.log)
+[ $status = 130 ] || die "status $status: $OUT"
+has "saving the model and stopping"
+has "what it left is in output/JOB"
+model=$(sed -n 's/.*was stopped.*; saved: //p' ctrlc.log)
+[ "$(ls output/latest/"${model#output/}" | wc -l)" = 7 ] || die "model '$model': $(find output/latest)"
+
 # --- by hand: the first Ctrl-C saves, when that is asked for
 cd ws || die cd
 for sig in INT TERM USR1; do
