@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The launcher's connections are cut while a job runs: it goes on, no line is lost or doubled; what does not come back in time ends
 # the job, with the host and the reasons.
+# release only (what is measured here is time: leases, and who is back before they are over)
 . "$(dirname "$0")/../support/lib.sh"
 [ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
