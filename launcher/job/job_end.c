@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "launcher/job/job_impl.h"
+#include "launcher/view/term.h"
 
 static void put_indented(struct pd_buf *b, const char *text) {
     while (*text) {
@@ -25,6 +26,17 @@ static const char *text_of(const json_t *o, const char *name) {
     return s ? s : "";
 }
 
+/* On a terminal the first failure stands between two lines, so that it is found in a long scroll. */
+static void put_rule(struct pd_buf *b) {
+    int width = term_is_live(STDERR_FILENO) ? term_width(STDERR_FILENO) - 1 : 0, colour = term_has_colour(STDERR_FILENO);
+    if (!width)
+        return;
+    pd_put_fmt(b, "%s", colour ? "\033[1;31m" : "");
+    for (int i = 0; i < width && i < 100; i++)
+        pd_put_u8(b, '=');
+    pd_put_fmt(b, "%s\n", colour ? "\033[m" : "");
+}
+
 static void put_failure(const struct job *j, struct pd_buf *b) {
     const json_t *f = j->failure;
     json_int_t id = json_is_integer(json_object_get(f, "node")) ? json_integer_value(json_object_get(f, "node")) : -1;
@@ -32,6 +44,7 @@ static void put_failure(const struct job *j, struct pd_buf *b) {
     const struct node *n = job_node(j, id);
     const char *host = n ? n->host->label : text_of(f, "host"), *role = text_of(f, "role");
     const char *reason = text_of(f, "reason");
+    put_rule(b);
     pd_put_fmt(b, "paddlectl: %s failed: %s (node %lld)", j->id, host, (long long)id);
     if (*role && strcmp(role, "agent"))
         pd_put_fmt(b, ", %s %lld", role, (long long)json_integer_value(json_object_get(f, "rank")));
@@ -49,6 +62,7 @@ static void put_failure(const struct job *j, struct pd_buf *b) {
         pd_put_fmt(b, "  %lld more failed after it\n", (long long)j->n_later);
     if (n && *n->job_dir)
         pd_put_fmt(b, "  its logs: %s:%s/log; 'paddlectl fetch --log %s' brings all of them and the outputs\n", host, n->job_dir, j->id);
+    put_rule(b);
 }
 
 /* Every host that failed before the job ran, or whose connection broke. Status 2 when all of them are about what the user

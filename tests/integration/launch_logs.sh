@@ -55,7 +55,7 @@ root_dir = $TMP/$1%n
 port = $((20000 + RANDOM % 5000))
 [job]
 job_dispatch_package = ws
-attach_lease = 2
+attach_lease = 4
 pserver_command = /usr/bin/python3 $TOP/tests/support/own-server.py
 trainer_command = $3
 E
@@ -132,7 +132,7 @@ has "/trainer | no newline at the end"
 
 # --- a reader that stands still for longer than the lease: nothing is lost, of the job or of its lines, and memory is bounded
 conf much 'local*3' '/usr/bin/python3 much.py'
-"$ctl" run --conf=conf.ini | { sleep 4; cat; } >slow.out
+"$ctl" run --conf=conf.ini | { sleep 6; cat; } >slow.out
 [ "${PIPESTATUS[0]}" = 0 ] || die "run with a slow reader: $(tail -c 1000 slow.out)"
 [ "$(grep -c '^local.[0-2]/trainer | ' slow.out)" = $((3 * many)) ] || die "run: $(grep -c / slow.out) lines"
 "$ctl" logs --role=trainer --stats 2>stats | { sleep 2; cat; } >logs.out

@@ -95,4 +95,4 @@ s.until(lambda: len(block(s)) == 1 and " 20 %" in head(s), "step 1")
 step(2)
 assert s.wait() == 1, s
 assert any("exit status 7" in x for x in "".join(s.lines).split("paddlectl: ")), s
-assert sum(x.startswith("pass ") for x in s.lines) == 1, s
+assert sum(x.startswith("pass ") for x in s.lines) == 1 and s.lines.count("=" * 39) == 2, s
