@@ -62,7 +62,7 @@ class Soak:
                 self.failures.append(f"round {k}: {r}: {r.fail}")
                 print(f"FAILED  round {k}: {r}: {r.fail}", *lines, sep="\n", flush=True)
             else:
-                print(f"ok {len(self.done):4d}  round {k}: {r}; status {r.status}, all dead after {r.dead_s:.2f} s", flush=True)
+                print(f"ok {len(self.done):4d}  round {k}: {r}; status {r.status}, all dead after {r.dead_s or 0:.2f} s", flush=True)
 
     def lane(self, kind, arena, rounds):
         try:
