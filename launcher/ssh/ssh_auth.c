@@ -120,7 +120,12 @@ static enum ssh_step ask(struct session *s, struct ssh_secret *x, const char *pr
     return STEP_ASK;
 }
 
-enum ssh_step run_ask(struct session *s) { return s->secret->state == SECRET_QUEUED ? STEP_ASK : s->ask_for; }
+enum ssh_step run_ask(struct session *s) {
+    if (s->secret->state != SECRET_QUEUED)
+        return s->ask_for;
+    wait_add(&s->secret->waiters, s); /* another session was faster, and did not like the answer */
+    return STEP_ASK;
+}
 
 /* Would the server take it? 1 yes, 0 no, -1 wait, -2 broken. */
 static int offer(struct session *s, const struct ssh_key_file *k) {

@@ -199,7 +199,8 @@ void ssh_forward_leave(struct session *s) {
 static void forward_denied(struct ssh_forward *f, const char *why) {
     const char *reason = strstr(why, ") "); /* "Channel opening failure: channel 43 error (2) Connection refused" */
     f->denied = 1;
-    pd_fmt(f->why, sizeof f->why, "%s", reason ? reason + 2 : why);
+    reason = reason ? reason + 2 : why;
+    pd_fmt(f->why, sizeof f->why, "%s", *reason ? reason : "it does not say why");
     if (f->s)
         session_wake(f->s);
 }
