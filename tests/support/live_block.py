@@ -73,7 +73,6 @@ assert s.draws - before < 20 * (time.monotonic() - began) + 5, "%d times in %.1f
 no_leftovers(s)
 # --- Ctrl-C, as from the keyboard: the block goes, what is left is text
 os.write(s.master, b"\x03")
-os.killpg(s.proc.pid, signal.SIGINT)
 assert s.wait() == 130, s
 lines = s.shown()
 assert lines[-1].startswith("paddlectl: JOB") and lines[-1].endswith("was stopped"), s

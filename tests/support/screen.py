@@ -9,12 +9,14 @@
 `lines` holds everything that was on the screen, from the top of the scroll; colours are dropped. An escape sequence that it does
 not know is an error: what paddlectl writes is meant to be few and simple ones.
 """
+import atexit
 import codecs
 import fcntl
 import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -32,9 +34,20 @@ class Screen:
         self.master, slave = pty.openpty()
         self.size()
         self.proc = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+                                     preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
                                      env={**os.environ, "TERM": "xterm", **(env or {})})
         os.close(slave)
+        atexit.register(self.end)
         self.open = True
+
+    def end(self):
+        """A test that fails leaves nothing behind: the terminal hangs up, and what doesn't care is killed."""
+        if self.proc.poll() is None:
+            self.proc.send_signal(signal.SIGHUP)
+            try:
+                self.proc.wait(10)
+            except subprocess.TimeoutExpired:
+                self.proc.kill()
 
     def size(self):
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", self.rows, self.cols, 0, 0))
