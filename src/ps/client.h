@@ -36,6 +36,7 @@ enum {
     PS_DIMS_MAX = 4,
     PS_STATS_MAX = 16,     /* numbers that may travel with a step */
     PS_REDUCE_MAX = 65536, /* numbers in one ps_reduce */
+    PS_PARTS_MAX = 64,     /* contributions of a trainer to one step: twice the depth of a tree over 2^32 streams */
 };
 
 struct ps_optim_conf; /* src/ps/optim_conf.h */
@@ -113,7 +114,14 @@ int ps_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
 
 int ps_wait(struct ps_client *c); /* BLOCKS until all pulls are complete and all pushed buffers are free again */
 
-/* Gradient SUM over this trainer's samples of the step. At most once per parameter and step; a parameter that no
+/* Several contributions to a step: the pushes that follow are of the streams [lo, hi), some of this trainer's, until the next
+ * ps_part or ps_step_end, which ends the step for all of them. Contributions of a step do not overlap. When each is the sum in
+ * the tree (src/ps/tree.h) over a whole node of it, the result has the same bits whichever trainers the streams belong to. The
+ * numbers are those that ps_step_end takes else, of these streams; it then gets none, and every part has equally many. Not
+ * under geo, where the optimizer works in the trainers. */
+int ps_part(struct ps_client *c, uint32_t lo, uint32_t hi, const double *stats, size_t n_stats);
+
+/* Gradient SUM over this trainer's samples of the step. At most once per parameter and contribution; a parameter that no
  * trainer pushes in a step is not changed by it. `grad` must stay as it is until the next ps_wait. */
 int ps_push_dense(struct ps_client *c, int id, const float *grad, size_t n);
 /* The same for rows of sorted, unique keys; when they are those of the last PS_CREATE pull of the table, they are

@@ -40,11 +40,28 @@ int ps_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
     return rc || !n ? rc : c->geo ? geo_push_rows(c, table, n, keys, grad) : client_push_rows(c, table, n, keys, grad);
 }
 
+int ps_part(struct ps_client *c, uint32_t lo, uint32_t hi, const double *stats, size_t n_stats) {
+    if (c->err.code)
+        return c->err.code;
+    if (!c->started || c->geo || n_stats > PS_STATS_MAX || lo >= hi || lo < c->opts.stream_lo || hi > c->opts.stream_hi ||
+        c->n_parts == PS_PARTS_MAX || (c->n_parts && n_stats != c->n_part_stats))
+        return client_fail(c, PD_EUSAGE, "ps_part: streams %u to %u with %zu numbers do not fit", lo, hi, n_stats);
+    if (!c->parts && !(c->parts = pd_calloc(PS_PARTS_MAX, sizeof *c->parts)))
+        return client_fail(c, PD_ENOMEM, "no memory for the parts of a step");
+    struct part *p = &c->parts[c->n_parts++];
+    *p = (struct part){.lo = lo, .hi = hi};
+    if (n_stats)
+        memcpy(p->stats, stats, n_stats * sizeof *stats);
+    c->n_part_stats = n_stats;
+    return 0;
+}
+
 int ps_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats) {
     if (c->err.code)
         return c->err.code;
-    if (!c->started || n_stats > PS_STATS_MAX)
-        return client_fail(c, PD_EUSAGE, "ps_step_end: at most %d numbers, after ps_start", PS_STATS_MAX);
+    if (!c->started || n_stats > PS_STATS_MAX || (c->n_parts && n_stats))
+        return client_fail(c, PD_EUSAGE, "ps_step_end: at most %d numbers, after ps_start; after ps_part none", PS_STATS_MAX);
+    n_stats = c->n_parts ? c->n_part_stats : n_stats;
     if (n_stats && !c->sums && !(c->sums = pd_calloc(CLIENT_STATS_KEPT, sizeof *c->sums)))
         return client_fail(c, PD_ENOMEM, "no memory for a step's sums");
     return c->geo ? geo_step_end(c, n_samples, stats, n_stats) : client_step_end(c, n_samples, stats, n_stats);

@@ -95,6 +95,12 @@ struct dense_batch {
     struct dense_pull pull[];
 };
 
+/* One of several contributions to the step that is being made. */
+struct part {
+    uint32_t lo, hi;
+    double stats[PS_STATS_MAX];
+};
+
 struct step_sums {
     uint64_t step, n_samples;
     double v[PS_STATS_MAX];
@@ -138,6 +144,9 @@ struct ps_client {
 
     uint64_t step, pass, pass_step;
     uint32_t pass_answers;
+    struct part *parts; /* [PS_PARTS_MAX] once ps_part was called; n_parts 0: one contribution of all streams */
+    uint32_t n_parts;
+    size_t n_part_stats;
     struct dense_pull *queued; /* dense pulls, sent together */
     size_t n_queued, cap_queued;
     struct rows **last; /* [job.n_sparse]: keys of the last creating pull */

@@ -101,6 +101,7 @@ void client_step_release(struct ps_client *c) {
         free(o);
     }
     free(c->last);
+    free(c->parts);
     free(c->queued);
 }
 
@@ -300,11 +301,16 @@ int client_wait_pulls(struct ps_client *c) {
 
 /* --- pushes --- */
 
-static void put_identity(struct pd_buf *b, const struct ps_client *c, const struct link *l) {
+static void put_identity(struct pd_buf *b, const struct ps_client *c, const struct link *l, uint32_t lo, uint32_t hi) {
     pd_put_u64(b, l->epoch);
     pd_put_u64(b, c->step);
-    pd_put_u32(b, c->opts.stream_lo);
-    pd_put_u32(b, c->opts.stream_hi);
+    pd_put_u32(b, lo);
+    pd_put_u32(b, hi);
+}
+
+static void put_part(struct pd_buf *b, const struct ps_client *c, const struct link *l) {
+    const struct part *p = c->n_parts ? &c->parts[c->n_parts - 1] : NULL;
+    put_identity(b, c, l, p ? p->lo : c->opts.stream_lo, p ? p->hi : c->opts.stream_hi);
 }
 
 /* c->head becomes section 0 and outlives the call, as the other sections do. */
@@ -331,7 +337,7 @@ int client_push_dense(struct ps_client *c, int id, const float *grad) {
         if (!o)
             return client_fail(c, PD_ENOMEM, "no memory for a push");
         pd_buf_clear(&c->head);
-        put_identity(&c->head, c, c->dense[t]);
+        put_part(&c->head, c, c->dense[t]);
         pd_put_u32(&c->head, 1);
         pd_put_u32(&c->head, 0);
         pd_put_u32(&c->head, (uint32_t)id);
@@ -370,7 +376,7 @@ static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t,
         from = o->data;
     }
     pd_buf_clear(&c->head);
-    put_identity(&c->head, c, c->sparse[t]);
+    put_part(&c->head, c, c->sparse[t]);
     pd_put_u32(&c->head, (uint32_t)table);
     pd_put_u32(&c->head, r->list);
     pd_put_u64(&c->head, n);
@@ -440,6 +446,20 @@ static int bound_ahead(struct ps_client *c) {
     return c->err.code;
 }
 
+static void put_stats(struct pd_buf *b, const struct ps_client *c, const double *stats, size_t n) {
+    uint32_t parts = n ? c->n_parts : 0;
+    pd_put_u32(b, (uint32_t)n);
+    pd_put_u32(b, parts);
+    for (size_t k = 0; k < n && !parts; k++)
+        pd_put_f64(b, stats[k]);
+    for (uint32_t i = 0; i < parts; i++) {
+        pd_put_u32(b, c->parts[i].lo);
+        pd_put_u32(b, c->parts[i].hi);
+        for (size_t k = 0; k < n; k++)
+            pd_put_f64(b, c->parts[i].stats[k]);
+    }
+}
+
 int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats) {
     if (client_flush(c))
         return c->err.code;
@@ -447,12 +467,9 @@ int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats
         struct link *l = c->links[i];
         size_t n = l == c->dense[0] ? n_stats : 0;
         pd_buf_clear(&c->head);
-        put_identity(&c->head, c, l);
+        put_identity(&c->head, c, l, c->opts.stream_lo, c->opts.stream_hi);
         pd_put_u64(&c->head, n_samples);
-        pd_put_u32(&c->head, (uint32_t)n);
-        pd_put_u32(&c->head, 0);
-        for (size_t k = 0; k < n; k++)
-            pd_put_f64(&c->head, stats[k]);
+        put_stats(&c->head, c, stats, n);
         if (c->head.failed)
             return client_fail(c, PD_ENOMEM, "no memory for a step");
         struct net_sec sec = {c->head.data, c->head.len};
@@ -460,5 +477,6 @@ int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats
         client_request(c, l, WIRE_PS_STEP_END, &sec, 1, n ? done_sums : NULL, NULL, (uint32_t)n, NULL, NULL);
     }
     c->step++;
+    c->n_parts = 0;
     return c->rule->barrier ? bound_ahead(c) : c->err.code; /* without one there is nothing to run ahead of */
 }

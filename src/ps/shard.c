@@ -33,14 +33,7 @@ int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts, const 
     size_t n = opts->n_trainers;
     s->members = pd_calloc(n, sizeof *s->members);
     s->order = pd_calloc(n, sizeof *s->order);
-    s->ranges = pd_calloc(n, sizeof *s->ranges);
-    s->sub = pd_calloc(n, sizeof *s->sub);
-    s->from = pd_calloc(n, sizeof *s->from);
-    s->plan = pd_calloc(n, sizeof *s->plan);
-    s->val = pd_calloc(n, sizeof *s->val);
-    s->parts = pd_calloc(n, sizeof *s->parts);
-    if (!s->members || !s->order || !s->ranges || !s->sub || !s->from || !s->plan ||
-         !s->val || !s->parts) {
+    if (!s->members || !s->order || shard_room_parts(s, n)) {
         ps_shard_free(s);
         return PD_ENOMEM;
     }
@@ -250,7 +243,7 @@ static int on_pass_end(struct ps_shard *s, uint32_t trainer, struct wire_frame *
         return pd_fail(err, PD_EPROTO, "PS_PASS_END of pass %llu at step %llu does not fit: pass %llu, step %llu",
                        (unsigned long long)pass, (unsigned long long)step, (unsigned long long)s->pass,
                        (unsigned long long)m->step);
-    if (m->ring[m->step % SHARD_AHEAD].n_frames)
+    if (shard_step_of(m, m->step)->n_parts)
         return pd_fail(err, PD_EPROTO, "PS_PASS_END while step %llu has pushes without PS_STEP_END",
                        (unsigned long long)m->step);
     m->in_pass = 0;

@@ -191,10 +191,7 @@ static int apply_table(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct
 /* The sums of the numbers that came with the step go to those who asked for them. */
 static void answer_stats(struct ps_shard *s, uint32_t n_parts, uint64_t n_samples) {
     double **v = (double **)(void *)s->val; /* scratch of pointers */
-    uint32_t any = 0;
-    for (uint32_t i = 0; i < n_parts; i++)
-        any += s->parts[i]->n_stats;
-    if (!any)
+    if (!n_parts)
         return;
     for (uint32_t i = 0; i < n_parts; i++)
         v[i] = s->parts[i]->stats;
@@ -204,18 +201,16 @@ static void answer_stats(struct ps_shard *s, uint32_t n_parts, uint64_t n_sample
     memcpy(mem, &s->step, 8);
     memcpy(mem + 8, &n_samples, 8);
     memcpy(mem + 16, v[0], 8 * PS_STATS_MAX);
-    for (uint32_t k = 0, i = 0; k < s->n_joined; k++) {
+    for (uint32_t k = 0; k < s->n_joined; k++) {
         const struct member *m = &s->members[s->order[k]];
-        if (m->step <= s->step)
-            continue;
-        const struct contribution *c = s->parts[i++];
-        struct iovec io = {mem, 16 + 8 * (size_t)c->n_stats};
-        if (c->n_stats && m->state == MEMBER_JOINED)
-            s->ops.answer(s->arg, s->order[k], WIRE_PS_STEP_END, c->req, &io, 1, NULL, NULL);
+        const struct member_step *p = shard_step_of(m, s->step);
+        struct iovec io = {mem, 16 + 8 * (size_t)p->n_stats};
+        if (m->step > s->step && p->n_stats && m->state == MEMBER_JOINED)
+            s->ops.answer(s->arg, s->order[k], WIRE_PS_STEP_END, p->req, &io, 1, NULL, NULL);
     }
 }
 
-/* The n contributions at s->parts, of the streams at s->ranges, are one update. */
+/* The n contributions at s->parts, of the streams at s->ranges and in their order, are one update. */
 static int apply_parts(struct ps_shard *s, uint32_t n, uint64_t n_samples, struct pd_err *err) {
     int rc = 0;
     if (!n_samples)
@@ -238,58 +233,87 @@ static int apply_parts(struct ps_shard *s, uint32_t n, uint64_t n_samples, struc
     return rc;
 }
 
+int shard_room_parts(struct ps_shard *s, size_t n) {
+    void *const arrays[] = {&s->ranges, &s->sub, &s->from, &s->plan, &s->val, &s->parts};
+    const size_t sizes[] = {sizeof *s->ranges, sizeof *s->sub, sizeof *s->from, sizeof *s->plan, sizeof *s->val, sizeof *s->parts};
+    size_t cap = s->cap_parts;
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        cap = s->cap_parts;
+        if (shard_room(arrays[i], &cap, n, sizes[i]))
+            return PD_ENOMEM;
+    }
+    s->cap_parts = cap;
+    return 0;
+}
+
+/* Append the member's contributions to the n at s->parts. */
+static int add_parts(struct ps_shard *s, struct member_step *p, uint32_t *n) {
+    if (shard_room_parts(s, (size_t)*n + p->n_parts))
+        return PD_ENOMEM;
+    for (uint32_t i = 0; i < p->n_parts; i++, ++*n) {
+        s->parts[*n] = &p->parts[i];
+        s->ranges[*n] = p->parts[i].streams;
+    }
+    return 0;
+}
+
 int shard_apply(struct ps_shard *s, struct pd_err *err) {
     uint32_t n = 0;
     uint64_t n_samples = 0;
-    for (uint32_t k = 0; k < s->n_joined; k++) {
-        struct member *m = &s->members[s->order[k]];
+    int rc = 0;
+    for (uint32_t k = 0; k < s->n_joined && !rc; k++) {
+        const struct member *m = &s->members[s->order[k]];
         if (m->step <= s->step)
             continue; /* has left the pass before this step */
-        s->parts[n] = shard_part_of(m, s->step);
-        s->ranges[n] = m->streams;
-        n_samples += s->parts[n++]->n_samples;
+        n_samples += shard_step_of(m, s->step)->n_samples;
+        rc = add_parts(s, shard_step_of(m, s->step), &n);
     }
-    int rc = apply_parts(s, n, n_samples, err);
+    if (rc)
+        return pd_fail(err, rc, "no memory to apply step %llu", (unsigned long long)s->step);
+    rc = apply_parts(s, n, n_samples, err);
     if (rc)
         return rc;
     answer_stats(s, n, n_samples);
-    for (uint32_t i = 0; i < n; i++)
-        shard_part_clear(s, s->parts[i]);
+    for (uint32_t k = 0; k < s->n_joined; k++)
+        if (s->members[s->order[k]].step > s->step)
+            shard_step_clear(s, shard_step_of(&s->members[s->order[k]], s->step));
     return 0;
 }
 
 /* Everybody's numbers since this member was told last: its report is then about the whole job here too. */
-static void answer_sums(struct ps_shard *s, struct member *m, const struct contribution *c, uint64_t n_samples) {
+static void answer_sums(struct ps_shard *s, struct member *m, const struct member_step *p) {
     for (uint32_t k = 0; k < s->n_joined; k++) {
         struct member *o = &s->members[s->order[k]];
-        o->sum_samples += n_samples;
-        for (uint32_t i = 0; i < PS_STATS_MAX; i++)
-            o->sums[i] += c->stats[i];
+        o->sum_samples += p->n_samples;
+        for (uint32_t j = 0; j < p->n_parts; j++)
+            for (uint32_t i = 0; i < PS_STATS_MAX; i++)
+                o->sums[i] += p->parts[j].stats[i];
     }
-    if (!c->n_stats)
+    if (!p->n_stats)
         return;
     uint8_t mem[16 + 8 * PS_STATS_MAX];
     memcpy(mem, &m->step, 8);
     memcpy(mem + 8, &m->sum_samples, 8);
     memcpy(mem + 16, m->sums, 8 * PS_STATS_MAX);
-    struct iovec io = {mem, 16 + 8 * (size_t)c->n_stats};
-    s->ops.answer(s->arg, (uint32_t)(m - s->members), WIRE_PS_STEP_END, c->req, &io, 1, NULL, NULL);
+    struct iovec io = {mem, 16 + 8 * (size_t)p->n_stats};
+    s->ops.answer(s->arg, (uint32_t)(m - s->members), WIRE_PS_STEP_END, p->req, &io, 1, NULL, NULL);
     m->sum_samples = 0;
     memset(m->sums, 0, sizeof m->sums);
 }
 
 int shard_apply_one(struct ps_shard *s, struct member *m, struct pd_err *err) {
-    struct contribution *c = shard_part_of(m, m->step);
+    struct member_step *p = shard_step_of(m, m->step);
+    uint32_t n = 0;
     uint64_t lag = m->has_pulled ? s->updates - m->updates_seen : 0;
     int late = s->rule->discards && s->job.discard_ratio > 0 && (double)lag > s->job.discard_ratio * s->job.n_trainers;
-    s->parts[0] = c;
-    s->ranges[0] = m->streams;
     s->stats.lagged += (uint64_t)late;
-    int rc = late ? 0 : apply_parts(s, 1, c->n_samples, err);
+    if (add_parts(s, p, &n))
+        return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu", (unsigned long long)m->step);
+    int rc = late ? 0 : apply_parts(s, n, p->n_samples, err);
     if (rc)
         return rc;
-    answer_sums(s, m, c, c->n_samples);
-    shard_part_clear(s, c);
+    answer_sums(s, m, p);
+    shard_step_clear(s, p);
     m->has_pulled = 0;
     m->step++;
     s->stats.steps++;

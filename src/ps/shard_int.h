@@ -14,7 +14,12 @@
 #include "ps/tree.h"
 #include "wire/msg.h"
 
-enum { SHARD_AHEAD = 8, SHARD_CHUNK = 1024, SHARD_REDUCES = 64, SHARD_WAITING = 4096 };
+enum {
+    SHARD_AHEAD = 8,
+    SHARD_CHUNK = 1024,
+    SHARD_REDUCES = 64,
+    SHARD_WAITING = 4096
+};
 
 /* Row numbers of one key list. */
 struct row_list {
@@ -28,16 +33,23 @@ struct row_push {
     const float *grad;
 };
 
-/* One member's part in one step. Gradients stay in the frames they came in. */
+/* What some of a member's streams give to one step. Gradients stay in the frames they came in. */
 struct contribution {
-    uint64_t n_samples;
+    struct ps_range streams;
     double stats[PS_STATS_MAX];
-    uint32_t n_stats;
-    uint64_t req; /* of the STEP_END that wants the sums of the stats */
     struct wire_frame **frames;
     size_t n_frames, cap_frames;
     const float **dense;     /* [n_dense], NULL: not pushed */
     struct row_push *tables; /* [n_sparse] */
+};
+
+/* A member's part in one step: a contribution of all its streams, or several of disjoint ranges of them, by stream. */
+struct member_step {
+    uint64_t n_samples;
+    uint32_t n_stats;
+    uint64_t req; /* of the STEP_END that wants the sums of the stats */
+    struct contribution *parts; /* those beyond n_parts have memory to be used again */
+    uint32_t n_parts, cap_parts;
 };
 
 struct reduction {
@@ -55,7 +67,7 @@ struct member {
     uint64_t step; /* the step it works at: all before are ended */
     int in_pass;
     uint64_t pass_req;
-    struct contribution *ring; /* [SHARD_AHEAD], by step */
+    struct member_step *ring; /* [SHARD_AHEAD], by step */
     int has_pulled;          /* since it ended its last step, when updates_seen updates were applied */
     uint64_t updates_seen;
     double sums[PS_STATS_MAX]; /* without a barrier: of all members since this one was told last */
@@ -107,7 +119,8 @@ struct ps_shard {
     struct waiting *waiting;
     size_t n_waiting, cap_waiting;
 
-    /* scratch of one step: as many as there are members */
+    /* scratch of one step: as many as there are contributions, and as members */
+    size_t cap_parts;
     struct ps_range *ranges, *sub; /* of all contributions, of those to one parameter or row */
     struct ps_add *plan;
     const float **from, **val;
@@ -138,8 +151,10 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
 int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err);
 /* Table known, keys sorted, unique and ours. */
 int shard_keys(const struct ps_shard *s, const struct wire_frame *f, uint32_t table, uint64_t n, struct pd_err *err);
-static inline struct contribution *shard_part_of(struct member *m, uint64_t step) { return &m->ring[step % SHARD_AHEAD]; }
-void shard_part_clear(struct ps_shard *s, struct contribution *c);
+static inline struct member_step *shard_step_of(const struct member *m, uint64_t step) { return &m->ring[step % SHARD_AHEAD]; }
+void shard_step_clear(struct ps_shard *s, struct member_step *p);
+/* Room in the scratch of a step for n contributions. */
+int shard_room_parts(struct ps_shard *s, size_t n);
 
 /* shard_apply.c */
 int shard_apply(struct ps_shard *s, struct pd_err *err); /* step s->step is complete */

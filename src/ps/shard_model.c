@@ -250,7 +250,7 @@ static int steps_under_way(const struct ps_shard *s) {
         const struct member *m = &s->members[s->order[i]];
         any |= m->step > s->step;
         for (uint32_t k = 0; m->ring && k < SHARD_AHEAD; k++)
-            any |= m->ring[k].n_frames > 0;
+            any |= m->ring[k].n_parts > 0;
     }
     return any;
 }

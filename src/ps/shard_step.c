@@ -7,16 +7,22 @@
 
 /* --- a member's memory --- */
 
+static void contribution_release(const struct ps_shard *s, struct contribution *c) {
+    for (size_t k = 0; k < c->n_frames; k++)
+        wire_frame_free(c->frames[k]);
+    free(c->frames);
+    free(c->dense);
+    for (uint32_t t = 0; c->tables && t < s->job.n_sparse; t++)
+        free(c->tables[t].list.rows);
+    free(c->tables);
+    memset(c, 0, sizeof *c);
+}
+
 void shard_member_release(struct ps_shard *s, struct member *m) {
     for (uint32_t i = 0; m->ring && i < SHARD_AHEAD; i++) {
-        struct contribution *c = &m->ring[i];
-        for (size_t k = 0; k < c->n_frames; k++)
-            wire_frame_free(c->frames[k]);
-        free(c->frames);
-        free(c->dense);
-        for (uint32_t t = 0; c->tables && t < s->job.n_sparse; t++)
-            free(c->tables[t].list.rows);
-        free(c->tables);
+        for (uint32_t k = 0; k < m->ring[i].cap_parts; k++)
+            contribution_release(s, &m->ring[i].parts[k]);
+        free(m->ring[i].parts);
     }
     free(m->ring);
     for (uint32_t t = 0; m->known && t < s->job.n_sparse; t++)
@@ -28,31 +34,76 @@ void shard_member_release(struct ps_shard *s, struct member *m) {
 }
 
 int shard_member_init(struct ps_shard *s, struct member *m) {
-    int bad = 0;
     m->ring = pd_calloc(SHARD_AHEAD, sizeof *m->ring);
     m->known = pd_calloc(s->job.n_sparse, sizeof *m->known);
-    for (uint32_t i = 0; m->ring && i < SHARD_AHEAD; i++) {
-        struct contribution *c = &m->ring[i];
-        c->dense = pd_calloc(s->job.n_dense, sizeof *c->dense);
-        c->tables = pd_calloc(s->job.n_sparse, sizeof *c->tables);
-        bad |= !c->dense || !c->tables;
-    }
-    if (!bad && m->ring && m->known)
+    if (m->ring && m->known)
         return 0;
     shard_member_release(s, m);
     return PD_ENOMEM;
 }
 
-void shard_part_clear(struct ps_shard *s, struct contribution *c) {
-    for (size_t i = 0; i < c->n_frames; i++)
-        wire_frame_free(c->frames[i]);
-    c->n_frames = 0;
-    c->n_stats = 0;
-    c->n_samples = 0;
-    memset(c->stats, 0, sizeof c->stats);
-    memset(c->dense, 0, s->job.n_dense * sizeof *c->dense);
-    for (uint32_t t = 0; t < s->job.n_sparse; t++)
-        c->tables[t].here = 0;
+void shard_step_clear(struct ps_shard *s, struct member_step *p) {
+    for (uint32_t k = 0; k < p->n_parts; k++) {
+        struct contribution *c = &p->parts[k];
+        for (size_t i = 0; i < c->n_frames; i++)
+            wire_frame_free(c->frames[i]);
+        c->n_frames = 0;
+        memset(c->stats, 0, sizeof c->stats);
+        memset(c->dense, 0, s->job.n_dense * sizeof *c->dense);
+        for (uint32_t t = 0; t < s->job.n_sparse; t++)
+            c->tables[t].here = 0;
+    }
+    p->n_parts = 0;
+    p->n_stats = 0;
+    p->n_samples = 0;
+}
+
+/* Room for one more contribution, empty, behind the n_parts that are in use. */
+static int room_for_part(const struct ps_shard *s, struct member_step *p) {
+    if (p->n_parts < p->cap_parts)
+        return 0;
+    struct contribution *more = pd_realloc(p->parts, (p->cap_parts + 1) * sizeof *more);
+    if (!more)
+        return PD_ENOMEM;
+    p->parts = more;
+    struct contribution *c = &more[p->cap_parts];
+    memset(c, 0, sizeof *c);
+    c->dense = pd_calloc(s->job.n_dense, sizeof *c->dense);
+    c->tables = pd_calloc(s->job.n_sparse, sizeof *c->tables);
+    if (!c->dense || !c->tables) {
+        contribution_release(s, c);
+        return PD_ENOMEM;
+    }
+    p->cap_parts++;
+    return 0;
+}
+
+/* The contribution of exactly these streams to the step: the one that is there, or a new one in its place in the order. It
+ * stays where it is until the next one is made. */
+static int part_of(const struct ps_shard *s, const struct member *m, struct ps_range r, struct contribution **out,
+                   struct pd_err *err) {
+    struct member_step *p = shard_step_of(m, m->step);
+    uint32_t at = 0;
+    while (at < p->n_parts && p->parts[at].streams.hi <= r.lo)
+        at++;
+    if (at < p->n_parts && p->parts[at].streams.lo == r.lo && p->parts[at].streams.hi == r.hi) {
+        *out = &p->parts[at];
+        return 0;
+    }
+    if (at < p->n_parts && p->parts[at].streams.lo < r.hi)
+        return pd_fail(err, PD_EPROTO, "a contribution of streams %u-%u to step %llu overlaps the one of streams %u-%u", r.lo,
+                       r.hi - 1, (unsigned long long)m->step, p->parts[at].streams.lo, p->parts[at].streams.hi - 1);
+    if (p->n_parts == PS_PARTS_MAX)
+        return pd_fail(err, PD_EPROTO, "more than %d contributions to step %llu", PS_PARTS_MAX, (unsigned long long)m->step);
+    if (room_for_part(s, p))
+        return pd_fail(err, PD_ENOMEM, "no memory for a push");
+    struct contribution c = p->parts[p->n_parts];
+    memmove(&p->parts[at + 1], &p->parts[at], (p->n_parts - at) * sizeof c);
+    c.streams = r;
+    p->parts[at] = c;
+    p->n_parts++;
+    *out = &p->parts[at];
+    return 0;
 }
 
 static int keep_frame(struct contribution *c, struct wire_frame **f) {
@@ -65,16 +116,17 @@ static int keep_frame(struct contribution *c, struct wire_frame **f) {
 
 /* --- contributions come in --- */
 
-/* What every push begins with: whose it is. 0: go on with *c; 1: recognised as repeated or stale, drop it. */
-static int identify(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_rd *r,
-                    struct contribution **c, struct pd_err *err) {
+/* What every push begins with: whose it is. 0: go on, it is for the step that the trainer is at; 1: recognised as stale, drop it. */
+static int identify(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_rd *r, struct ps_range *streams,
+                    struct pd_err *err) {
     struct member *m = &s->members[trainer];
     const char *what = wire_msg_name(f->type);
     uint64_t epoch = pd_get_u64(r), step = pd_get_u64(r);
     uint32_t lo = pd_get_u32(r), hi = pd_get_u32(r);
+    *streams = (struct ps_range){lo, hi};
     if (r->failed)
         return pd_fail(err, PD_EPROTO, "%s of %zu bytes", what, f->len[0]);
-    if (epoch != s->opts.epoch || lo != m->streams.lo || hi != m->streams.hi)
+    if (epoch != s->opts.epoch || lo >= hi || lo < m->streams.lo || hi > m->streams.hi)
         return pd_fail(err, PD_EPROTO, "%s for epoch %llu, streams %u to %u; here epoch %llu, streams %u to %u", what,
                        (unsigned long long)epoch, lo, hi, (unsigned long long)s->opts.epoch, m->streams.lo,
                        m->streams.hi);
@@ -88,8 +140,15 @@ static int identify(struct ps_shard *s, uint32_t trainer, const struct wire_fram
     if (s->rule->barrier && step - s->step >= SHARD_AHEAD)
         return pd_fail(err, PD_EPROTO, "%s for step %llu while step %llu is not complete", what, (unsigned long long)step,
                        (unsigned long long)s->step);
-    *c = shard_part_of(m, step);
     return 0;
+}
+
+/* The same, and the contribution that the push belongs to. */
+static int identify_part(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_rd *r,
+                         struct contribution **c, struct pd_err *err) {
+    struct ps_range streams;
+    int rc = identify(s, trainer, f, r, &streams, err);
+    return rc ? rc : part_of(s, &s->members[trainer], streams, c, err);
 }
 
 /* sec 0: identity, u32 n, u32 0, n times {u32 id, u32 0, u64 count}; sec 2: the segments' values, each padded to 16. */
@@ -123,7 +182,7 @@ int shard_push_dense(struct ps_shard *s, uint32_t trainer, struct wire_frame **f
     struct contribution *c = NULL;
     struct pd_rd r;
     pd_rd_init(&r, (*f)->sec[0], (*f)->len[0]);
-    int rc = identify(s, trainer, *f, &r, &c, err);
+    int rc = identify_part(s, trainer, *f, &r, &c, err);
     if (rc)
         return rc < 0 ? rc : 0;
     struct pd_rd again = r;
@@ -186,7 +245,7 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
     struct contribution *c = NULL;
     struct pd_rd r;
     pd_rd_init(&r, (*f)->sec[0], (*f)->len[0]);
-    int rc = identify(s, trainer, *f, &r, &c, err);
+    int rc = identify_part(s, trainer, *f, &r, &c, err);
     if (rc)
         return rc < 0 ? rc : 0;
     uint32_t table = pd_get_u32(&r), list = pd_get_u32(&r);
@@ -213,29 +272,50 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
     return 0;
 }
 
-/* sec 0: identity, u64 n_samples, u32 n_stats, u32 0, n_stats doubles. */
-int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
+/* The numbers of one contribution; `streams` of it are among the member's. */
+static int take_stats(struct ps_shard *s, const struct member *m, struct ps_range streams, struct pd_rd *r, uint32_t n,
+                      struct pd_err *err) {
     struct contribution *c = NULL;
+    if (r->failed || streams.lo >= streams.hi || streams.lo < m->streams.lo || streams.hi > m->streams.hi)
+        return pd_fail(err, PD_EPROTO, "PS_STEP_END: numbers of streams %u to %u", streams.lo, streams.hi);
+    int rc = part_of(s, m, streams, &c, err);
+    for (uint32_t i = 0; i < n && !rc; i++)
+        c->stats[i] = pd_get_f64(r);
+    return rc;
+}
+
+/* sec 0: identity, u64 n_samples, u32 n, u32 parts, n doubles; with parts > 0: for each {u32 lo, u32 hi, n doubles}. */
+int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
+    struct member *m = &s->members[trainer];
+    struct ps_range streams;
     struct pd_rd r;
     pd_rd_init(&r, (*f)->sec[0], (*f)->len[0]);
-    int rc = identify(s, trainer, *f, &r, &c, err);
+    int rc = identify(s, trainer, *f, &r, &streams, err);
     if (rc)
         return rc < 0 ? rc : 0;
     uint64_t n_samples = pd_get_u64(&r);
-    uint32_t n = pd_get_u32(&r), zero = pd_get_u32(&r);
-    if (r.failed || n > PS_STATS_MAX || zero || n_samples >> 40)
-        return pd_fail(err, PD_EPROTO, "PS_STEP_END: %llu samples, %u numbers", (unsigned long long)n_samples, n);
-    double v[PS_STATS_MAX] = {0};
-    for (uint32_t i = 0; i < n; i++)
-        v[i] = pd_get_f64(&r);
+    uint32_t n = pd_get_u32(&r), parts = pd_get_u32(&r);
+    if (r.failed || n > PS_STATS_MAX || parts > PS_PARTS_MAX || n_samples >> 40 || streams.lo != m->streams.lo ||
+        streams.hi != m->streams.hi)
+        return pd_fail(err, PD_EPROTO, "PS_STEP_END of streams %u to %u: %llu samples, %u numbers of %u contributions", streams.lo,
+                       streams.hi, (unsigned long long)n_samples, n, parts);
+    if (n && !parts)
+        rc = take_stats(s, m, streams, &r, n, err);
+    for (uint32_t k = 0; k < parts && !rc; k++) {
+        streams.lo = pd_get_u32(&r);
+        streams.hi = pd_get_u32(&r);
+        rc = take_stats(s, m, streams, &r, n, err);
+    }
+    if (rc)
+        return rc;
     if (!pd_rd_done(&r))
         return pd_fail(err, PD_EPROTO, "PS_STEP_END of %zu bytes", (*f)->len[0]);
-    memcpy(c->stats, v, sizeof v);
-    c->n_samples = n_samples;
-    c->n_stats = n;
-    c->req = (*f)->req;
+    struct member_step *p = shard_step_of(m, m->step);
+    p->n_samples = n_samples;
+    p->n_stats = n;
+    p->req = (*f)->req;
     if (!s->rule->barrier)
-        return shard_apply_one(s, &s->members[trainer], err);
-    s->members[trainer].step++;
+        return shard_apply_one(s, m, err);
+    m->step++;
     return 0;
 }

@@ -4,7 +4,7 @@
 static struct ps_add *plan_node(const struct ps_range *r, uint32_t i, uint32_t j, uint32_t lo, uint32_t hi,
                                 struct ps_add *out) {
     while (j - i > 1) {
-        uint32_t mid = lo + (hi - lo) / 2, k = i;
+        uint32_t mid = ps_tree_mid(lo, hi), k = i;
         while (k < j && r[k].lo < mid)
             k++;
         if (k > i && r[k - 1].hi > mid) { /* crosses the middle */
@@ -25,6 +25,23 @@ static struct ps_add *plan_node(const struct ps_range *r, uint32_t i, uint32_t j
         return out;
     }
     return out;
+}
+
+static uint32_t nodes_below(struct ps_range node, uint32_t lo, uint32_t hi, struct ps_range *out, uint32_t n) {
+    if (node.hi <= lo || hi <= node.lo)
+        return n;
+    if (lo <= node.lo && node.hi <= hi) {
+        out[n] = node;
+        return n + 1;
+    }
+    uint32_t mid = ps_tree_mid(node.lo, node.hi);
+    n = nodes_below((struct ps_range){node.lo, mid}, lo, hi, out, n);
+    return nodes_below((struct ps_range){mid, node.hi}, lo, hi, out, n);
+}
+
+/* Below the node where lo and hi part, each side adds at most one node a level. */
+uint32_t ps_tree_nodes(uint32_t n_streams, uint32_t lo, uint32_t hi, struct ps_range *out) {
+    return nodes_below((struct ps_range){0, n_streams}, lo, hi, out, 0);
 }
 
 void ps_tree_plan(const struct ps_range *r, size_t n, uint32_t n_streams, struct ps_add *out) {

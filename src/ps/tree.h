@@ -18,6 +18,12 @@ struct ps_add {
     uint32_t into, from; /* value[into] += value[from]; indices into the sorted list */
 };
 
+/* The largest nodes of the tree that [lo, hi) is made of, in order; out has room for PS_NODES_MAX. Their number. */
+enum { PS_NODES_MAX = 64 };
+uint32_t ps_tree_nodes(uint32_t n_streams, uint32_t lo, uint32_t hi, struct ps_range *out);
+
+static inline uint32_t ps_tree_mid(uint32_t lo, uint32_t hi) { return lo + (hi - lo) / 2; }
+
 /* The n-1 additions for n >= 1 disjoint ranges sorted by lo; the sum ends in value[0]. */
 void ps_tree_plan(const struct ps_range *r, size_t n, uint32_t n_streams, struct ps_add *out);
 

@@ -1,8 +1,8 @@
 /* fuzz_shard.c - libFuzzer: arbitrary messages of two declared trainers against one server thread's logic, and arbitrary
  * declarations against their reader.
  *
- * The input is a list of messages: u8 trainer, u8 type, u8 bytes of section 0, u8 keys, u8 floats, then those. Save, commit
- * and load are left out: they are meant to touch the file system.
+ * Each trainer owns four streams. The input is a list of messages: u8 trainer, u8 type, u8 bytes of section 0, u8 keys,
+ * u8 floats, then those. Save, commit and load are left out: they are meant to touch the file system.
  */
 #include "tests/support/ps_frames.h"
 
@@ -19,6 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!ps_job_get(data, size, &d, &job, NULL) && ps_job_check(&job, NULL))
         abort(); /* accepted, but out of range */
     ps_job_release(&job);
+    fr_width = 4;
     struct ps_shard *s = rec_shard(&r, 2);
     struct pd_rd rd;
     pd_rd_init(&rd, data, size);

@@ -94,6 +94,7 @@ enum { TOY_DENSE = 3, TOY_VALUES = 5 + 3000 + 40000 };
 struct toy {
     int n_trainers, n_servers, n_dense, n_sparse, n_streams, n_passes, steps; /* steps of stream 0; stream s: + s % 3 */
     int local, jitter;
+    int parts; /* a contribution for each node of the tree that the trainer owns, in place of one of all its streams */
     const char *optimizer;
     double lr;
     float l2;
@@ -103,7 +104,7 @@ struct toy {
 struct toy_result {
     float dense[TOY_VALUES];
     float rows[TOY_ROWS * TOY_DIM];
-    double cost_sum; /* of all steps, as the stats brought it */
+    double cost_sum, noise; /* of all steps, as the stats brought them; noise: no exact numbers, so their order shows */
     uint64_t steps, samples;
 };
 
@@ -115,6 +116,7 @@ static float toy_grad(uint64_t stream, uint64_t step, uint64_t what, uint64_t i)
 }
 static int toy_has_row(uint64_t stream, uint64_t step, uint64_t key) { return toy_hash(stream, step, 77, key) % 5 == 0; }
 static uint64_t toy_key(int i) { return (uint64_t)i * 1000003u + 7; }
+static double toy_noise(uint64_t stream, uint64_t step) { return (double)toy_grad(stream, step, 99, 0) * (1 + 100.0 * (double)stream / 3); }
 static uint64_t toy_samples(uint64_t stream, uint64_t step) { return 4 + toy_hash(stream, step, 5, 5) % 9; }
 static int toy_steps_of(const struct toy *t, int stream) { return t->steps + stream % 3; }
 
@@ -176,18 +178,57 @@ static int toy_declare(struct ps_client *c, const struct toy *t, int *dense, int
     return *table < 0 ? *table : 0;
 }
 
-/* One step's gradients of the streams [lo, hi). */
-static int toy_step(struct toy_trainer *me, struct ps_client *c, int lo, int hi, int k, const int *dense, int table,
-                    float *grads, uint64_t *keys, float *rows, float *values, float *pulled) {
+/* One contribution: step k's gradients of the streams [lo, hi). mem has room for TOY_VALUES and TOY_ROWS * TOY_DIM. */
+static int toy_push(struct toy_trainer *me, struct ps_client *c, int lo, int hi, int k, const int *dense, int table, float *mem,
+                    uint64_t *samples, double *stats) {
     const struct toy *t = me->t;
     struct ps_range r[16];
     struct ps_add plan[16];
+    uint64_t step = ps_step(c), keys[TOY_ROWS];
+    float *g = mem, *rows = mem + TOY_VALUES;
     int n = toy_streams(t, lo, hi, k, r), n_rows = 0, rc = 0;
-    uint64_t step = ps_step(c), samples = 0;
+    uint64_t mine = 0;
+    double noise[16], *each[16];
+    for (int j = 0; j < n; j++) {
+        mine += toy_samples(r[j].lo, step);
+        noise[j] = toy_noise(r[j].lo, step);
+        each[j] = &noise[j];
+    }
+    if (!n)
+        return 0;
     ps_tree_plan(r, (size_t)n, (uint32_t)t->n_streams, plan);
+    ps_tree_sum_f64(plan, (size_t)n, each, 1);
+    stats[0] = (double)mine * 0.5;
+    stats[1] = noise[0];
+    *samples += mine;
+    if (t->parts && (rc = ps_part(c, (uint32_t)lo, (uint32_t)hi, stats, 2)))
+        return rc;
     for (int i = 0; i < TOY_ROWS; i++)
         if (toy_row_sum(t, r, n, step, toy_key(i), rows + n_rows * TOY_DIM))
             keys[n_rows++] = toy_key(i);
+    for (int i = 0; i < TOY_DENSE && !rc; g += toy_sizes[i++]) {
+        for (uint64_t j = 0; j < toy_sizes[i]; j++)
+            g[j] = toy_sum(r, n, plan, step, (uint64_t)i, j);
+        rc = ps_push_dense(c, dense[i], g, toy_sizes[i]);
+    }
+    if (t->jitter)
+        usleep((useconds_t)(toy_hash((uint64_t)me->id, step, (uint64_t)t->jitter, 1) % 3000));
+    return rc ? rc : ps_push_rows(c, table, (size_t)n_rows, keys, rows);
+}
+
+/* One step of the streams [lo, hi). */
+static int toy_step(struct toy_trainer *me, struct ps_client *c, int lo, int hi, int k, const int *dense, int table,
+                    float *mem, uint64_t *keys, float *values, float *pulled) {
+    const struct toy *t = me->t;
+    struct ps_range r[16], node[PS_NODES_MAX] = {{(uint32_t)lo, (uint32_t)hi}};
+    int n = toy_streams(t, lo, hi, k, r), n_rows = 0, rc = 0;
+    uint64_t step = ps_step(c), samples = 0;
+    for (int i = 0, any = 0; i < TOY_ROWS; i++, any = 0) {
+        for (int j = 0; j < n; j++)
+            any |= toy_has_row(r[j].lo, step, toy_key(i));
+        if (any)
+            keys[n_rows++] = toy_key(i);
+    }
     float *v = values;
     for (int i = 0; i < TOY_DENSE; v += toy_sizes[i++])
         rc |= ps_pull_dense(c, dense[i], v, toy_sizes[i]);
@@ -195,22 +236,11 @@ static int toy_step(struct toy_trainer *me, struct ps_client *c, int lo, int hi,
     rc |= ps_wait(c);
     if (rc)
         return ps_client_err(c)->code;
-    float *g = grads;
-    for (int i = 0; i < TOY_DENSE; g += toy_sizes[i++]) {
-        for (uint64_t j = 0; j < toy_sizes[i]; j++)
-            g[j] = toy_sum(r, n, plan, step, (uint64_t)i, j);
-        if ((rc = ps_push_dense(c, dense[i], g, toy_sizes[i])))
-            return rc;
-    }
-    if (t->jitter)
-        usleep((useconds_t)(toy_hash((uint64_t)me->id, step, (uint64_t)t->jitter, 1) % 3000));
-    double cost[2] = {0, 1};
-    for (int j = 0; j < n; j++) {
-        samples += toy_samples(r[j].lo, step);
-        cost[0] += (double)toy_samples(r[j].lo, step) * 0.5;
-    }
-    rc = ps_push_rows(c, table, (size_t)n_rows, keys, rows);
-    return rc ? rc : ps_step_end(c, samples, cost, 2);
+    double stats[2] = {0};
+    uint32_t n_nodes = t->parts ? ps_tree_nodes((uint32_t)t->n_streams, (uint32_t)lo, (uint32_t)hi, node) : 1;
+    for (uint32_t i = 0; i < n_nodes && !rc; i++, mem += TOY_VALUES + TOY_ROWS * TOY_DIM)
+        rc = toy_push(me, c, (int)node[i].lo, (int)node[i].hi, k, dense, table, mem, &samples, stats);
+    return rc ? rc : ps_step_end(c, samples, t->parts ? NULL : stats, t->parts ? 0 : 2);
 }
 
 static int toy_collect(struct toy_trainer *me, struct ps_client *c) {
@@ -219,6 +249,7 @@ static int toy_collect(struct toy_trainer *me, struct ps_client *c) {
     int rc;
     while ((rc = ps_step_stats(c, &step, &samples, v)) == 1) {
         me->result->cost_sum += v[0];
+        me->result->noise += v[1];
         me->result->samples += samples;
         if (v[0] != (double)samples * 0.5)
             me->incidents++;
@@ -230,8 +261,9 @@ static int toy_train(struct toy_trainer *me, struct ps_client *c) {
     const struct toy *t = me->t;
     int lo = t->n_streams * me->id / t->n_trainers, hi = t->n_streams * (me->id + 1) / t->n_trainers;
     int dense[TOY_DENSE], table = -1, rc = toy_declare(c, t, dense, &table);
-    float *mem = calloc(2 * TOY_VALUES + 2 * TOY_ROWS * TOY_DIM, sizeof *mem), *grads = mem, *values = mem + TOY_VALUES;
-    float *rows = values + TOY_VALUES, *pulled = rows + TOY_ROWS * TOY_DIM;
+    enum { MAX_NODES = 8 };
+    float *mem = calloc((MAX_NODES + 1) * (TOY_VALUES + TOY_ROWS * TOY_DIM), sizeof *mem);
+    float *values = mem + MAX_NODES * (TOY_VALUES + TOY_ROWS * TOY_DIM), *pulled = values + TOY_VALUES;
     uint64_t keys[TOY_ROWS];
     if (!rc)
         rc = ps_start(c);
@@ -242,7 +274,7 @@ static int toy_train(struct toy_trainer *me, struct ps_client *c) {
                 break;
             if (me->before_step && (rc = me->before_step(me, c, ps_step(c))))
                 break;
-            rc = toy_step(me, c, lo, hi, k, dense, table, grads, keys, rows, values, pulled);
+            rc = toy_step(me, c, lo, hi, k, dense, table, mem, keys, values, pulled);
             if (!rc)
                 rc = toy_collect(me, c);
         }
@@ -319,6 +351,7 @@ static inline int toy_run(const struct toy *t, struct toy_result *result, struct
         if (all[i].samples > result->samples) {
             result->samples = all[i].samples;
             result->cost_sum = all[i].cost_sum;
+            result->noise = all[i].noise;
         }
     free(all);
     return rc;

@@ -9,9 +9,11 @@
 
 #include "base/buf.h"
 #include "ps/shard.h"
+#include "ps/tree.h"
 #include "wire/msg.h"
 
 enum { FR_DIM = 4, FR_VALUES = 40, FR_EPOCH = 7 };
+static uint32_t fr_width = 1; /* streams that each trainer owns */
 
 /* A frame as the decoder makes it: one block of memory, sections aligned. */
 static struct wire_frame *frame(uint16_t type, uint64_t req, const void *s0, size_t n0, const void *s1, size_t n1,
@@ -39,12 +41,13 @@ static struct wire_frame *frame_of(uint16_t type, uint64_t req, const struct pd_
 static inline void put_declare(struct pd_buf *b, uint32_t n_trainers, uint32_t id, const char *optimizer, const char *update) {
     struct ps_job job;
     struct pd_err err = {0};
-    struct ps_declare d = {PS_KIND_BOTH, 0, id, id + 1};
+    struct ps_declare d = {PS_KIND_BOTH, 0, id * fr_width, (id + 1) * fr_width};
     struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {FR_VALUES}, .init_std = 1, .lr_factor = 1, .l2 = 0.01f};
     struct ps_dense_spec v = {.name = "v", .n_dims = 1, .shape = {3}, .lr_factor = 1};
     struct ps_table_spec t = {.name = "t", .dim = FR_DIM, .n_rows = 20, .init_std = 1, .lr_factor = 1};
     ps_job_init(&job);
-    job.n_trainers = job.n_streams = n_trainers;
+    job.n_trainers = n_trainers;
+    job.n_streams = n_trainers * fr_width;
     job.n_servers = job.n_dense_threads = job.n_sparse_threads = 1;
     job.seed = 9;
     ps_optim_conf_init(&job.optim, optimizer, &err);
@@ -63,8 +66,15 @@ static inline void put_declare(struct pd_buf *b, uint32_t n_trainers, uint32_t i
 static inline void put_identity(struct pd_buf *b, uint64_t step, uint32_t id) {
     pd_put_u64(b, FR_EPOCH);
     pd_put_u64(b, step);
-    pd_put_u32(b, id);
-    pd_put_u32(b, id + 1);
+    pd_put_u32(b, id * fr_width);
+    pd_put_u32(b, (id + 1) * fr_width);
+}
+
+/* A push as one of streams [lo, hi). */
+static inline struct wire_frame *of_streams(struct wire_frame *f, uint32_t lo, uint32_t hi) {
+    const uint32_t r[] = {lo, hi};
+    memcpy(f->data + 16, r, sizeof r); /* behind epoch and step; section 0 is the first */
+    return f;
 }
 
 static inline struct wire_frame *f_declare_as(uint32_t n_trainers, uint32_t id, const char *optimizer, const char *update) {
@@ -117,6 +127,25 @@ static inline struct wire_frame *f_step_end(uint64_t step, uint32_t id, uint64_t
     pd_put_u32(&b, 0);
     for (uint32_t i = 0; i < n; i++)
         pd_put_f64(&b, stats[i]);
+    struct wire_frame *f = frame_of(WIRE_PS_STEP_END, 4, &b);
+    pd_buf_release(&b);
+    return f;
+}
+
+/* The same with the numbers of several contributions: v[i] is the one of streams [r[i].lo, r[i].hi). */
+static inline struct wire_frame *f_step_end_parts(uint64_t step, uint32_t id, uint64_t samples, const struct ps_range *r,
+                                                  const double *v, uint32_t parts) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    put_identity(&b, step, id);
+    pd_put_u64(&b, samples);
+    pd_put_u32(&b, 1);
+    pd_put_u32(&b, parts);
+    for (uint32_t i = 0; i < parts; i++) {
+        pd_put_u32(&b, r[i].lo);
+        pd_put_u32(&b, r[i].hi);
+        pd_put_f64(&b, v[i]);
+    }
     struct wire_frame *f = frame_of(WIRE_PS_STEP_END, 4, &b);
     pd_buf_release(&b);
     return f;

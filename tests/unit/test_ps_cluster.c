@@ -121,6 +121,8 @@ static void assert_same(const char *name, const struct toy_result *a, const stru
     assert_int_equal(a->steps, b->steps);
     assert_int_equal(a->samples, b->samples);
     assert_true(a->cost_sum == b->cost_sum);
+    if (memcmp(&a->noise, &b->noise, sizeof a->noise))
+        fail_msg("%s: the numbers' sum is %.17g instead of %.17g", name, b->noise, a->noise);
 }
 
 static void test_any_cut_gives_the_same_bits(void **state) {
@@ -151,6 +153,47 @@ static void test_any_cut_gives_the_same_bits(void **state) {
         assert_same(row[i].name, want, got);
         free(got);
     }
+    free(want);
+}
+
+/* 12 streams: three trainers' ranges, and those of 5, 7 and 8, cross the middles of the tree. */
+static void test_nodes_as_parts_give_the_same_bits_for_any_number_of_trainers(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int trainers, servers, dense, sparse, jitter;
+    } row[] = {
+        {"1 trainer, 2 servers, 1+2 threads", 1, 2, 1, 2, 0},
+        {"2 trainers", 2, 1, 1, 1, 0},
+        {"3 trainers, 2 servers, other timing", 3, 2, 1, 1, 1},
+        {"3 trainers, 2+2 threads", 3, 1, 2, 2, 0},
+        {"4 trainers, 2 servers, 2+1 threads", 4, 2, 2, 1, 0},
+        {"5 trainers, other timing", 5, 1, 1, 1, 2},
+        {"7 trainers", 7, 1, 1, 1, 0},
+        {"8 trainers, 3 servers", 8, 3, 1, 1, 0},
+    };
+    struct toy t = base;
+    t.local = 1;
+    t.parts = 1;
+    t.n_streams = 12;
+    struct toy_result *want = run(&t);
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        t.local = 0;
+        t.n_trainers = row[i].trainers;
+        t.n_servers = row[i].servers;
+        t.n_dense = row[i].dense;
+        t.n_sparse = row[i].sparse;
+        t.jitter = row[i].jitter;
+        struct toy_result *got = run(&t);
+        assert_same(row[i].name, want, got);
+        free(got);
+    }
+    t.parts = 0; /* as one contribution of each trainer the sums associate otherwise: this test can tell */
+    t.n_trainers = 3;
+    struct toy_result *other = run(&t);
+    assert_memory_not_equal(want->dense, other->dense, sizeof want->dense);
+    assert_true(want->noise != other->noise);
+    free(other);
     free(want);
 }
 
@@ -301,6 +344,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference),
         cmocka_unit_test(test_any_cut_gives_the_same_bits),
+        cmocka_unit_test(test_nodes_as_parts_give_the_same_bits_for_any_number_of_trainers),
         cmocka_unit_test(test_saved_by_some_loaded_by_others),
         cmocka_unit_test(test_missing_parameters),
     };

@@ -111,6 +111,28 @@ static void test_tree_plans(void **state) {
     }
 }
 
+static void test_tree_nodes_of_a_range(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t n_streams, lo, hi;
+        const char *want;
+    } row[] = {
+        {12, 0, 12, "0-12 "}, {12, 0, 4, "0-3 3-4 "}, {12, 4, 8, "4-6 6-7 7-8 "}, {12, 8, 12, "8-9 9-12 "}, {12, 3, 6, "3-6 "},
+        {1, 0, 1, "0-1 "}, {7, 1, 6, "1-3 3-5 5-6 "}, {7, 2, 2, ""},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        struct ps_range r[PS_NODES_MAX];
+        char got[200] = "";
+        uint32_t n = ps_tree_nodes(row[i].n_streams, row[i].lo, row[i].hi, r);
+        for (uint32_t k = 0; k < n; k++)
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%u-%u ", r[k].lo, r[k].hi);
+        if (strcmp(got, row[i].want))
+            fail_msg("[%u, %u) of %u: %s instead of %s", row[i].lo, row[i].hi, row[i].n_streams, got, row[i].want);
+    }
+    struct ps_range most[PS_NODES_MAX];
+    assert_true(ps_tree_nodes(UINT32_MAX, 1, UINT32_MAX - 1, most) <= PS_NODES_MAX);
+}
+
 /* A trainer that owns the streams of a node and adds them in the tree contributes the same bits as separate ones. */
 static void test_tree_is_the_same_for_nodes(void **state) {
     (void)state;
@@ -378,6 +400,7 @@ int main(void) {
         cmocka_unit_test(test_layout_covers_and_balances),
         cmocka_unit_test(test_rows_spread_evenly),
         cmocka_unit_test(test_tree_plans),
+        cmocka_unit_test(test_tree_nodes_of_a_range),
         cmocka_unit_test(test_tree_is_the_same_for_nodes),
         cmocka_unit_test(test_table_rows_are_functions_of_their_key),
         cmocka_unit_test(test_table_without_memory),

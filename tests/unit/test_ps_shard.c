@@ -259,6 +259,73 @@ static void test_repeated_and_stale_pushes_are_dropped(void **state) {
     ps_shard_free(s);
 }
 
+/* Several contributions of one trainer: repeats are those of the same streams, overlaps are refused, one message ends the step. */
+static void test_contributions_of_a_trainers_streams(void **state) {
+    (void)state;
+    struct recorder r;
+    struct ps_shard_stats st;
+    static const struct ps_range two[] = {{0, 3}, {3, 4}}, crossing[] = {{0, 3}, {2, 4}}, foreign[] = {{0, 3}, {3, 5}};
+    static const double v[] = {0.1, 0.2};
+    const uint32_t w = 0;
+    float sum[FR_VALUES], want[FR_VALUES];
+    fr_width = 4;
+    struct ps_shard *s = joined(&r, 2);
+    for (int again = 0; again < 2; again++) { /* the later streams first */
+        ok(s, 0, of_streams(f_push_dense(0, 0, 0, grad_w[1], FR_VALUES), 3, 4));
+        ok(s, 0, of_streams(f_push_dense(0, 0, 0, grad_w[0], FR_VALUES), 0, 3));
+        ok(s, 0, of_streams(f_push_rows(0, 0, 0, 0, keys_a, 3, grad_rows[0]), 0, 3));
+        ok(s, 0, of_streams(f_push_rows(0, 0, 0, 0, keys_b, 2, grad_rows[1]), 3, 4));
+    }
+    assert_true(give(s, 0, of_streams(f_push_dense(0, 0, 1, grad_w[0], 3), 0, 4)) < 0);
+    assert_non_null(strstr(last.msg, "streams 0-3 to step 0 overlaps the one of streams 0-2"));
+    assert_true(give(s, 0, of_streams(f_push_dense(0, 0, 1, grad_w[0], 3), 2, 3)) < 0);
+    assert_true(give(s, 0, of_streams(f_push_dense(0, 0, 1, grad_w[0], 3), 3, 5)) < 0);
+    assert_non_null(strstr(last.msg, "streams 3 to 5; here epoch 7, streams 0 to 4"));
+    assert_true(give(s, 0, of_streams(f_push_dense(0, 0, 1, grad_w[0], 3), 1, 1)) < 0);
+    assert_true(give(s, 0, of_streams(f_step_end(0, 0, 7, NULL, 0), 0, 3)) < 0);
+    assert_true(give(s, 0, f_step_end_parts(0, 0, 7, crossing, v, 2)) < 0);
+    assert_true(give(s, 0, f_step_end_parts(0, 0, 7, foreign, v, 2)) < 0);
+    assert_true(give(s, 0, f_pass_end(0, 0)) < 0);
+    ok(s, 0, f_step_end_parts(0, 0, 7, two, v, 2));
+    ok(s, 0, of_streams(f_push_dense(0, 0, 0, grad_w[0], FR_VALUES), 0, 3));
+    ok(s, 1, f_push_dense(0, 1, 0, grad_w[2], FR_VALUES));
+    ok(s, 1, f_step_end(0, 1, 3, &v[0], 1));
+    ps_shard_stats(s, &st);
+    assert_int_equal(st.duplicates, 4);
+    assert_int_equal(st.stale, 1);
+    assert_int_equal(st.steps, 1);
+    double got[3];
+    memcpy(got, last_answer(&r)->head, sizeof got);
+    assert_true(got[2] == (0.1 + 0.2) + 0.1);
+    ok(s, 0, f_pull_dense(1, 1, &w));
+    memcpy(sum, last_answer(&r)->values, sizeof sum);
+    ps_shard_free(s);
+    fr_width = 1; /* the same sum from one trainer */
+    s = joined(&r, 1);
+    for (int i = 0; i < FR_VALUES; i++)
+        want[i] = (grad_w[0][i] + grad_w[1][i]) + grad_w[2][i];
+    ok(s, 0, f_push_dense(0, 0, 0, want, FR_VALUES));
+    ok(s, 0, f_step_end(0, 0, 10, NULL, 0));
+    ok(s, 0, f_pull_dense(1, 1, &w));
+    assert_memory_equal(sum, last_answer(&r)->values, sizeof sum);
+    ps_shard_free(s);
+}
+
+static void test_more_contributions_than_a_step_may_have(void **state) {
+    (void)state;
+    struct recorder r;
+    uint32_t n = 0;
+    fr_width = 1000;
+    struct ps_shard *s = joined(&r, 1);
+    while (n < 1000 && !give(s, 0, of_streams(f_push_dense(0, 0, 1, grad_w[0], 3), 999 - n, 1000 - n)))
+        n++;
+    assert_int_equal(n, PS_PARTS_MAX);
+    assert_non_null(strstr(last.msg, "more than 64 contributions to step 0"));
+    ok(s, 0, f_step_end(0, 0, 1, NULL, 0));
+    ps_shard_free(s);
+    fr_width = 1;
+}
+
 static void test_key_list_is_sent_once(void **state) {
     (void)state;
     struct recorder r, q;
@@ -355,7 +422,8 @@ static void test_cut_and_flipped_messages(void **state) {
     (void)state;
     double v[2] = {1, 2};
     uint32_t ids[2] = {0, 1};
-    for (int kind = 0; kind < 8; kind++)
+    static const struct ps_range all = {0, 1};
+    for (int kind = 0; kind < 9; kind++)
         for (int mode = 0; mode < 2; mode++)
             for (size_t at = 0;; at++) {
                 struct recorder r;
@@ -367,6 +435,7 @@ static void test_cut_and_flipped_messages(void **state) {
                                        : kind == 4 ? f_pull_rows(0, 0, 1, 4, keys_a, 3)
                                        : kind == 5 ? f_pass_end(0, 0)
                                        : kind == 6 ? f_reduce(2, v)
+                                       : kind == 7 ? f_step_end_parts(0, 0, 1, &all, v, 1)
                                                    : f_push_rows(0, 0, 0, 0, keys_b, 2, grad_rows[0]);
                 int end = mode ? at >= f->len[0] * 8 : at >= f->len[0];
                 if (!end && mode)
@@ -401,18 +470,22 @@ static void say(struct script *q, uint32_t trainer, struct wire_frame *f) {
 }
 
 static void write_script(struct script *q) {
+    static const struct ps_range two[2][2] = {{{0, 1}, {1, 2}}, {{2, 3}, {3, 4}}};
+    static const float v_of_two[3] = {1, 2, 3};
     double v[2] = {1, 2};
     uint32_t ids[2] = {1, 0};
     q->n = 0;
+    fr_width = 2;
     for (uint32_t t = 0; t < 2; t++)
         say(q, t, f_declare(2, t));
     for (uint64_t step = 0; step < 2; step++)
         for (uint32_t t = 0; t < 2; t++) {
             say(q, t, f_pull_rows(step, 0, 1, 3, keys_a, 3));
             say(q, t, f_pull_dense(step, 2, ids));
-            say(q, t, f_push_dense(step, t, 0, grad_w[t], FR_VALUES));
-            say(q, t, f_push_rows(step, t, 0, step ? 0 : 3, keys_a, 3, grad_rows[t]));
-            say(q, t, f_step_end(step, t, 1, v, 2));
+            say(q, t, of_streams(f_push_dense(step, t, 0, grad_w[t], FR_VALUES), 2 * t, 2 * t + 1));
+            say(q, t, of_streams(f_push_rows(step, t, 0, step ? 0 : 3, keys_a, 3, grad_rows[t]), 2 * t, 2 * t + 1));
+            say(q, t, of_streams(f_push_dense(step, t, 1, v_of_two, 3), 2 * t + 1, 2 * t + 2));
+            say(q, t, f_step_end_parts(step, t, 1, two[t], v, 2));
         }
     for (uint32_t t = 0; t < 2; t++)
         say(q, t, f_reduce(2, v));
@@ -422,7 +495,7 @@ static void write_script(struct script *q) {
 
 static void test_every_allocation_may_fail(void **state) {
     (void)state;
-    enum { MORE_THAN_THERE_ARE = 150 };
+    enum { MORE_THAN_THERE_ARE = 250 };
     int rc = -1, failed = 0;
     for (int n = 1; n <= MORE_THAN_THERE_ARE; n++) {
         struct recorder r;
@@ -446,6 +519,7 @@ static void test_every_allocation_may_fail(void **state) {
             wire_frame_free(q.line[k].f);
         ps_shard_free(s);
     }
+    fr_width = 1;
     assert_int_equal(rc, 0);
     assert_true(failed > 40);
 }
@@ -460,6 +534,8 @@ int main(void) {
         cmocka_unit_test(test_stats_and_reduction_are_summed),
         cmocka_unit_test(test_leaving_and_dying),
         cmocka_unit_test(test_repeated_and_stale_pushes_are_dropped),
+        cmocka_unit_test(test_contributions_of_a_trainers_streams),
+        cmocka_unit_test(test_more_contributions_than_a_step_may_have),
         cmocka_unit_test(test_key_list_is_sent_once),
         cmocka_unit_test(test_what_does_not_fit_is_refused),
         cmocka_unit_test(test_nobody_runs_ahead_without_end),
