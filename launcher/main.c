@@ -3,6 +3,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/err.h"
 #include "base/version.h"
@@ -18,6 +19,7 @@ static const struct command commands[] = {
     {"stop", cmd_stop, "end a job: all its processes, on all nodes"},
     {"fetch", cmd_fetch, "bring the outputs of a job, and its logs"},
     {"exec", cmd_exec, "run a command on the hosts; equal outputs are shown once"},
+    {"clean", cmd_clean, "remove what earlier jobs left on the hosts; keeps what runs and the newest"},
     {"prepare", cmd_prepare, "text files into a dictionary and shards of ids"},
     {"split", cmd_split, "deal the lines of files into shards"},
     {"init", cmd_init, "copy a workspace template and a conf.ini to begin with"},
@@ -27,7 +29,17 @@ static const struct command commands[] = {
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
+/* Some descriptors a host: hundreds of hosts need more than the 1024 that a shell allows by default. */
+static void raise_file_limit(void) {
+    struct rlimit r;
+    if (!getrlimit(RLIMIT_NOFILE, &r) && r.rlim_cur < r.rlim_max) {
+        r.rlim_cur = r.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &r);
+    }
+}
+
 int main(int argc, char **argv) {
+    raise_file_limit();
     signal(SIGPIPE, SIG_IGN); /* a closed terminal or peer is an error where it is written to, not our end */
     if (sodium_init() < 0)
         return 1;

@@ -27,6 +27,7 @@ int cmd_status(int argc, char **argv);
 int cmd_fetch(int argc, char **argv);
 int cmd_exec(int argc, char **argv);
 int cmd_init(int argc, char **argv);
+int cmd_clean(int argc, char **argv);
 int cmd_conf(int argc, char **argv);
 int cmd_prepare(int argc, char **argv);
 int cmd_split(int argc, char **argv);

@@ -65,6 +65,7 @@ static const struct {
     {WIRE_AG_FETCH, 1, 1, fetch_on_fetch},
     {WIRE_AG_LIST, 0, 0, list_on_list},
     {WIRE_AG_STATUS, 1, 0, list_on_status},
+    {WIRE_AG_CLEAN, 0, 1, clean_on_clean},
     {WIRE_AG_JOIN, 0, 1, on_join},
     {WIRE_AG_BYE, 0, 0, on_bye},
 };

@@ -43,6 +43,7 @@ int pkg_on_begin(struct session *s, const struct wire_frame *f, const json_t *bo
 int pkg_on_data(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 int pkg_on_end(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 void pkg_drop(struct session *s); /* the connection ended in the middle of a package */
+int clean_on_clean(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 int list_on_status(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 int list_on_list(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 

@@ -68,6 +68,7 @@ static const struct pd_option table[] = {
      "CPUs of a process: all; whole physical cores of its own, dealt by threads; whole NUMA nodes with their memory"},
     {"job", "log_max_size", PD_SIZE, F(log_max_size), PD_LAUNCHER, "256M", 0, 1099511627776.0, 0, "bytes",
      "a log file on a node that has grown so long becomes NAME.1 and a new one begins; 0: it grows for ever"},
+    {"job", "keep_jobs", PD_INT, F(keep_jobs), PD_LAUNCHER, "10", 0, 10000, 0, "jobs", "jobs that are over and that paddlectl clean keeps on the hosts"},
     {"job", "log_keep", PD_INT, F(log_keep), PD_LAUNCHER, "4", 0, 100, 0, "files", "older log files that are kept: NAME.1, NAME.2, ..."},
 
     {"train", "config", PD_STR, F(config), ALL, "train.ini", 0, 0, 0, "", "model and training configuration in the workspace"},

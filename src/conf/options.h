@@ -70,7 +70,7 @@ struct pd_options {
     double attach_lease, detach_lease; /* seconds */
     int64_t min_nodes, job_save_on_stop;
     int64_t bind;                      /* enum pd_bind */
-    int64_t log_max_size, log_keep;    /* bytes, files */
+    int64_t log_max_size, keep_jobs, log_keep;    /* bytes, files */
     int64_t on_failure, max_restarts;  /* enum pd_on_failure */
     /* [train] */
     char *config, *save_dir, *init_model_path;

@@ -37,6 +37,7 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(AG_BYE, 0x112, "client: done with this job; an agent whose job has ended exits")                      \
     X(AG_STATUS, 0x113, "client: the job and its processes on this node, now")                              \
     X(AG_LOG_ACK, 0x114, "client: these bytes of a subscription are dealt with, send more")                 \
+    X(AG_CLEAN, 0x115, "client: remove what earlier jobs left under this root_dir")                         \
     X(AG_JOIN, 0x119, "client of an agent without a job: go on with this one")                              \
     /* agent and head agent, over TCP after the handshake */                                                \
     X(HD_JOIN, 0x201, "agent to head: this node is here")                                                   \

@@ -1,0 +1,153 @@
+/* cmd_clean.c - paddlectl clean: what earlier jobs left on the hosts. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "launcher/cluster/gather.h"
+#include "launcher/cmd/cmd.h"
+#include "launcher/view/table.h"
+
+enum { CLEAN_MS = 600000 };
+
+struct clean {
+    int keep, workspaces, dry_run, json;
+};
+
+static int on_cleaned(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct gather_node *n = arg;
+    (void)l;
+    (void)f;
+    if (err) {
+        gather_fail(n, err);
+        return 1;
+    }
+    n->data = json_incref(body);
+    gather_done(n);
+    return 1;
+}
+
+static void talk(struct gather_node *n) {
+    const struct clean *c = n->g->arg;
+    struct pd_err err = {0};
+    if (!link_request(n->link, WIRE_AG_CLEAN, json_pack("{s:i, s:b, s:b}", "keep", c->keep, "workspaces", c->workspaces, "dry_run", c->dry_run),
+                      NULL, 0, CLEAN_MS, "removing what earlier jobs left", on_cleaned, n))
+        return;
+    pd_fail(&err, PD_ENOMEM, "out of memory");
+    gather_fail(n, &err);
+}
+
+static const char *text_of(const json_t *o, const char *name) {
+    const char *s = json_string_value(json_object_get(o, name));
+    return s ? s : "";
+}
+
+/* What of this kind was removed: "3 jobs" into `out`. */
+static int count(const json_t *removed, const char *kind, char *out, size_t cap) {
+    const json_t *e;
+    size_t i;
+    int n = 0;
+    json_array_foreach(removed, i, e)
+        n += !strcmp(text_of(e, "kind"), kind);
+    pd_fmt(out, cap, "%d %s%s", n, kind, n == 1 ? "" : "s");
+    return n;
+}
+
+/* One line a host; returns how many things could not be removed. */
+static int say(const struct gather *g, const struct clean *c) {
+    static const char *const kinds[] = {"job", "executable", "workspace"};
+    int bad = 0;
+    for (size_t i = 0; i < g->c->hosts.n; i++) {
+        const struct gather_node *n = &g->nodes[i];
+        const json_t *removed = json_object_get(n->data, "removed"), *failed = json_object_get(n->data, "failed"), *e;
+        char bytes[32], what[200] = "", one[60];
+        size_t k;
+        if (!n->data)
+            continue;
+        for (size_t j = 0; j < sizeof kinds / sizeof kinds[0]; j++)
+            if (count(removed, kinds[j], one, sizeof one))
+                pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%s", *what ? ", " : "", one);
+        table_bytes(bytes, sizeof bytes, (double)json_integer_value(json_object_get(n->data, "freed")));
+        printf("%s: %s %s%s%s%s; %zu job%s kept\n", n->host->label, c->dry_run ? "would remove" : "removed", *what ? what : "nothing",
+               *what ? " (" : "", *what ? bytes : "", *what ? ")" : "", json_array_size(json_object_get(n->data, "kept")),
+               json_array_size(json_object_get(n->data, "kept")) == 1 ? "" : "s");
+        json_array_foreach(removed, k, e)
+            if (c->dry_run)
+                printf("  %s %s\n", text_of(e, "kind"), text_of(e, "name"));
+        json_array_foreach(failed, k, e) {
+            fprintf(stderr, "paddlectl: %s: %s: %s\n", n->host->label, text_of(e, "path"), text_of(e, "error"));
+            bad++;
+        }
+    }
+    return bad;
+}
+
+static int as_json(const struct gather *g) {
+    json_t *hosts = json_array();
+    int bad = 0;
+    for (size_t i = 0; i < g->c->hosts.n; i++) {
+        const struct gather_node *n = &g->nodes[i];
+        json_t *o = n->data ? json_copy(n->data) : json_object();
+        json_object_set_new(o, "host", json_string(n->host->label));
+        if (n->err.code)
+            json_object_set_new(o, "error", json_string(n->err.msg));
+        bad += json_array_size(json_object_get(o, "failed")) > 0;
+        json_array_append_new(hosts, o);
+    }
+    return cmd_print_json(json_pack("{s:o}", "hosts", hosts)) ? 1 : bad;
+}
+
+static int clean(const struct pd_options *o, struct clean *c, struct pd_err *err) {
+    struct cluster cl;
+    struct gather g;
+    int bad = 0, rc = cluster_init(&cl, o, err);
+    if (rc)
+        return rc;
+    rc = gather_init(&g, &cl, err);
+    if (!rc) {
+        gather_run(&g, talk, c);
+        bad = c->json ? as_json(&g) : say(&g, c);
+        bad = gather_bad(&g) || g.interrupted ? gather_say(&g) : bad ? pd_code_exit_status(PD_EHOST) : 0;
+    }
+    gather_release(&g);
+    cluster_release(&cl);
+    return rc ? rc : bad;
+}
+
+int cmd_clean(int argc, char **argv) {
+    struct clean c = {0};
+    const char *keep = NULL;
+    const struct pd_extra extra[] = {
+        {"keep=N", NULL, &keep, "jobs that are over and stay, the newest; default: keep_jobs of conf.ini"},
+        {"workspaces", &c.workspaces, NULL, "also deployed workspaces that no job which stays works in, and that are older than a day"},
+        {"dry_run", &c.dry_run, NULL, "only say what would be removed"},
+        CMD_JSON(&c.json),
+        {0},
+    };
+    const struct cmd_line line = {
+        .usage = "paddlectl clean [options]\n"
+                 "Removes what earlier jobs left below root_dir on all hosts: the folders of all but the newest jobs, and executables\n"
+                 "that are older than a day. What runs is never touched.",
+        .about = "Outputs that were not fetched are removed with their job: paddlectl ps lists the jobs, paddlectl fetch brings them.\n"
+                 "Processes that a lost job (its agent was killed) left behind are ended first.\n",
+        .examples = "paddlectl clean --dry-run\twhat would be removed\n"
+                    "paddlectl clean --keep=0\tall jobs that are over\n",
+        .extra = extra,
+        .sections = "cluster.hosts cluster.root_dir ssh job.keep_jobs",
+        .who = PD_LAUNCHER,
+        .needs_conf = 1,
+    };
+    struct pd_options o;
+    struct pd_err err = {0};
+    const char *rest[CMD_REST_MAX];
+    int64_t n = 0;
+    int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
+    if (rc != CMD_GO_ON)
+        return rc;
+    if (keep && pd_parse_i64(keep, 0, 10000, &n))
+        rc = pd_fail(&err, PD_EUSAGE, "--keep is a number from 0 to 10000, not '%s'", keep);
+    c.keep = (int)(keep ? n : o.keep_jobs);
+    if (!err.code)
+        rc = clean(&o, &c, &err);
+    pd_options_release(&o);
+    return err.code ? cmd_fail(&err) : rc;
+}
