@@ -131,6 +131,7 @@ struct session {
     int deadline_runs;
     uint64_t started_ms, budget_ms; /* of connect_timeout, what is left when it waits again */
     int attempts;
+    uint64_t backed_off_ms; /* after connections that were dropped before the greeting; connect_timeout bounds it */
     int n_handles; /* handles and requests whose callback is still to come */
 
     /* the connection */

@@ -324,7 +324,7 @@ static void enter_open(struct session *s) {
 /* --- ends -------------------------------------------------------------------------------------------------- */
 
 static enum ssh_step run_failed(struct session *s) {
-    if (s->dropped_early && s->attempts + 1 < MAX_ATTEMPTS) {
+    if (s->dropped_early && s->attempts + 1 < MAX_ATTEMPTS && s->backed_off_ms < s->pool->connect_timeout_ms) {
         s->dropped_early = 0;
         return STEP_BACKOFF;
     }
@@ -337,8 +337,10 @@ static void enter_backoff(struct session *s) {
     ssh_slot_dropped(s->slot);
     ssh_pool_leave(s);
     uint32_t range = 100u << (s->attempts < 4 ? s->attempts : 4); /* 100 ms .. 1.6 s, half of it random */
+    uint32_t ms = range / 2 + randombytes_uniform(range / 2 + 1);
     s->attempts++;
-    uv_timer_start(&s->wake, on_wake, range / 2 + randombytes_uniform(range / 2 + 1), 0);
+    s->backed_off_ms += ms;
+    uv_timer_start(&s->wake, on_wake, ms, 0);
 }
 
 static void enter_closing(struct session *s) {

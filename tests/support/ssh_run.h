@@ -178,6 +178,8 @@ static inline void run_many(struct run *runs, int n, const struct ssh_opts *o, c
     struct ssh_pool *pool;
     struct pd_err err = {0};
     struct later *later = calloc((size_t)n, sizeof *later);
+    uv_loop_init(&loop); /* the first one of a process opens a pipe that stays */
+    uv_loop_close(&loop);
     int before = n_descriptors();
     uv_loop_init(&loop);
     if (ssh_pool_new(&pool, &loop, o, &err))

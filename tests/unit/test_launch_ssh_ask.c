@@ -172,7 +172,7 @@ static int setup_ask(void **state) {
              "cd %s && ssh-keygen -q -t ed25519 -N '' -f host_key && ssh-keygen -q -t ed25519 -N 'open up' -f locked_key && "
              "cat locked_key.pub >>fx/authorized_keys && printf 'BatchMode yes\\n' >batch && "
              "printf 'IdentityFile %s\\nIdentityFile %s\\n' >keys && "
-             "printf '#!/bin/sh\\necho \"$1\" >>asked\\necho sesame\\n' >askpass && chmod 700 askpass",
+             "printf '#!/bin/sh\\necho sesame\\n' >askpass && chmod 700 askpass",
              dir, locked_key, key_file);
     if (system(cmd))
         return -1;
