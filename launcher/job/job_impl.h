@@ -114,7 +114,7 @@ extern const struct link_events node_link_events;
 /* job_setup.c: the requests that bring a node up; their answers enter the next step */
 int job_describe(struct job *j, struct pd_err *err); /* id, key, packages; nothing on the nodes yet */
 int job_make_spec(struct job *j, struct pd_err *err); /* once it is known which nodes there are */
-enum node_step prepare_first(const struct job *j);   /* the first step after the connection */
+enum node_step prepare_first(const struct node *n);   /* the first step after the connection */
 void send_worker_query(struct node *n);
 void send_worker(struct node *n);
 void send_workspace(struct node *n);

@@ -92,7 +92,7 @@ static void resume(struct node *n) {
     if (AT(n->step) & (AT(NODE_SETUP) | AT(NODE_PEERS) | AT(NODE_STOPPING) | AT(NODE_FETCH)))
         node_enter(n, n->step);
     else if (AT(n->step) & (AT(NODE_WORKER_QUERY) | AT(NODE_WORKER_SEND) | AT(NODE_WORKSPACE)))
-        node_enter(n, prepare_first(j));
+        node_enter(n, prepare_first(n));
     else if (j->phase == JOB_RUN && n->id == 0 && !strcmp(link_facts(n->link)->state, "setup"))
         node_run(n);
     else if (j->phase == JOB_RUN && n->id == 0) /* it has begun: only the answer was lost */
@@ -111,7 +111,7 @@ static void on_hello(struct link *l, void *arg) {
     link_keep(l, (uint64_t)(j->opts->attach_lease * 1000));
     n->n_preparations = 1;
     if (n->step == NODE_CONNECT)
-        node_enter(n, prepare_first(j));
+        node_enter(n, prepare_first(n));
     if (n->step == NODE_JOIN) {
         watch_subscribe(n);
         node_enter(n, NODE_RUNNING);

@@ -105,17 +105,17 @@ int job_describe(struct job *j, struct pd_err *err) {
     randombytes_buf(j->key, sizeof j->key);
     if (outputs_init(&j->out, o->outputs, j->id, option_where(o, "outputs"), err))
         return err->code;
-    if (!*o->job_workspace && !*o->job_dispatch_package)
+    j->needs_worker = (j->c.n_pservers && !*o->pserver_command) || (j->c.n_trainers && !*o->trainer_command);
+    if (!*o->job_workspace && !*o->job_dispatch_package && j->needs_worker) /* users' own commands may do without */
         return pd_fail(err, PD_ECONF, "there is no workspace: give job_dispatch_package (a folder or tar archive here) or "
                                       "job_workspace (a folder on the nodes)");
     if (check_roles(j, err) || (!j->flags.dry_run && outputs_try(&j->out, option_where(o, "outputs"), err)))
         return err->code;
-    j->sends_workspace = !*o->job_workspace;
+    j->sends_workspace = !*o->job_workspace && *o->job_dispatch_package;
     if (j->sends_workspace && package_workspace(&j->workspace, "workspace", o->job_dispatch_package, err)) {
         rc = err->code;
         pd_err_prefix(err, "%s", option_where(o, "job_dispatch_package"));
     }
-    j->needs_worker = (j->c.n_pservers && !*o->pserver_command) || (j->c.n_trainers && !*o->trainer_command);
     if (!rc && j->needs_worker) {
         rc = node_program_path("paddle_worker", j->worker_path, sizeof j->worker_path, err);
         if (!rc)
@@ -136,7 +136,27 @@ static void request(struct node *n, unsigned type, json_t *body, const void *sec
 }
 
 static enum node_step after_worker_step(const struct job *j) { return j->sends_workspace ? NODE_WORKSPACE : NODE_STOCKED; }
-enum node_step prepare_first(const struct job *j) { return j->needs_worker ? NODE_WORKER_QUERY : after_worker_step(j); }
+
+static int has_place(const int *places, size_t n, int place) {
+    for (size_t i = 0; i < n; i++)
+        if (places[i] == place)
+            return 1;
+    return 0;
+}
+
+/* Only who runs a program of ours gets it; when hosts may still be left out, that may be anybody. */
+static int node_needs_worker(const struct node *n) {
+    const struct job *j = n->job;
+    if (!j->needs_worker || j->opts->min_nodes)
+        return j->needs_worker;
+    return (!*j->opts->pserver_command && has_place(j->c.pservers, j->c.n_pservers, n->place)) ||
+           (!*j->opts->trainer_command && has_place(j->c.trainers, j->c.n_trainers, n->place));
+}
+
+enum node_step prepare_first(const struct node *n) {
+    return node_needs_worker(n) ? NODE_WORKER_QUERY : after_worker_step(n->job);
+}
+
 static void after_worker(struct node *n) { node_enter(n, after_worker_step(n->job)); }
 
 static int on_worker_query(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
@@ -294,13 +314,13 @@ void send_setup(struct node *n) {
     struct job *j = n->job;
     char workspace[PATH_MAX] = "";
     struct pd_err err = {0};
-    if (!j->sends_workspace && workspace_path(n, workspace, sizeof workspace, &err)) {
+    if (*j->opts->job_workspace && workspace_path(n, workspace, sizeof workspace, &err)) {
         node_fail(n, &err);
         return;
     }
     request(n, WIRE_AG_JOB_SETUP,
             json_pack("{s:s, s:i, s:i, s:o, s:s, s:s}", "job", j->id, "node", n->id, "n_nodes", j->n_nodes, "spec", spec_for(n),
-                      "worker", j->needs_worker ? j->worker.hash : "", "workspace", workspace),
+                      "worker", node_needs_worker(n) ? j->worker.hash : "", "workspace", workspace),
             j->key, sizeof j->key, SETUP_MS, "setting up the job", on_setup);
 }
 

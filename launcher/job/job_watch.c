@@ -127,7 +127,8 @@ static void take_state(struct node *n, json_t *body) {
         return;
     live_state(j->live, state);
     snprintf(j->state, sizeof j->state, "%s%s%s", state, text && *text ? ": " : "", text ? text : "");
-    for (size_t i = 0; i < sizeof at_once / sizeof at_once[0]; i++)
+    int said = !(text && *text) && !strncmp(j->shown_state, state, strlen(state)); /* it only has nothing to add any more */
+    for (size_t i = 0; i < sizeof at_once / sizeof at_once[0] && !said; i++)
         if (j->ran && !strcmp(state, at_once[i]))
             watch_show_state(j);
     job_state_changed(j, state);

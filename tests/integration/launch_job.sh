@@ -129,4 +129,19 @@ fi
 expect 0 "$ctl" run --conf=conf.ini --hosts='local*2' --root_dir="$TMP/local%n"
 has "local.1/trainer | trainer 1 of 2 on node 1: TRAINER"
 wait_for 8 "nothing runs" bash -c "! ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -q '$TMP/local'"
+# --- commands that need nothing but the hosts; and the worker goes only to who runs it
+cat "$fx/conf.ini" - >bare.ini <<CONF
+[cluster]
+pservers = none
+[job]
+trainer_command = echo "I am \$PADDLE_TRAINER_ID in an empty folder: \$(ls)"
+CONF
+expect 0 "$ctl" run --conf=bare.ini
+for i in 0 1 2; do has "/trainer | I am $i in an empty folder: output"; done
+none_left
+ls "$fx"/node?/root/.paddlectl/bin/worker-* 2>/dev/null && die "a job of commands needs no worker"
+expect 0 "$ctl" run --conf=bare.ini --pservers="nodes 1" --job_dispatch_package=ws
+none_left
+[ -z "$(ls "$fx"/node[02]/root/.paddlectl/bin/worker-* 2>/dev/null)" ] && ls "$fx"/node1/root/.paddlectl/bin/worker-* >/dev/null ||
+    die "the worker belongs on node 1 only: $(ls "$fx"/node?/root/.paddlectl/bin)"
 exit 0
