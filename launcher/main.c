@@ -11,6 +11,7 @@
 
 static const struct command commands[] = {
     {"run", cmd_run, "dispatch, start, follow until the end, fetch the outputs; Ctrl-C stops the job"},
+    {"check", cmd_check, "can the hosts run a job? what is wrong, and what helps"},
     {"dispatch", cmd_dispatch, "only deploy the workspace; prints the path for --job_workspace"},
     {"ps", cmd_ps, "the jobs on the hosts: whose, in which state, since when, how far"},
     {"status", cmd_status, "one job, node by node: processes, CPUs, memory, speed, the first failure"},

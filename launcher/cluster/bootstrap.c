@@ -159,6 +159,9 @@ static enum boot_event judge(struct boot *b, char *text, size_t cap) {
     const char *s = memmem(b->line, b->line_len, b->marker, BOOT_MARKER);
     if (!s)
         return BOOT_MORE;
+    if (!b->marked)
+        b->printed = b->taken - b->line_len + (size_t)(s - b->line);
+    b->marked = 1;
     s += BOOT_MARKER;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (!pd_starts(s, words[i].word))
@@ -173,6 +176,7 @@ enum boot_event boot_input(struct boot *b, const uint8_t *p, size_t n, size_t *u
     text[0] = 0;
     for (size_t i = 0; i < n; i++) {
         if (p[i] != '\n') {
+            b->taken++;
             if (b->line_len == sizeof b->line - 1) { /* keep the end: the marker may come after a long prompt */
                 memmove(b->line, b->line + sizeof b->line / 2, b->line_len - sizeof b->line / 2);
                 b->line_len -= sizeof b->line / 2;
@@ -186,6 +190,7 @@ enum boot_event boot_input(struct boot *b, const uint8_t *p, size_t n, size_t *u
             continue;
         }
         enum boot_event e = judge(b, text, cap);
+        b->taken++;
         b->line_len = 0;
         if (e != BOOT_MORE) {
             *used = i + 1;

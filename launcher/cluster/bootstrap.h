@@ -43,7 +43,9 @@ int root_for_local(const char *root_dir, int node, char *out, size_t cap, struct
 struct boot {
     char marker[BOOT_MARKER + 1];
     char line[BOOT_LINE];
-    size_t line_len, noise;
+    size_t line_len, noise; /* noise: bytes that count for the limit */
+    size_t taken, printed;  /* bytes so far; how many stood before the first marker: the log-in printed them */
+    int marked;
 };
 
 enum boot_event { BOOT_MORE, BOOT_SEND, BOOT_RUN, BOOT_FAIL };

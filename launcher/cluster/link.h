@@ -29,6 +29,8 @@ struct agent_facts {
     char job[64], root[4096], arch[32], state[32];
     int node;
     uint64_t disk_free;
+    size_t login_printed; /* bytes that the user's start-up files wrote before us */
+    uint64_t login_ms;    /* from the command's start until it was ours: what they took */
     json_t *addrs; /* array of strings */
 };
 

@@ -32,6 +32,7 @@ struct link {
     size_t uploaded;
     int boot_failed; /* `why` is what the script said; stderr may say more */
     struct agent_facts facts;
+    uint64_t exec_ms; /* when the command was started */
     struct request *requests;
     uint64_t next_id;
     void (*drain)(struct link *, void *);

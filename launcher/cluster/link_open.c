@@ -38,6 +38,10 @@ static void take_boot(struct link *l, const uint8_t *p, size_t n) {
         enum boot_event e = boot_input(&l->boot, p, n, &used, text, sizeof text);
         p += used;
         n -= used;
+        if (e != BOOT_MORE && l->phase == PHASE_BOOT) {
+            l->facts.login_printed = l->boot.printed;
+            l->facts.login_ms = uv_now(l->env->loop) - l->exec_ms;
+        }
         if (e == BOOT_SEND && !arch_fits(text)) {
             pd_fmt(msg, sizeof msg, "the node is %s, but %s is not built for it", text, l->env->agent->path);
             link_break(l, PD_EHOST, msg);
@@ -62,6 +66,7 @@ static void on_open(void *arg) {
     struct link *l = arg;
     if (!l->keep.opened_ms)
         l->keep.opened_ms = uv_now(l->env->loop) - l->keep.try_ms + 1;
+    l->exec_ms = uv_now(l->env->loop);
     int boots = l->boot.marker[0] != 0;
     link_enter(l, boots ? PHASE_BOOT : PHASE_HELLO, l->env->login_timeout_ms);
 }

@@ -25,6 +25,7 @@ int cmd_logs(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_fetch(int argc, char **argv);
+int cmd_check(int argc, char **argv);
 int cmd_exec(int argc, char **argv);
 int cmd_init(int argc, char **argv);
 int cmd_clean(int argc, char **argv);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/check.h"
 #include "agent/facts.h"
 #include "agent/job.h"
 #include "base/clock.h"
@@ -67,6 +68,9 @@ static const struct {
     {WIRE_AG_STATUS, 1, 0, list_on_status},
     {WIRE_AG_CLEAN, 0, 1, clean_on_clean},
     {WIRE_AG_JOIN, 0, 1, on_join},
+    {WIRE_AG_CHECK, 0, 1, check_on_check},
+    {WIRE_AG_CHECK_LISTEN, 0, 1, check_on_listen},
+    {WIRE_AG_CHECK_PROBE, 0, 1, check_on_probe},
     {WIRE_AG_BYE, 0, 0, on_bye},
 };
 
@@ -151,6 +155,7 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     s->conn = NULL;
     pkg_drop(s);
     fetch_pump(s);
+    check_drop(s);
     if (why->code && why->code != PD_ECLOSED)
         pd_warn(&s->ag->log, "a client's connection ended: %s", why->msg);
     if (s->ag->mode != AGENT_JOB)

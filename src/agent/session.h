@@ -8,6 +8,7 @@
 
 struct pkg_in;
 struct fetch;
+struct check;
 
 struct subscription {
     int on;
@@ -27,6 +28,7 @@ struct session {
     int spoke;             /* a frame of it has come */
     struct pkg_in *in;     /* the package that is arriving */
     struct fetch *fetches; /* folders that are being sent */
+    struct check *check;   /* a port for probes, or NULL */
     struct subscription subs[N_LOG_STREAMS];
 };
 

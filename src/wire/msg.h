@@ -38,6 +38,9 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(AG_STATUS, 0x113, "client: the job and its processes on this node, now")                              \
     X(AG_LOG_ACK, 0x114, "client: these bytes of a subscription are dealt with, send more")                 \
     X(AG_CLEAN, 0x115, "client: remove what earlier jobs left under this root_dir")                         \
+    X(AG_CHECK, 0x116, "client: facts of this node for paddlectl check")                                    \
+    X(AG_CHECK_LISTEN, 0x117, "client: listen on a port for the other nodes' probes")                       \
+    X(AG_CHECK_PROBE, 0x118, "client: which of these nodes do you reach, and where?")                       \
     X(AG_JOIN, 0x119, "client of an agent without a job: go on with this one")                              \
     /* agent and head agent, over TCP after the handshake */                                                \
     X(HD_JOIN, 0x201, "agent to head: this node is here")                                                   \

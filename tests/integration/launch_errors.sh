@@ -18,7 +18,7 @@ wrong 2 "usage: paddlectl COMMAND"
 wrong 2 "there is no command 'nope'" nope
 wrong 0 "usage: paddlectl COMMAND" --help
 wrong 0 "paddlectl 0." --version
-for c in run dispatch stop exec prepare split init conf help; do wrong 0 "usage: paddlectl $c" $c --help; done
+for c in run check dispatch stop exec prepare split init conf help; do wrong 0 "usage: paddlectl $c" $c --help; done
 cd "$TMP" || die cd
 wrong 2 "there is no conf.ini here" run
 wrong 2 "num_pases" run --num_pases=3
