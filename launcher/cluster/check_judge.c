@@ -53,7 +53,7 @@ static const struct {
     {"start-up in order", "a start-up file of the login shell prints without end"},
     {"cannot make the folder", "root_dir must be below a folder that the user may write to"},
     {"Permission denied", "root_dir must be below a folder that the user may write to, and not mounted noexec"},
-    {"o space left", "free some room (old JOB folders in root_dir?), or choose another root_dir"},
+    {"o space left", "free some room (paddlectl clean removes old jobs), or choose another root_dir"},
     {"is not built for it", "all nodes need the architecture of these programs"},
     {"Exec format error", "all nodes need the architecture of these programs"},
     {"before its greeting", "sshd has too many log-ins under way (MaxStartups)"},
@@ -88,7 +88,7 @@ static void judge_root(struct check_node *v) {
     }
     int64_t left = int_of(r, "free"), inodes = int_of(r, "inodes_free");
     if (left < DISK_LOW)
-        find(v, left < DISK_BAD ? CHECK_BAD : CHECK_WARNING, "free some room (old JOB folders?), or choose another root_dir",
+        find(v, left < DISK_BAD ? CHECK_BAD : CHECK_WARNING, "free some room (paddlectl clean removes old jobs), or choose another root_dir",
              "only %.0f MiB are free in root_dir (%s)", (double)left / 1048576, text_of(r, "path"));
     if (int_of(r, "inodes") && inodes < INODES_LOW) /* some file systems do not count them */
         find(v, inodes < 100 ? CHECK_BAD : CHECK_WARNING, "files are left to make, not room: remove many small ones",
