@@ -423,10 +423,16 @@ static unsigned lease_grace(const struct spec *s) { return s->grace_ms < LEASE_G
 static void hear_clients(struct agent *ag) {
     for (struct session *s = ag->sessions; s; s = s->next) {
         uint64_t n = s->conn ? net_received_bytes(s->conn) : s->heard_bytes;
+        if (n != s->heard_bytes)
+            s->heard_ns = pd_mono_ns();
         if (n != s->heard_bytes && !s->onlooker)
             ag->last_client_ns = pd_mono_ns();
         s->heard_bytes = n;
     }
+}
+
+unsigned job_lease_ms(const struct agent *ag) {
+    return ag->job && ag->job->node ? (unsigned)ag->job->spec.attach_lease_ms : ag->first_lease_ms;
 }
 
 void job_tick(struct agent *ag) {

@@ -49,6 +49,7 @@ struct job {
 struct logs *agent_logs(struct agent *ag); /* NULL before the set-up of a job */
 
 void job_bye(struct agent *ag, int abandon);  /* a client said AG_BYE */
+unsigned job_lease_ms(const struct agent *ag); /* silence of all clients that ends an attached job */
 void job_tick(struct agent *ag);              /* leases */
 /* End the processes, then the agent. `reason` becomes the job's failure unless it is over. */
 void job_end_and_quit(struct agent *ag, unsigned grace_ms, const char *reason);

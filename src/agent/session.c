@@ -163,10 +163,35 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     session_unref(s);
 }
 
+static unsigned n_open(const struct agent *ag) {
+    unsigned n = 0;
+    for (const struct session *s = ag->sessions; s; s = s->next)
+        n += !s->dropped;
+    return n;
+}
+
+/* A client that was cut off says no goodbye, and its connection may hang for hours. The one that is silent the longest goes,
+ * unless all are heard as often as a client that is there. */
+static void make_room(struct agent *ag) {
+    struct session *oldest = NULL;
+    if (n_open(ag) < MAX_SESSIONS)
+        return;
+    for (struct session *s = ag->sessions; s; s = s->next)
+        if (s->conn && !s->dropped && (!oldest || s->heard_ns <= oldest->heard_ns))
+            oldest = s;
+    uint64_t silent_ms = oldest ? (pd_mono_ns() - oldest->heard_ns) / 1000000u : 0;
+    if (!oldest || silent_ms < job_lease_ms(ag) / 2)
+        return;
+    pd_warn(&ag->log, "a client that has been silent for %llu ms makes room for another one", (unsigned long long)silent_ms);
+    oldest->dropped = 1;
+    net_close(oldest->conn);
+}
+
 int session_open(struct agent *ag, uv_stream_t *in, uv_stream_t *out, struct pd_err *err) {
     static const struct net_events ev = {on_open, on_frame, on_drain, on_close};
     const struct net_opts opts = {.max_frame = MSG_MAX_FRAME, .log = &ag->log};
-    struct session *s = ag->n_sessions < MAX_SESSIONS ? pd_calloc(1, sizeof *s) : NULL;
+    make_room(ag);
+    struct session *s = n_open(ag) < MAX_SESSIONS ? pd_calloc(1, sizeof *s) : NULL;
     if (!s)
         return pd_fail(err, PD_ENOMEM, "no room for another client");
     int rc = net_conn_over(&s->conn, in, out, &opts, &ev, s, err);
@@ -176,6 +201,7 @@ int session_open(struct agent *ag, uv_stream_t *in, uv_stream_t *out, struct pd_
     }
     s->ag = ag;
     s->refs = 1;
+    s->heard_ns = pd_mono_ns();
     s->next = ag->sessions;
     if (s->next)
         s->next->prev = s;

@@ -23,9 +23,11 @@ struct session {
     struct session *prev, *next;
     unsigned refs;         /* the connection, and each thread that works for this session */
     uint64_t heard_bytes;  /* received when the lease was looked at last */
+    uint64_t heard_ns;     /* when that had grown, or the session began */
     int onlooker;          /* it only looks: what it sends renews no lease */
     int greeted;           /* AG_HELLO was sent: nothing goes before it */
     int spoke;             /* a frame of it has come */
+    int dropped;           /* its connection is being closed, for another one */
     struct pkg_in *in;     /* the package that is arriving */
     struct fetch *fetches; /* folders that are being sent */
     struct check *check;   /* a port for probes, or NULL */

@@ -327,11 +327,33 @@ def test_agents_that_die():
     j.gone()
 
 
+def test_clients_that_are_cut_off_make_room():
+    j = Job(n=1, pserver_nodes=[0], trainer_nodes=[0], trainer_command="echo up; sleep 1000", attach_lease_ms=2000).run()
+    a = j.agents[0]
+    a.wait(lambda: b"up" in a.logs[1], "the trainer")
+    silent = []
+
+    def another():
+        try:
+            silent.append(Agent(binary, "--root=" + j.roots[0], "--job=" + j.id, ping=0))
+        except AgentError:  # all have just been heard
+            time.sleep(0.2)
+        return len(silent) > 40
+    wait_until(another, "room for more clients than an agent has at a time", 60)
+    assert any(s.closed for s in silent) and not silent[-1].closed and not a.closed
+    for s in silent:
+        s.close()
+    assert a.ask("STATUS", {})["state"] == "trainers"
+    a.ask("STOP", {"grace_ms": 100})
+    j.result()
+    j.bye()
+
+
 def test_status_now_and_afterwards():
     busy = ("echo '{\"ev\":\"progress\",\"role\":\"trainer\",\"batch\":1}' >&$PADDLE_EVENT_FD; "
             "echo '{\"ev\":\"progress\",\"role\":\"trainer\",\"batch\":2}' >&$PADDLE_EVENT_FD; "
             "echo '{\"ev\":\"other\"}' >&$PADDLE_EVENT_FD; "
-            "python3 -c 'import time; x = bytearray(30 << 20); e = time.time() + 0.3\nwhile time.time() < e: pass\n"
+            "python3 -c 'import time; x = bytearray(30 << 20); e = time.process_time() + 0.3\nwhile time.process_time() < e: pass\n"
             "print(\"up\", flush=True); time.sleep(1000)' & wait")
     before = time.time()
     j = Job(n=2, trainer_nodes=[0], trainer_command=busy).run()
