@@ -17,12 +17,13 @@
 #include "net/conn.h"
 #include "wire/msg.h"
 
-enum { PROBE_MS = 3000, MARKS_MAX = 100000 };
+enum { PROBE_MS = 3000, MARKS_MAX = 100000, GUESTS_MAX = 64 };
 
 struct check {
     struct wire_hs_opts hs;
     char dir[PATH_MAX], mark[PATH_MAX]; /* "": none */
     struct net_listener *listener;
+    struct net_conn *guests[GUESTS_MAX]; /* peers that have just probed us */
 };
 
 struct probe;
@@ -47,9 +48,17 @@ struct probe {
 
 /* --- listening --------------------------------------------------------------------------------------------- */
 
+/* It knows now, and closes. If we did, the kernel would keep our port for a minute, and the job that comes next get another. */
 static void on_peer_open(struct net_conn *c, void *arg) {
-    (void)arg;
-    net_close_after_flush(c); /* it knows now */
+    struct session *s = arg;
+    struct check *k = s->check;
+    s->refs++;
+    for (size_t i = 0; k && i < GUESTS_MAX; i++)
+        if (!k->guests[i]) {
+            k->guests[i] = c;
+            return;
+        }
+    net_close(c);
 }
 
 static void on_any_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
@@ -59,9 +68,12 @@ static void on_any_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
 }
 
 static void on_peer_close(struct net_conn *c, const struct pd_err *why, void *arg) {
-    (void)c;
+    struct session *s = arg;
     (void)why;
-    (void)arg;
+    for (size_t i = 0; s->check && i < GUESTS_MAX; i++)
+        if (s->check->guests[i] == c)
+            s->check->guests[i] = NULL;
+    session_unref(s);
 }
 
 /* One file per node beside the executables: a node that finds another's shares the folder with it, whatever the file system says
@@ -112,6 +124,9 @@ void check_drop(struct session *s) {
     if (*k->mark)
         unlink(k->mark);
     net_listener_close(k->listener, NULL, NULL);
+    for (size_t i = 0; i < GUESTS_MAX; i++)
+        if (k->guests[i])
+            net_close(k->guests[i]);
     free(k);
 }
 
@@ -168,7 +183,8 @@ static void on_probe_open(struct net_conn *c, void *arg) {
     t->ok = h->role == WIRE_ROLE_AGENT && (int64_t)h->id == msg_int(peer, "node", 0, 1 << 20, -1);
     t->ms = (double)(pd_mono_ns() - t->began_ns) / 1e6;
     if (!t->ok)
-        snprintf(t->why, sizeof t->why, "node %u answers there", (unsigned)h->id);
+        snprintf(t->why, sizeof t->why, "node %u answers at %.50s", (unsigned)h->id,
+                 json_string_value(json_array_get(json_object_get(peer, "addrs"), t->addr)));
     net_close(c);
 }
 
