@@ -169,6 +169,8 @@ static int map_input(struct exec *x, struct pd_err *err) {
     int own = !strcmp(x->input, "-"), fd = own ? dup(0) : open(x->input, O_RDONLY | O_CLOEXEC), rc = 0;
     if (fd < 0 || fstat(fd, &st))
         rc = pd_fail_errno(err, PD_ENOENT, errno, "cannot read %s", own ? "stdin" : x->input);
+    if (!rc && S_ISDIR(st.st_mode))
+        rc = pd_fail(err, PD_EUSAGE, "--stdin: %s is a folder", own ? "stdin" : x->input);
     if (!rc && !S_ISREG(st.st_mode)) { /* a pipe: into a file without a name */
         FILE *f = tmpfile();
         char buf[32768];

@@ -115,6 +115,8 @@ static int fetch(const struct pd_options *o, struct fetch *f, const char *want, 
     if (bad || g.interrupted)
         status = gather_say(&g);
     int interrupted = g.interrupted;
+    if (rc == PD_ENOENT && bad) /* not found where we could look: that is no answer */
+        err->code = PD_EHOST;
     gather_release(&g); /* and with it what still unpacks */
     if (*f->out.aside)
         outputs_drop(&f->out);

@@ -222,7 +222,7 @@ static int logs_of(struct logs_cmd *m, const struct pd_options *opts, struct fol
         rc = find_jobs(&g, &found, err);
     if (!rc && (rc = find_choose(&found, m->want, FIND_NEWEST, &job, err)) && rc == PD_ENOENT && gather_bad(&g)) {
         gather_say(&g); /* not found where we could look: that is no answer */
-        rc = pd_fail(err, PD_EHOST, "%s", err->msg);
+        rc = err->code = PD_EHOST;
     }
     if (!rc)
         rc = choose_nodes(m, &c, job, err);

@@ -8,7 +8,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 
-enum { ASK_MS = 30000, NAMED_MAX = 8 };
+enum { ASK_MS = 30000, NAMED_MAX = 8, NODES_MAX = 65536 };
 
 /* --- asking ---------------------------------------------------------------------------------------------- */
 
@@ -68,14 +68,20 @@ static const char *text_of(const json_t *o, const char *name) {
     return s ? s : "";
 }
 
+/* Tables are made of this size. */
+static int id_of(const json_t *o) {
+    json_int_t v = json_is_integer(o) ? json_integer_value(o) : -1;
+    return v >= 0 && v <= NODES_MAX ? (int)v : -1;
+}
+
 static void take(struct found_job *j, size_t host, const json_t *e) {
     struct found_at *at = &j->at[host];
     const json_t *node = json_object_get(e, "node");
     int64_t started = json_integer_value(json_object_get(e, "started_us")), ended = json_integer_value(json_object_get(e, "ended_us"));
-    int n_nodes = (int)json_integer_value(json_object_get(e, "n_nodes"));
+    int n_nodes = id_of(json_object_get(e, "n_nodes"));
     snprintf(at->state, sizeof at->state, "%.15s", text_of(e, "state"));
     at->here = 1;
-    at->node = json_is_integer(node) ? (int)json_integer_value(node) : -1;
+    at->node = id_of(node);
     at->runs = json_integer_value(json_object_get(e, "pid")) > 0 && !is_over(at->state);
     j->n_here++;
     j->n_running += at->runs;

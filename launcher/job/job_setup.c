@@ -46,6 +46,9 @@ static int check_roles(const struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     if (!j->c.n_pservers && !j->c.n_trainers)
         return pd_fail(err, PD_ECONF, "%s: neither a pserver nor a trainer is to run", option_where(o, "trainers"));
+    if (o->min_nodes > (int64_t)j->c.hosts.n)
+        return pd_fail(err, PD_ECONF, "%s: min_nodes is %lld, the list has %zu host%s", option_where(o, "min_nodes"),
+                       (long long)o->min_nodes, j->c.hosts.n, j->c.hosts.n == 1 ? "" : "s");
     if (!j->c.n_pservers && !*o->trainer_command)
         return pd_fail(err, PD_ECONF, "%s: our trainer needs at least one pserver; a program of your own is given with trainer_command",
                        option_where(o, "pservers"));

@@ -1,11 +1,14 @@
 /* outputs.c - see outputs.h. */
 #include "launcher/job/outputs.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,7 +16,10 @@
 #include "base/str.h"
 #include "launcher/cluster/package.h"
 
+enum { LOCK_TRIES = 10 };
+
 int outputs_init(struct outputs *o, const char *root, const char *job, const char *where, struct pd_err *err) {
+    o->lock = -1;
     if (pd_fmt(o->root, sizeof o->root, "%s", root) || pd_fmt(o->id, sizeof o->id, "%s", job) ||
         pd_fmt(o->dir, sizeof o->dir, "%s/%s", root, job) || pd_fmt(o->aside, sizeof o->aside, "%s/.%s.part", root, job) ||
         pd_fmt(o->logs_aside, sizeof o->logs_aside, "%s/.%s.part/logs", root, job))
@@ -39,16 +45,46 @@ int outputs_try(const struct outputs *o, const char *where, struct pd_err *err) 
     return 0;
 }
 
-int outputs_begin(const struct outputs *o, struct pd_err *err) {
-    pd_rm_tree(o->aside, NULL); /* of a fetch that was killed */
-    return pd_mkdirs(o->logs_aside, 0755, err);
+static void clear(const char *dir) {
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    char path[4600];
+    while (d && (e = readdir(d)))
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !pd_fmt(path, sizeof path, "%s/%s", dir, e->d_name))
+            pd_rm_tree(path, NULL);
+    if (d)
+        closedir(d);
+}
+
+/* What a killed fetch left is removed with its folder; so the lock counts only if the folder is still the one at that path. */
+int outputs_begin(struct outputs *o, struct pd_err *err) {
+    struct stat mine, there;
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        int rc = pd_mkdirs(o->aside, 0755, err);
+        if (rc)
+            return rc;
+        int fd = open(o->aside, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+            close(fd);
+            return pd_fail(err, PD_EEXIST, "another paddlectl is fetching the outputs of %s into %.600s", o->id, o->root);
+        }
+        if (!fstat(fd, &mine) && !stat(o->aside, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev) {
+            o->lock = fd; /* where there are no locks (an old NFS) we go on without */
+            clear(o->aside);
+            return pd_mkdirs(o->logs_aside, 0755, err);
+        }
+        close(fd);
+    }
+    return pd_fail(err, PD_EIO, "cannot make %.600s", o->aside);
 }
 
 /* output/latest points at the job whose outputs came last; replaced by a rename, so it always points somewhere. */
 static int point_latest(const struct outputs *o, struct pd_err *err) {
     char tmp[4200], latest[4200];
     if (pd_fmt(latest, sizeof latest, "%s/latest", o->root) || pd_fmt(tmp, sizeof tmp, "%s/.latest-%s", o->root, o->id) ||
-        symlink(o->id, tmp) || rename(tmp, latest)) {
+        (unlink(tmp) && errno != ENOENT) || symlink(o->id, tmp) || rename(tmp, latest)) {
         unlink(tmp);
         return pd_fail(err, PD_EIO, "cannot point %.600s at %s", latest, o->id);
     }
@@ -72,4 +108,10 @@ int outputs_place(const struct outputs *o, int n_nodes, int *n_renamed, struct p
     return rc ? rc : point_latest(o, err);
 }
 
-void outputs_drop(const struct outputs *o) { pd_rm_tree(o->aside, NULL); }
+void outputs_drop(struct outputs *o) {
+    if (o->lock < 0)
+        return;
+    pd_rm_tree(o->aside, NULL);
+    close(o->lock);
+    o->lock = -1;
+}

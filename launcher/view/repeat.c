@@ -82,12 +82,16 @@ static int same(const struct entry *e, uint64_t hash, const struct repeat_line *
     return e->hash == hash && e->line.group == l->group && e->line.n == l->n && !memcmp(e->text, l->text, l->n);
 }
 
-/* The oldest of those that say the same and lack this one: everybody's k-th "x" belongs to the k-th entry. */
+/* The oldest of those that say the same and lack this one: everybody's k-th "x" belongs to the k-th entry. So those that have
+ * it are older than those that lack it, and who says "x" a thousand times meets only the newest. */
 static struct entry *find(const struct repeat *r, uint64_t hash, const struct repeat_line *l) {
     struct entry *found = NULL;
     for (struct entry *e = r->bucket[hash % N_BUCKETS]; e; e = e->chain)
-        if (same(e, hash, l) && !has(e, l->who[0]))
+        if (same(e, hash, l)) {
+            if (has(e, l->who[0]))
+                break;
             found = e;
+        }
     return found;
 }
 

@@ -120,6 +120,8 @@ expect 3 "$ctl" run --conf=three.ini
 has "not started"
 expect 3 "$ctl" run --conf=three.ini --min-nodes=3
 has "2 of 3 hosts can be used, min_nodes is 3"
+expect 2 "$ctl" run --conf=three.ini --min-nodes=4
+has "min_nodes is 4, the list has 3 hosts"
 expect 3 "$ctl" run --conf=three.ini --min-nodes=1 --trainers='nodes 1'
 has "no host is left for the trainers (nodes 1)"
 expect 0 "$ctl" run --conf=three.ini --min-nodes=2 --trainer_command='echo trainer $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM on node $PADDLE_NODE_ID at $PADDLE_CURRENT_ENDPOINT' --pservers='nodes 1-2'

@@ -44,7 +44,7 @@ printf '"own_rate":300,"wait":0.2,"metrics":{"perplexity":4.5},"unit":"words"}\n
 echo up
 exec sleep 1000
 E
-printf '#!/bin/sh\n[ $PADDLE_TRAINER_ID = 1 ] || exec sleep 100\necho the cause; exit 7\n' >ws/fail.sh
+printf '#!/bin/sh\n[ $PADDLE_TRAINER_ID = 1 ] || exec sleep 100\necho the cause; echo "wipe \033[2Jit"; exit 7\n' >ws/fail.sh
 chmod +x ws/*.sh
 conf() { # conf NAME HOSTS COMMAND: with folders NAME0, NAME1, ...
     cat >conf.ini <<E
@@ -165,6 +165,11 @@ expect 3 "$ctl" status --conf=more.ini
 has "paddlectl: 127.0.0.1: cannot connect"
 has "127.0.0.1  unreachable"
 has "trainer 1"
+for what in status logs fetch stop attach; do # what a host that can't be asked has is not known
+    expect 3 "$ctl" $what --conf=more.ini nothing
+    has "paddlectl: 127.0.0.1: cannot connect"
+    has "no host of conf.ini has a job nothing"
+done
 "$ctl" status --json >status.json && /usr/bin/python3 - <<'E' || die "status --json: $(cat status.json)"
 import json
 s = json.load(open("status.json"))
@@ -188,6 +193,7 @@ expect 0 "$ctl" status latest
 has ": failed after "
 has "first failure: local.1, trainer 1: exit status 7"
 has "    | the cause"
+has "    | wipe  [2Jit"
 expect 0 "$ctl" ps --running
 has "no job is running"
 

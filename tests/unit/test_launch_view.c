@@ -106,6 +106,8 @@ static const struct {
      "gpu-[01-03]/trainer | a\ngpu-02/trainer | b\ngpu-03/pserver | a\ngpu-01/trainer | a\ngpu-03/trainer | c\n"},
     {"fold within half a second", {.fold = 1}, {{0, 1, "a"}, {1, 400000, "a"}, {2, 600002, "a"}},
      "gpu-[01-02]/trainer | a\ngpu-03/trainer | a\n"},
+    {"fold, said again and again", {.fold = 1}, {{0, 1, "a"}, {0, 2, "a"}, {1, 3, "a"}, {0, 4, "a"}, {1, 5, "a"}, {2, 6, "a"}},
+     "gpu-[01-03]/trainer | a\ngpu-[01-02]/trainer | a\ngpu-01/trainer | a\n"},
     {"tail", {.tail = 2}, {{0, 1, "a"}, {1, 2, "b"}, {2, 3, "c"}}, "gpu-02/trainer | b\ngpu-03/trainer | c\n"},
     {"tail of what matches", {.tail = 2, .grep = "x"}, {{0, 1, "x1"}, {0, 2, "x2"}, {0, 3, "x3"}, {0, 4, "y"}},
      "gpu-01/trainer | x2\ngpu-01/trainer | x3\n"},
