@@ -5,9 +5,10 @@
  *
  * At most SSH_UNAUTHENTICATED connections per address are in the steps before authentication has succeeded (sshd drops
  * more than its MaxStartups), at most `fanout` in all; a connection that is dropped before the server has said who it is
- * is tried again after a random wait, with fewer at a time on that address. A host has `connect_timeout_ms` for all steps up to exec; waiting for its turn, for a
- * jump host (which has a time of its own) and for an answer of the user are not counted. The message of a failure names the
- * step. An open connection that is silent is probed; one that does not answer for 15 s is lost.
+ * is tried again after a random wait, with fewer at a time on that address. A host has `connect_timeout_ms` for all steps
+ * up to exec; waiting for its turn, for a jump host (which has a time of its own) and for an answer of the user are not
+ * counted. The message of a failure names the step. An open connection that is silent is probed; one that does not answer
+ * for 15 s is lost.
  *
  * What conf.ini says wins over ~/.ssh/config. Hosts behind the same jump host share one connection to it. A passphrase is
  * asked for once, a password once per user, on the terminal and by a thread: the loop goes on.

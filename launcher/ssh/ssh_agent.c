@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -145,6 +146,20 @@ static void *filter(void *arg) {
 
 /* --- the call ------------------------------------------------------------------------------------------------ */
 
+/* Not in libssh's blocking mode, which goes on waiting when the server has hung up. No deadline: agent_cut ends it. */
+static int talk(struct session *s) {
+    int rc;
+    while ((rc = ssh_userauth_agent(s->ssh, NULL)) == SSH_AUTH_AGAIN) {
+        struct pollfd p = {.fd = s->fd, .events = POLLIN};
+        if (ssh_get_status(s->ssh) & (SSH_CLOSED | SSH_CLOSED_ERROR))
+            return SSH_AUTH_ERROR;
+        if (ssh_get_poll_flags(s->ssh) & SSH_WRITE_PENDING)
+            p.events |= POLLOUT;
+        poll(&p, 1, -1);
+    }
+    return rc;
+}
+
 static void on_worker(uv_work_t *w) {
     struct ssh_agent_call *c = w->data;
     pthread_t thread;
@@ -153,9 +168,7 @@ static void on_worker(uv_work_t *w) {
         c->rc = SSH_AUTH_DENIED;
         return;
     }
-    ssh_set_blocking(c->s->ssh, 1);
-    c->rc = ssh_userauth_agent(c->s->ssh, NULL);
-    ssh_set_blocking(c->s->ssh, 0);
+    c->rc = talk(c->s);
     if (filters) {
         shutdown(c->pair[1], SHUT_RDWR);
         shutdown(c->fd, SHUT_RDWR);
@@ -250,6 +263,6 @@ enum ssh_step run_agent(struct session *s) {
         return STEP_FAILED;
     if (rc == SSH_AUTH_SUCCESS)
         return auth_in(s);
-    auth_note(s, "ssh agent", rc == SSH_AUTH_ERROR ? ssh_get_error(s->ssh) : NULL);
-    return STEP_LOCKED_KEY_AUTH;
+    auth_note(s, "ssh agent", NULL);
+    return rc == SSH_AUTH_ERROR ? auth_broken(s) : STEP_LOCKED_KEY_AUTH;
 }

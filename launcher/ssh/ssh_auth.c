@@ -59,7 +59,7 @@ static enum ssh_step denied(struct session *s) {
 }
 
 /* The connection broke. If it waited for a person, the server may have lost its patience. */
-static enum ssh_step broken(struct session *s) {
+enum ssh_step auth_broken(struct session *s) {
     if (s->asked && s->reconnects < RECONNECTS_MAX) {
         s->reconnects++;
         session_drop(s);
@@ -81,7 +81,7 @@ enum ssh_step run_none(struct session *s) {
         return STEP_NONE_AUTH;
     if (rc == SSH_AUTH_SUCCESS)
         return auth_in(s);
-    return rc == SSH_AUTH_ERROR ? broken(s) : STEP_KEY_AUTH;
+    return rc == SSH_AUTH_ERROR ? auth_broken(s) : STEP_KEY_AUTH;
 }
 
 /* --- key files ------------------------------------------------------------------------------------------- */
@@ -94,7 +94,7 @@ static enum ssh_step try_key(struct session *s, const struct ssh_key_file *k) {
     if (rc == SSH_AUTH_SUCCESS)
         return auth_in(s);
     auth_note(s, k->path, rc == SSH_AUTH_PARTIAL ? "accepted, but the server wants more than a key" : NULL);
-    return rc == SSH_AUTH_ERROR ? broken(s) : STEP_FAILED;
+    return rc == SSH_AUTH_ERROR ? auth_broken(s) : STEP_FAILED;
 }
 
 enum ssh_step run_key(struct session *s) {
@@ -148,7 +148,7 @@ enum ssh_step run_locked_key(struct session *s) {
             continue;
         int takes = k->key ? 1 : offer(s, k);
         if (takes < 0)
-            return takes == -1 ? STEP_LOCKED_KEY_AUTH : broken(s);
+            return takes == -1 ? STEP_LOCKED_KEY_AUTH : auth_broken(s);
         if (!takes || !s->to.ask || k->locked->state == SECRET_REFUSED) {
             auth_note(s, k->path, !takes ? NULL : s->to.ask ? k->locked->why : "locked by a passphrase, and BatchMode is on");
             continue;
@@ -233,7 +233,7 @@ static enum ssh_step answer(struct session *s, unsigned i, int n) {
         if (!password_ready(s))
             return want_password(s);
         s->password_sent = (int)s->password->generation;
-        return ssh_userauth_kbdint_setanswer(s->ssh, i, s->password->text) < 0 ? broken(s) : STEP_KBDINT_AUTH;
+        return ssh_userauth_kbdint_setanswer(s->ssh, i, s->password->text) < 0 ? auth_broken(s) : STEP_KBDINT_AUTH;
     }
     pd_fmt(name, sizeof name, "answer %p", (void *)s);
     struct ssh_secret *x = ssh_secret_get(s->pool, name);
@@ -250,7 +250,7 @@ static enum ssh_step answer(struct session *s, unsigned i, int n) {
     }
     int rc = ssh_userauth_kbdint_setanswer(s->ssh, i, x->text);
     ssh_secret_forget(x);
-    return rc < 0 ? broken(s) : STEP_KBDINT_AUTH;
+    return rc < 0 ? auth_broken(s) : STEP_KBDINT_AUTH;
 }
 
 enum ssh_step run_kbdint(struct session *s) {
@@ -262,7 +262,7 @@ enum ssh_step run_kbdint(struct session *s) {
             if (rc == SSH_AUTH_SUCCESS)
                 return auth_in(s);
             if (rc == SSH_AUTH_ERROR)
-                return broken(s);
+                return auth_broken(s);
             if (rc != SSH_AUTH_INFO) {
                 int asked = s->kbd_prompt > 0;
                 if (asked && !s->password_sent)
@@ -302,7 +302,7 @@ enum ssh_step run_password(struct session *s) {
         if (rc == SSH_AUTH_SUCCESS)
             return auth_in(s);
         if (rc == SSH_AUTH_ERROR)
-            return broken(s);
+            return auth_broken(s);
         password_refused(s, "password");
         if (rc == SSH_AUTH_PARTIAL)
             break;

@@ -1,7 +1,7 @@
 /* ssh_connect.c - the steps from a name to a connection with keys exchanged.
  *
  * Three ways: a socket of our own to each of the name's addresses in turn, a channel of a jump host, a command's stdin and
- * stdout. The file descriptor is handed to libssh, which would resolve names and connect without letting the loop go on.
+ * stdout. A copy of the file descriptor is handed to libssh, which would resolve names and connect without letting the loop go on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -212,19 +212,20 @@ static int open_session(struct session *s) {
     /* GCM first: with the AES instructions it costs two thirds of what ChaCha20 does. */
     const char *ciphers = "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,"
                           "aes128-ctr,aes256-ctr";
-    s->ssh = ssh_new();
-    if (!s->ssh)
-        return PD_ENOMEM;
     /* libssh closes its one whenever the socket fails; ours is being polled, and its number must not become another's. */
     int theirs = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
-    if (theirs < 0)
+    s->ssh = ssh_new();
+    if (!s->ssh || theirs < 0 || ssh_options_set(s->ssh, SSH_OPTIONS_FD, &theirs)) {
+        if (theirs >= 0)
+            close(theirs);
         return PD_EFAIL;
+    }
     ssh_set_blocking(s->ssh, 0);
     /* Our own list decides on host keys: libssh would read the files twice per host. It needs no name of the host either,
      * and does not take all that resolve. */
     if (ssh_options_set(s->ssh, SSH_OPTIONS_PROCESS_CONFIG, &off) || ssh_options_set(s->ssh, SSH_OPTIONS_HOST, "host") ||
         ssh_options_set(s->ssh, SSH_OPTIONS_USER, s->to.user) || ssh_options_set(s->ssh, SSH_OPTIONS_PORT, &s->to.port) ||
-        ssh_options_set(s->ssh, SSH_OPTIONS_FD, &theirs) || ssh_options_set(s->ssh, SSH_OPTIONS_TIMEOUT, &seconds) ||
+        ssh_options_set(s->ssh, SSH_OPTIONS_TIMEOUT, &seconds) ||
         ssh_options_set(s->ssh, SSH_OPTIONS_KNOWNHOSTS, "/dev/null") ||
         ssh_options_set(s->ssh, SSH_OPTIONS_GLOBAL_KNOWNHOSTS, "/dev/null") ||
         ssh_options_set(s->ssh, SSH_OPTIONS_CIPHERS_C_S, ciphers) ||

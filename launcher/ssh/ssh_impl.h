@@ -227,6 +227,7 @@ enum ssh_step run_kbdint(struct session *s);
 enum ssh_step run_password(struct session *s);
 enum ssh_step run_ask(struct session *s);
 enum ssh_step auth_in(const struct session *s); /* the step after success */
+enum ssh_step auth_broken(struct session *s);   /* after the connection broke */
 
 /* ssh_agent.c */
 enum ssh_step run_agent(struct session *s);

@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <sodium.h>
 #include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -18,6 +20,14 @@
 
 extern char **environ;
 
+static int __attribute__((format(printf, 2, 3))) no_answer(struct ssh_prompt *p, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(p->why, sizeof p->why, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
 /* One line from `fd` into p->answer. 0, or -1 with the reason. */
 static int read_line(struct ssh_prompt *p, int fd) {
     size_t n = 0;
@@ -26,12 +36,11 @@ static int read_line(struct ssh_prompt *p, int fd) {
         if (poll(v, 2, -1) < 0) { /* no deadline: a person takes as long as it takes, cancel_fd ends it */
             if (errno == EINTR)
                 continue;
-            return pd_fmt(p->why, sizeof p->why, "cannot read the answer: %s", strerror(errno)), -1;
+            return no_answer(p, "cannot read the answer: %s", strerror(errno));
         }
         if (v[1].revents) {
             p->canceled = 1;
-            pd_fmt(p->why, sizeof p->why, "interrupted");
-            return -1;
+            return no_answer(p, "interrupted");
         }
         if (!v[0].revents)
             continue;
@@ -39,7 +48,7 @@ static int read_line(struct ssh_prompt *p, int fd) {
         if (k < 0 && errno == EINTR)
             continue;
         if (k <= 0 && !n)
-            return pd_fmt(p->why, sizeof p->why, "no answer was given"), -1;
+            return no_answer(p, "no answer was given");
         char *end = k > 0 ? memchr(p->answer + n, '\n', (size_t)k) : p->answer + n;
         n += k > 0 ? (size_t)k : 0;
         if (end) {
@@ -49,14 +58,14 @@ static int read_line(struct ssh_prompt *p, int fd) {
             return 0;
         }
         if (n == sizeof p->answer)
-            return pd_fmt(p->why, sizeof p->why, "the answer is too long"), -1;
+            return no_answer(p, "the answer is too long");
     }
 }
 
 static int on_terminal(struct ssh_prompt *p, int tty) {
     struct termios before, during;
     if (tcgetattr(tty, &before))
-        return pd_fmt(p->why, sizeof p->why, "cannot use the terminal: %s", strerror(errno)), -1;
+        return no_answer(p, "cannot use the terminal: %s", strerror(errno));
     during = before;
     during.c_lflag |= ICANON | ISIG;
     if (!p->echo)
@@ -76,7 +85,7 @@ static int by_program(struct ssh_prompt *p, const char *program) {
     char *argv[] = {(char *)(size_t)program, (char *)(size_t)p->text, NULL};
     posix_spawn_file_actions_t acts;
     if (pipe2(out, O_CLOEXEC))
-        return pd_fmt(p->why, sizeof p->why, "cannot run %.100s: %s", program, strerror(errno)), -1;
+        return no_answer(p, "cannot run %.100s: %s", program, strerror(errno));
     posix_spawn_file_actions_init(&acts);
     posix_spawn_file_actions_adddup2(&acts, out[1], 1);
     int e = posix_spawnp(&pid, program, &acts, NULL, argv, environ);
@@ -84,7 +93,7 @@ static int by_program(struct ssh_prompt *p, const char *program) {
     close(out[1]);
     if (e) {
         close(out[0]);
-        return pd_fmt(p->why, sizeof p->why, "cannot run %.100s: %s", program, strerror(e)), -1;
+        return no_answer(p, "cannot run %.100s: %s", program, strerror(e));
     }
     int rc = read_line(p, out[0]);
     close(out[0]);
@@ -92,11 +101,7 @@ static int by_program(struct ssh_prompt *p, const char *program) {
         kill(pid, SIGTERM);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    if (!rc && status) {
-        pd_fmt(p->why, sizeof p->why, "%.100s gave no answer", program);
-        rc = -1;
-    }
-    return rc;
+    return rc || !status ? rc : no_answer(p, "%.100s gave no answer", program);
 }
 
 static int set(const char *name) {
@@ -118,7 +123,7 @@ int ssh_prompt_ask(struct ssh_prompt *p) {
     if (tty < 0 && program && (display || prefer))
         return by_program(p, program);
     if (tty < 0)
-        return pd_fmt(p->why, sizeof p->why, "there is no terminal to ask on"), -1;
+        return no_answer(p, "there is no terminal to ask on");
     int rc = on_terminal(p, tty);
     close(tty);
     if (rc)

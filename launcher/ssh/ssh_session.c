@@ -216,6 +216,12 @@ void session_arm(struct session *s, int again) {
     uv_poll_start(s->poll, events, on_poll);
 }
 
+/* In these steps libssh's calls go on saying "later" when the server has sent a DISCONNECT ("too many failures"). */
+static int hung_up(const struct session *s) {
+    return s->step > STEP_HOST_KEY && s->step < STEP_OPEN && s->step != STEP_ASK && s->ssh && !agent_busy(s) &&
+           (ssh_get_status(s->ssh) & (SSH_CLOSED | SSH_CLOSED_ERROR));
+}
+
 void session_drive(struct session *s) {
     if (s->in_drive || s->step == STEP_CLOSING)
         return;
@@ -223,6 +229,8 @@ void session_drive(struct session *s) {
     s->more = 0;
     while (steps[s->step].run) {
         enum ssh_step was = s->step, next = steps[was].run(s);
+        if (next == was && s->step == was && hung_up(s))
+            next = was >= STEP_CHANNEL ? session_lost(s) : auth_broken(s);
         if (s->step == STEP_CLOSING || next == was)
             break;
         enter_step(s, next);
