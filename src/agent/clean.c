@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/lost.h"
 #include "agent/msg.h"
 #include "agent/place.h"
 #include "agent/session.h"
@@ -117,12 +118,9 @@ static int clean_jobs(struct cleaning *c, struct entries *jobs, int *n_running, 
         if (place_init(&p, c->root, all.v[i].name, NULL) || place_path(p.dir, ".agent", inside, NULL) || lstat(p.dir, &st) ||
             !S_ISDIR(st.st_mode) || lstat(inside, &st) || !S_ISDIR(st.st_mode))
             continue;
-        int fd = place_connect(&p);
         struct entry e = all.v[i];
         e.made = st.st_mtime; /* of .agent: when the job began, or its agent ended */
-        e.runs = fd >= 0;
-        if (fd >= 0)
-            close(fd);
+        e.runs = lost_may_run(&p);
         *n_running += e.runs;
         jobs->v[jobs->n++] = e; /* there is room: jobs was given as much as `all` may have */
     }

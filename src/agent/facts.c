@@ -2,7 +2,6 @@
 #include "agent/facts.h"
 
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +15,8 @@
 #include "base/str.h"
 
 static int usable_cores(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set))
-        return 1;
-    return CPU_COUNT(&set);
+    struct pd_cpuset set;
+    return pd_cpuset_mine(&set) ? 1 : pd_cpuset_count(&set);
 }
 
 /* Of the folder, or of the one in which it would be made. */
@@ -52,6 +49,11 @@ void facts_boot_id(char out[64]) {
     if (!pd_read_file("/proc/sys/kernel/random/boot_id", 64, &b, NULL) && b.len)
         snprintf(out, 64, "%.*s", (int)strcspn((char *)b.data, "\n"), (char *)b.data);
     pd_buf_release(&b);
+}
+
+void facts_host(char out[HOST_NAME_MAX + 1]) {
+    struct utsname u;
+    snprintf(out, HOST_NAME_MAX + 1, "%s", uname(&u) ? "" : u.nodename);
 }
 
 void facts_machine(char out[96]) {

@@ -3,6 +3,7 @@
 #define PD_AGENT_FACTS_H
 
 #include <jansson.h>
+#include <limits.h>
 
 #include "base/err.h"
 
@@ -14,6 +15,7 @@ json_t *facts_node(const char *root);
  * subnet like 10.0.0.0/8 or 2001:db8::/32) only those it selects; none is PD_EHOST and names the interfaces there are. */
 int facts_addrs(const char *nic, json_t **out, struct pd_err *err);
 
+void facts_host(char out[HOST_NAME_MAX + 1]); /* what this machine calls itself */
 void facts_boot_id(char out[64]); /* of the running kernel; "?" when it does not tell */
 
 /* Equal on two nodes exactly when they share a network stack, so that 127.x means the same on both. */

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,12 +28,31 @@ int lost_end(const struct place *p, uint64_t since, unsigned grace_ms) {
     return procs_end_marked(marks, 2, since, grace_ms);
 }
 
-/* Its agent does not answer, which may be for want of a socket, but the process is there? */
-static int agent_lives(const struct place *p, uint64_t since) {
+static int connects(const struct place *p) {
     int fd = place_connect(p);
     if (fd >= 0)
         close(fd);
-    return fd >= 0 || procs_start_ticks((pid_t)place_read_pid(p)) == since;
+    return fd >= 0;
+}
+
+/* Its agent does not answer, which may be for want of a socket, but the process is there? */
+static int agent_lives(const struct place *p, uint64_t since) {
+    return connects(p) || (since && procs_start_ticks((pid_t)place_read_pid(p)) == since);
+}
+
+int lost_may_run(const struct place *p) {
+    char path[PATH_MAX], host[HOST_NAME_MAX + 1], boot[64];
+    if (connects(p))
+        return 1;
+    if (place_path(p->dir, "result.json", path, NULL) || !access(path, F_OK))
+        return 0;
+    json_t *s = status_read(p);
+    facts_host(host);
+    facts_boot_id(boot);
+    int elsewhere = *msg_str(s, "host") && strcmp(msg_str(s, "host"), host);
+    int lives = !strcmp(msg_str(s, "boot"), boot) && agent_lives(p, (uint64_t)msg_int(s, "since", 0, INT64_MAX, 0));
+    json_decref(s);
+    return elsewhere || lives;
 }
 
 static void tell(const struct place *p, int n) {

@@ -7,6 +7,9 @@
 
 #include "agent/place.h"
 
+/* The job's agent answers; or, although nobody does, it may be there: stopped, or on another machine that has this folder. */
+int lost_may_run(const struct place *p);
+
 /* End what is left of one job's node, among the processes that started at `since` (ticks since boot) or later. Returns
  * how many there were. */
 int lost_end(const struct place *p, uint64_t since, unsigned grace_ms);

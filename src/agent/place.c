@@ -15,6 +15,8 @@
 #include "base/fs.h"
 #include "base/str.h"
 
+enum { CONNECT_S = 5 };
+
 int place_name_ok(const char *s) {
     size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
     return n && n < 64 && !s[n] && *s != '.';
@@ -120,11 +122,16 @@ int place_connect(const struct place *p) {
     int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd = dir < 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    const struct timeval limit = {CONNECT_S, 0}, none = {0, 0};
+    if (fd >= 0) /* of an agent that is stopped, once its backlog is full */
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     snprintf(sa.sun_path, sizeof sa.sun_path, "/proc/self/fd/%d/sock", dir);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&sa, sizeof sa)) {
         close(fd);
         fd = -1;
     }
+    if (fd >= 0)
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none);
     if (dir >= 0)
         close(dir);
     return fd;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,12 +84,13 @@ static json_t *user_name(const struct place *p) {
 
 static json_t *make_state(struct agent *ag) {
     struct job *j = ag->job;
-    char boot[64];
+    char boot[64], host[HOST_NAME_MAX + 1];
     facts_boot_id(boot);
-    return json_pack("{s:s, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:s, s:I, s:o}", "job", ag->place.job, "node", j->spec.node, "n_nodes",
+    facts_host(host);
+    return json_pack("{s:s, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o}", "job", ag->place.job, "node", j->spec.node, "n_nodes",
                      j->spec.n_nodes, "attached", j->spec.attached, "user", user_name(&ag->place), "started_us",
                      (json_int_t)j->started_us, "ended_us", (json_int_t)j->ended_us, "restarts", (int)j->restarts,
-                     "boot", boot, "since", (json_int_t)procs_start_ticks(getpid()), "processes", processes(j->node));
+                     "host", msg_text(host, strlen(host)), "boot", boot, "since", (json_int_t)procs_start_ticks(getpid()), "processes", processes(j->node));
 }
 
 /* Renamed into place, but not synced: after a power cut nobody needs it, and the loop does not wait for a disk. */

@@ -31,7 +31,7 @@ for i in 1 2 3; do
     expect 0 "$ctl" run
     ids[i]=$(basename "$(readlink output/latest)")
 done
-wait_for 30 "the agents end" bash -c "! ls '$TMP'/root*/JOB*/.agent/sock"
+wait_for 30 "the agents end" bash -c "! ls '$TMP'/root*/JOB*/.agent/pid"
 for n in 0 1; do
     mkdir -p root$n/.paddlectl/bin
     age $n "${ids[1]}" 9000
@@ -78,3 +78,16 @@ for n in 0 1; do
     [ ! -e root$n/.paddlectl/bin/worker-00 ] && [ -e root$n/.paddlectl/bin/worker-11 ] || die "the newest worker goes, or an old one stays"
 done
 expect 2 "$ctl" clean --keep=x
+
+# nobody answers for a job without a result: it goes when this machine was started again since, but not when another machine
+# that has this folder may still run it
+lost=JOB20300101000000-lost
+for host in another-machine "$(uname -n)"; do
+    rm -rf "root0/$lost" && cp -r "root0/$running" "root0/$lost" && rm "root0/$lost/result.json" || die "no job to copy"
+    sed -i 's/"host": "[^"]*"/"host": "'"$host"'"/; s/"boot": "[^"]*"/"boot": "an earlier one"/' "root0/$lost/.agent/state.json"
+    grep -q "\"$host\"" "root0/$lost/.agent/state.json" || die "state.json does not name the host"
+    age 0 "$lost" 99999
+    expect 0 "$ctl" clean --keep=0
+    [ -d "root0/$lost" ] && left=another-machine || left=$(uname -n)
+    [ "$left" = "$host" ] || die "a lost job of $host: $OUT"
+done
