@@ -184,6 +184,8 @@ void head_enter(struct head *h, enum head_state state) {
     uv_timer_stop(&h->deadline);
     for (int i = 0; i < h->spec->n_nodes; i++)
         h->node[i].asked = h->node[i].answered = 0;
+    if (state == HEAD_PROBING)
+        head_plan_probes(h);
     if (state == HEAD_BACKOFF)
         forget_attempt(h);
     if (state == HEAD_OVER) {
@@ -268,7 +270,7 @@ static void take_exit(struct head *h, int node, const json_t *body) {
 }
 
 static void take_probe(struct head *h, int prober, const json_t *body) {
-    int target = head_probed_by(h, prober);
+    int target = h->node[prober].probes;
     const json_t *ok = json_array_get(json_object_get(body, "ok"), 0);
     const char *addr = msg_str(ok, "addr");
     if (net_is_ip(addr)) {
@@ -290,15 +292,19 @@ static void take_bind(struct head *h, int node, const json_t *body) {
     h->node[node].ports[ROLE_TRAINER] = (int)msg_int(body, "trainer_port", 0, 65535, 0);
 }
 
+static void take_reason(struct head *h, int node, const char *reason, int of_process) {
+    if (!of_process || h->state != HEAD_RESTARTING) /* while all are ended none becomes ready */
+        head_note_failure(h, node, head_reason_failure(h, node, reason), 0, of_process);
+}
+
 static void take_fail(struct head *h, int node, const json_t *body) {
-    int of_process = *msg_str(body, "role") != 0;
     if (msg_bool(body, "stopped") && msg_bool(body, "save"))
         head_save(h, (unsigned)msg_int(body, "save_ms", 0, SAVE_MS_MAX, 0), (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 0),
                   msg_str(body, "reason"));
     else if (msg_bool(body, "stopped")) /* a client told that node to stop */
         head_stop(h, h->grace_ms, msg_str(body, "reason"));
-    else if (!of_process || h->state != HEAD_RESTARTING) /* while all are ended none becomes ready */
-        head_note_failure(h, node, head_reason_failure(h, node, msg_str(body, "reason")), 0, of_process);
+    else
+        take_reason(h, node, msg_str(body, "reason"), *msg_str(body, "role") != 0);
 }
 
 void head_message(struct head *h, int node, uint16_t type, uint64_t req, const json_t *body, const struct pd_err *refused) {
@@ -335,6 +341,7 @@ void head_joined(struct head *h, int node, const json_t *join) {
     int64_t incarnation = msg_int(join, "incarnation", INT64_MIN, INT64_MAX, 0);
     const json_t *v;
     size_t i;
+    uint16_t type;
     if (n->ever_joined && incarnation != n->incarnation) {
         head_fail(h, node, "its agent was started again in the middle of the job");
         return;
@@ -348,7 +355,9 @@ void head_joined(struct head *h, int node, const json_t *join) {
     json_array_foreach(json_object_get(join, "exited"), i, v)
         take_exit(h, node, v);
     if (*msg_str(join, "failed"))
-        head_fail(h, node, msg_str(join, "failed"));
+        take_reason(h, node, msg_str(join, "failed"), *msg_str(join, "failed_role") != 0);
+    if (h->state == HEAD_OVER) /* it was away when the others were told */
+        h->io.send(h->arg, node, WIRE_HD_END, ++h->next_req, head_ask_end(h, node, &type));
     ask(h, node);
     check(h);
 }

@@ -36,11 +36,45 @@ json_t *head_candidates(const struct head *h, int node) {
     return out;
 }
 
-/* Each node is probed by the next one, so every address was seen from another node. */
-int head_probed_by(const struct head *h, int prober) { return (prober + h->spec->n_nodes - 1) % h->spec->n_nodes; }
+struct where {
+    const char *net_id;
+    int node;
+};
+
+static size_t boot_len(const char *net_id) { return strcspn(net_id, " "); }
+
+static int by_machine(const void *a, const void *b) {
+    const struct where *x = a, *y = b;
+    int order = strcmp(x->net_id, y->net_id);
+    return order ? order : x->node - y->node;
+}
+
+/* Each node is probed by one on another machine wherever there is one: what a bridge for containers is called (172.17.0.1, say)
+ * reaches it from its own machine only. With the nodes of a machine in a row, the one that is as many places away as the largest
+ * machine has nodes is on another one, unless that machine has more than half of them. */
+void head_plan_probes(struct head *h) {
+    int n = h->spec->n_nodes, most = 0;
+    struct where *v = pd_calloc((size_t)n, sizeof *v);
+    for (int i = 0; i < n; i++)
+        h->node[i].probes = (i + n - 1) % n;
+    if (!v)
+        return;
+    for (int i = 0; i < n; i++)
+        v[i] = (struct where){h->node[i].net_id, i};
+    qsort(v, (size_t)n, sizeof *v, by_machine);
+    for (int i = 0, first = 0; i < n; i++) {
+        size_t len = boot_len(v[i].net_id);
+        if (len != boot_len(v[first].net_id) || strncmp(v[i].net_id, v[first].net_id, len))
+            first = i;
+        most = i - first + 1 > most ? i - first + 1 : most;
+    }
+    for (int i = 0; i < n; i++)
+        h->node[v[i].node].probes = v[(i + n - (most < n ? most : 1)) % n].node;
+    free(v);
+}
 
 json_t *head_ask_probe(struct head *h, int node, uint16_t *type) {
-    int target = head_probed_by(h, node);
+    int target = h->node[node].probes;
     *type = WIRE_HD_PROBE;
     return json_pack("{s:[{s:i, s:o, s:O}]}", "nodes", "node", target, "addrs", head_candidates(h, target), "port",
                      json_object_get(json_array_get(h->peers, (size_t)target), "port"));

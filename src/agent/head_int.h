@@ -28,6 +28,7 @@ struct head_node {
     char net_id[96], machine[96];
     char addr[48];         /* the one that its peer could reach */
     int ports[N_ROLES];    /* first port of each role */
+    int probes;            /* the node whose addresses it tries */
     int asked, answered;   /* the state's request */
     uint64_t req;
     int ready;             /* its pserver listens */
@@ -86,7 +87,7 @@ json_t *head_ask_restart(struct head *h, int node, uint16_t *type);
 json_t *head_ask_end(struct head *h, int node, uint16_t *type);
 json_t *head_candidates(const struct head *h, int node); /* addresses to try */
 unsigned head_end_grace_ms(const struct head *h);
-int head_probed_by(const struct head *h, int prober);
+void head_plan_probes(struct head *h); /* who probes whom, once all have joined */
 void head_forget_endpoints(struct head *h);
 
 #endif

@@ -97,8 +97,10 @@ void job_post(struct job *j, int to_head, uint16_t type, uint64_t req, json_t *b
 void job_answer(struct job *j, uint16_t type, uint64_t req, json_t *body) {
     if (type == WIRE_HD_START || type == WIRE_HD_EXITED)
         status_save(j->ag);
-    if (type == WIRE_HD_FAIL)
+    if (type == WIRE_HD_FAIL) {
         snprintf(j->failed, sizeof j->failed, "%s", msg_str(body, "reason"));
+        snprintf(j->failed_role, sizeof j->failed_role, "%s", msg_str(body, "role"));
+    }
     if (j->spec.node == 0)
         job_post(j, 1, type, req, body, NULL);
     else
@@ -189,8 +191,9 @@ static void on_head_over(void *arg, const char *status, const json_t *first_fail
 }
 
 json_t *job_join_body(struct job *j) {
-    json_t *o = json_pack("{s:i, s:I, s:s, s:s, s:s}", "node", j->spec.node, "incarnation",
-                          (json_int_t)(j->incarnation >> 1), "net_id", j->net_id, "machine", j->machine, "failed", j->failed);
+    json_t *o = json_pack("{s:i, s:I, s:s, s:s, s:s, s:s}", "node", j->spec.node, "incarnation",
+                          (json_int_t)(j->incarnation >> 1), "net_id", j->net_id, "machine", j->machine, "failed", j->failed,
+                          "failed_role", j->failed_role);
     if (o)
         node_describe(j->node, o);
     return o;
@@ -401,6 +404,7 @@ void job_end_and_quit(struct agent *ag, unsigned grace_ms, const char *reason) {
         else
             job_answer(j, WIRE_HD_FAIL, 0, json_pack("{s:s}", "reason", reason));
         snprintf(j->failed, sizeof j->failed, "%s", reason);
+        *j->failed_role = 0;
     }
     /* The head ends the whole job first: every node's end is part of that, and job_tick then quits. */
     if (!j->head || ag->result || !j->ran)

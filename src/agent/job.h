@@ -44,6 +44,7 @@ struct job {
     int quitting;
     char end_status[16];    /* HD_END's */
     char failed[300];       /* this node's own failure, told again when the head is reached again */
+    char failed_role[12];   /* ... and of which process; "": the agent's */
 };
 
 struct logs *agent_logs(struct agent *ag); /* NULL before the set-up of a job */

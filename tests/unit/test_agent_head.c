@@ -59,6 +59,57 @@ static void order_of_a_job(void **state) {
     finish(e);
 }
 
+static int probed_by(struct env *e, int node) {
+    const json_t *t = json_array_get(json_object_get(last(e, node, WIRE_HD_PROBE)->body, "nodes"), 0);
+    return (int)msg_int(t, "node", 0, N, N);
+}
+
+/* docker0 is 172.17.0.1 on every machine: a neighbour on one machine would take it for a good address. */
+static void probed_from_another_machine(void **state) {
+    static const struct {
+        const char *net_id[N];
+        int probes[N], elsewhere; /* -1: any other node */
+    } rows[] = {
+        {{"a net:1", "b net:1", "c net:1"}, {2, 0, 1}, N},
+        {{"a net:1", "a net:1", "b net:1"}, {-1, 2, -1}, 2}, /* one of the two can't be */
+        {{"a net:1", "b net:1", "a net:2"}, {-1, -1, 1}, 2},
+        {{"a net:1", "a net:1", "a net:1"}, {2, 0, 1}, 0},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        struct env *e = begin("", 60000);
+        int seen = 0, elsewhere = 0;
+        head_run(e->head);
+        for (int i = 0; i < N; i++)
+            join(e, i, rows[k].net_id[i], 1);
+        for (int i = 0; i < N; i++) {
+            int target = probed_by(e, i);
+            assert_true(target < N && target != i);
+            assert_true(rows[k].probes[i] < 0 || rows[k].probes[i] == target);
+            seen |= 1 << target;
+            elsewhere += *rows[k].net_id[target] != *rows[k].net_id[i];
+        }
+        assert_int_equal(seen, (1 << N) - 1);
+        assert_int_equal(elsewhere, rows[k].elsewhere);
+        finish(e);
+    }
+}
+
+/* Nobody told it to end: the head was done while the connection was broken. */
+static void back_after_the_end(void **state) {
+    (void)state;
+    struct env *e = begin("", 60000);
+    advance(e, 5, 1);
+    head_lost(e->head, 2);
+    head_stop(e->head, 10, "test");
+    until_over(e);
+    assert_null(last(e, 2, WIRE_HD_END));
+    join(e, 2, "net0", 1);
+    assert_string_equal(msg_str(last(e, 2, WIRE_HD_END)->body, "status"), "stopped");
+    reply(e, 2, WIRE_HD_END, json_object());
+    finish(e);
+}
+
 static void loopback_first_on_one_machine(void **state) {
     (void)state;
     struct env *e = begin("", 60000);
@@ -316,6 +367,8 @@ static void an_abort_does_not_wait_for_silent_nodes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_of_a_job),
+        cmocka_unit_test(probed_from_another_machine),
+        cmocka_unit_test(back_after_the_end),
         cmocka_unit_test(loopback_first_on_one_machine),
         cmocka_unit_test(who_shares_a_machine),
         cmocka_unit_test(how_pservers_end),

@@ -73,6 +73,41 @@ static void a_job_that_succeeds_after_a_restart(void **state) {
     finish(e);
 }
 
+/* A pserver did not become ready, and the connection broke before the head heard of it, or of the end of all. */
+static void a_failure_told_when_the_node_is_back(void **state) {
+    static const struct {
+        const char *role, *status;
+        int restarting;
+    } rows[] = {{"pserver", "done", 0}, {"pserver", "done", 1}, {"", "failed", 0}, {"", "failed", 1}};
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        struct env *e = begin_restarting(3);
+        advance(e, 4, 1);
+        if (rows[k].restarting) {
+            exited(e, 1, "pserver", 1, 0, 0);
+            until_state(e, "restarting");
+        }
+        head_lost(e->head, 2);
+        json_t *b = json_pack("{s:i, s:i, s:s, s:s, s:s}", "node", 2, "incarnation", 1, "net_id", "net0", "failed", "not ready",
+                              "failed_role", rows[k].role);
+        head_joined(e->head, 2, b);
+        json_decref(b);
+        if (!strcmp(rows[k].status, "done")) {
+            start_again(e);
+            assert_int_equal(count(e, WIRE_HD_END), N + rows[k].restarting);
+            for (int i = 0; i < N; i++) {
+                exited(e, i, "trainer", 0, 0, 0);
+                exited(e, i, "pserver", 0, 0, 0);
+            }
+        } else {
+            until_state(e, "ending");
+        }
+        until_over(e);
+        assert_string_equal(e->status, rows[k].status);
+        finish(e);
+    }
+}
+
 /* --- what a restart is no answer to --- */
 
 static void own_failure(struct env *e) { head_fail(e->head, 1, "the disk is full"); }
@@ -242,6 +277,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_and_restarts),
         cmocka_unit_test(a_job_that_succeeds_after_a_restart),
+        cmocka_unit_test(a_failure_told_when_the_node_is_back),
         cmocka_unit_test(what_is_not_restarted),
         cmocka_unit_test(a_stop_that_saves),
         cmocka_unit_test(saves_that_do_not_end_well),
