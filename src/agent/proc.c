@@ -218,16 +218,20 @@ int proc_start(struct proc **out, uv_loop_t *loop, const struct proc_command *cm
                void *arg, struct pd_err *err) {
     int o[2] = {-1, -1}, e[2] = {-1, -1}, r[2] = {-1, -1}, null = -1, rc = 0;
     pid_t parent = getpid(), pid = -1;
+    sigset_t all, old;
     struct proc *p = proc_new(loop, ev, arg);
     if (!p)
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     if (!rc && cmd->n_fds > MAX_FDS)
         rc = pd_fail(err, PD_EFAIL, "too many sockets for one process");
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler that runs in the child would write into the loop's pipe */
     if (!rc && (pipe2(o, O_CLOEXEC) || pipe2(e, O_CLOEXEC) || pipe2(r, O_CLOEXEC) ||
                 (null = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0 || (pid = fork()) < 0))
         rc = pd_fail_errno(err, PD_EHOST, errno, "cannot start a process");
     if (pid == 0)
         become(cmd, null, o[1], e[1], r[1], parent);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
     const int theirs[] = {o[1], e[1], r[1], null};
     for (int i = 0; i < 4; i++)
         if (theirs[i] >= 0)
