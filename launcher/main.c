@@ -1,9 +1,12 @@
 /* main.c - paddlectl: the table of subcommands. */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/version.h"
@@ -39,7 +42,30 @@ static void raise_file_limit(void) {
     }
 }
 
+/* Without its stdin, stdout or stderr a program's next file gets that number, and what is printed lands in it. */
+static int fill_standard_files(void) {
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0;
+}
+
+/* What stdio could not write (a full disk) was promised to whoever reads it. */
+static int finish(int status) {
+    if (!fflush(stdout) && !ferror(stdout))
+        return status;
+    if (errno == EPIPE)
+        return status;
+    fputs("paddlectl: the output cannot be written\n", stderr);
+    return status ? status : 1;
+}
+
 int main(int argc, char **argv) {
+    if (fill_standard_files())
+        return 1;
     raise_file_limit();
     signal(SIGPIPE, SIG_IGN); /* a closed terminal or peer is an error where it is written to, not our end */
     if (sodium_init() < 0)
@@ -58,5 +84,5 @@ int main(int argc, char **argv) {
     const struct command *c = cmd_find(commands, N_COMMANDS, argv[1], &err);
     if (!c)
         return cmd_fail(&err);
-    return c->run ? c->run(argc - 1, argv + 1) : cmd_help(commands, N_COMMANDS, argc - 1, argv + 1);
+    return finish(c->run ? c->run(argc - 1, argv + 1) : cmd_help(commands, N_COMMANDS, argc - 1, argv + 1));
 }

@@ -1,4 +1,8 @@
-/* repeat.c - see repeat.h: a queue in the order of coming, and a hash table over it. */
+/* repeat.c - see repeat.h: a queue in the order of coming, and a hash table over it.
+ *
+ * Everybody's k-th "x" belongs to the k-th entry of "x": of those that say the same, the ones that have a source are older than the
+ * ones that lack it. So the next one of a source is the newer neighbour of its last one, which `recent` remembers: a process
+ * that says "x" a hundred thousand times does not look through a hundred thousand entries each time. */
 #include "launcher/view/repeat.h"
 
 #include <stdlib.h>
@@ -9,20 +13,29 @@
 #include "base/err.h"
 #include "base/fault.h"
 
-enum { N_BUCKETS = 4096 };
+enum { N_BUCKETS = 4096, N_RECENT = 8192 };
 
 struct entry {
-    struct entry *next, *chain; /* in the queue; in the bucket, older ones behind */
+    struct entry *next, *chain; /* in the queue; in the bucket, newer ones behind */
+    struct entry *newer;        /* that says the same */
     struct repeat_line line;
-    uint64_t hash, due_ms;
+    uint64_t hash, due_ms, seq;
     unsigned *who, cap;
     char text[];
+};
+
+struct recent { /* the entry that `source` was added to last; it is gone if its seq is before the first's */
+    struct entry *e;
+    uint64_t seq;
+    unsigned source;
 };
 
 struct repeat {
     repeat_on_line fn;
     void *arg;
-    struct entry *first, **last, *bucket[N_BUCKETS];
+    struct entry *first, **last, *bucket[N_BUCKETS], *bucket_last[N_BUCKETS];
+    struct recent recent[N_RECENT];
+    uint64_t n_seq;
     size_t bytes;
 };
 
@@ -37,10 +50,11 @@ struct repeat *repeat_new(repeat_on_line fn, void *arg) {
 }
 
 static void drop_first(struct repeat *r) {
-    struct entry *e = r->first, **p = &r->bucket[e->hash % N_BUCKETS];
-    while (*p != e)
-        p = &(*p)->chain;
-    *p = e->chain;
+    struct entry *e = r->first; /* the oldest of its bucket, too */
+    size_t b = e->hash % N_BUCKETS;
+    r->bucket[b] = e->chain;
+    if (!e->chain)
+        r->bucket_last[b] = NULL;
     r->first = e->next;
     if (!r->first)
         r->last = &r->first;
@@ -82,17 +96,32 @@ static int same(const struct entry *e, uint64_t hash, const struct repeat_line *
     return e->hash == hash && e->line.group == l->group && e->line.n == l->n && !memcmp(e->text, l->text, l->n);
 }
 
-/* The oldest of those that say the same and lack this one: everybody's k-th "x" belongs to the k-th entry. So those that have
- * it are older than those that lack it, and who says "x" a thousand times meets only the newest. */
-static struct entry *find(const struct repeat *r, uint64_t hash, const struct repeat_line *l) {
-    struct entry *found = NULL;
+static struct recent *recent_of(struct repeat *r, uint64_t hash, unsigned source) {
+    return &r->recent[(hash ^ source * UINT64_C(0x9e3779b97f4a7c15)) % N_RECENT];
+}
+
+/* The oldest of those that say the same and lack this one; *newest is the last of those that say the same. */
+static struct entry *find(struct repeat *r, uint64_t hash, const struct repeat_line *l, struct entry **newest) {
+    const struct recent *c = recent_of(r, hash, l->who[0]);
+    *newest = NULL;
+    if (c->e && r->first && c->seq >= r->first->seq && c->source == l->who[0] && same(c->e, hash, l)) {
+        *newest = c->e; /* it is, if there is no newer one */
+        return c->e->newer;
+    }
     for (struct entry *e = r->bucket[hash % N_BUCKETS]; e; e = e->chain)
         if (same(e, hash, l)) {
-            if (has(e, l->who[0]))
-                break;
-            found = e;
+            if (!has(e, l->who[0]))
+                return e;
+            *newest = e;
         }
-    return found;
+    return NULL;
+}
+
+static int add_to(struct repeat *r, struct entry *e, unsigned one) {
+    if (add_one(e, one))
+        return PD_ENOMEM;
+    *recent_of(r, e->hash, one) = (struct recent){e, e->seq, one};
+    return 0;
 }
 
 static void emit_first(struct repeat *r) {
@@ -104,9 +133,9 @@ int repeat_add(struct repeat *r, const struct repeat_line *l, uint64_t now_ms) {
     uint64_t hash = XXH3_64bits_withSeed(l->text, l->n, l->group);
     while (r->first && (l->time_us > r->first->line.time_us + REPEAT_SPAN_US || r->bytes > REPEAT_MAX_BYTES))
         emit_first(r);
-    struct entry *e = find(r, hash, l);
+    struct entry *newest, *e = find(r, hash, l, &newest);
     if (e)
-        return add_one(e, l->who[0]);
+        return add_to(r, e, l->who[0]);
     e = pd_calloc(1, sizeof *e + l->n);
     if (!e)
         return PD_ENOMEM;
@@ -116,12 +145,16 @@ int repeat_add(struct repeat *r, const struct repeat_line *l, uint64_t now_ms) {
     memcpy(e->text, l->text, l->n);
     e->hash = hash;
     e->due_ms = now_ms + REPEAT_SPAN_MS;
-    if (add_one(e, l->who[0])) {
+    e->seq = r->n_seq++;
+    if (add_to(r, e, l->who[0])) {
         free(e);
         return PD_ENOMEM;
     }
-    e->chain = r->bucket[hash % N_BUCKETS];
-    r->bucket[hash % N_BUCKETS] = e;
+    if (newest)
+        newest->newer = e;
+    size_t b = hash % N_BUCKETS;
+    *(r->bucket[b] ? &r->bucket_last[b]->chain : &r->bucket[b]) = e;
+    r->bucket_last[b] = e;
     *r->last = e;
     r->last = &e->next;
     r->bytes += sizeof *e + l->n;

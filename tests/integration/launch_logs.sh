@@ -197,6 +197,12 @@ has "    | wipe  [2Jit"
 expect 0 "$ctl" ps --running
 has "no job is running"
 
+# --- without stdout or on a full disk: no crash, and no success that was none
+expect 0 bash -c "'$ctl' logs latest >&-"
+expect 0 bash -c "'$ctl' ps <&- >&- 2>&-"
+expect 1 bash -c "'$ctl' ps >/dev/full"
+has "the output cannot be written"
+
 # --- Ctrl-C
 conf slow 'local*2' ./slow.sh
 start run "$ctl" run --conf=conf.ini

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "launcher/cluster/package.h"
 #include "launcher/view/progress.h"
+#include "launcher/view/repeat.h"
 #include "launcher/view/show.h"
 #include "launcher/view/table.h"
 
@@ -148,6 +149,28 @@ static void test_looks(void **state) {
     }
 }
 
+/* Every one of two times 100,000 lines is shown, half of them by way of the other's; in a second, not in minutes. */
+static uint64_t n_said;
+static void count_said(void *arg, const struct repeat_line *l) {
+    (void)arg;
+    n_said += l->n_who;
+}
+
+static void test_fold_of_many_equal_lines(void **state) {
+    (void)state;
+    enum { LINES = 100000 };
+    struct repeat *r = repeat_new(count_said, NULL);
+    assert_non_null(r);
+    for (unsigned who = 0; who < 2; who++)
+        for (unsigned i = 0; i < LINES; i++) {
+            const struct repeat_line l = {.who = &who, .n_who = 1, .time_us = 1, .source = who, .text = i % 2 ? "warning" : "x", .n = i % 2 ? 7 : 1};
+            assert_int_equal(repeat_add(r, &l, 0), 0);
+        }
+    repeat_flush(r, 1, 0);
+    repeat_free(r);
+    assert_int_equal(n_said, 2 * LINES);
+}
+
 static void test_bad_grep(void **state) {
     (void)state;
     int fd[2];
@@ -264,7 +287,7 @@ int main(void) {
     signal(SIGPIPE, SIG_IGN); /* as paddlectl does */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_output),   cmocka_unit_test(test_broken_output), cmocka_unit_test(test_looks),
-        cmocka_unit_test(test_bad_grep), cmocka_unit_test(test_table),        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_bad_grep), cmocka_unit_test(test_fold_of_many_equal_lines), cmocka_unit_test(test_table),        cmocka_unit_test(test_progress),
         cmocka_unit_test(test_merge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
