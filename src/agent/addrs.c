@@ -8,7 +8,10 @@
 #include <string.h>
 
 #include "agent/facts.h"
+#include "base/fs.h"
 #include "base/str.h"
+
+enum { V6_TABLE_MAX = 1 << 20 };
 
 /* IPv4 or IPv6 as bytes; `bits`: how many of them count. */
 struct ip {
@@ -60,6 +63,23 @@ static int usable(const struct ifaddrs *i, struct ip *out) {
     return !IN6_IS_ADDR_LINKLOCAL(a) && !IN6_IS_ADDR_MULTICAST(a) && !IN6_IS_ADDR_UNSPECIFIED(a) && !IN6_IS_ADDR_V4MAPPED(a);
 }
 
+/* "fd770000000000000000000000000001 02 40 00 80     eth0" */
+enum facts_v6 facts_v6_of(const char *table, const uint8_t addr[16]) {
+    enum { TEMPORARY = 0x01, OPTIMISTIC = 0x04, DADFAILED = 0x08, DEPRECATED = 0x20, TENTATIVE = 0x40 };
+    char hex[33];
+    unsigned flags;
+    for (int i = 0; i < 16; i++)
+        snprintf(hex + 2 * i, 3, "%02x", addr[i]);
+    for (const char *s = table; s && *s; s = strchr(s, '\n') ? strchr(s, '\n') + 1 : NULL) {
+        if (strncmp(s, hex, 32) || sscanf(s + 32, " %*x %*x %*x %x", &flags) != 1)
+            continue;
+        if (flags & DADFAILED || (flags & TENTATIVE && !(flags & OPTIMISTIC)))
+            return FACTS_V6_UNUSABLE;
+        return flags & (TEMPORARY | DEPRECATED) ? FACTS_V6_FLEETING : FACTS_V6_LASTING;
+    }
+    return FACTS_V6_LASTING;
+}
+
 /* SSH_CONNECTION is "client port server port"; the server's address is one that is known to be reachable. */
 static void ssh_addr(char out[INET6_ADDRSTRLEN]) {
     const char *s = getenv("SSH_CONNECTION");
@@ -95,13 +115,23 @@ static int selected(const struct wanted *w, const char *name, const struct ip *a
     return !*w->nic || (w->is_subnet ? lies_in(a, &w->net) : !strcmp(w->nic, name));
 }
 
-/* Of one kind: loopback or not, one family. `seen` becomes a text of all there are. */
-static void add_kind(json_t *addrs, const struct ifaddrs *list, const struct wanted *w, int loopback, int family, const char *ssh,
-                     char seen[400]) {
+struct kind {
+    int loopback, family;
+    enum facts_v6 v6; /* of AF_INET6 */
+};
+
+static int is_kind(const struct ifaddrs *i, const struct ip *a, const struct kind *k, const char *v6_table) {
+    return a->family == k->family && !(i->ifa_flags & IFF_LOOPBACK) == !k->loopback &&
+           (a->family == AF_INET || facts_v6_of(v6_table, a->b) == k->v6);
+}
+
+/* Of one kind. `seen` becomes a text of all there are. */
+static void add_kind(json_t *addrs, const struct ifaddrs *list, const struct wanted *w, const struct kind *kind,
+                     const char *v6_table, const char *ssh, char seen[400]) {
     for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
         struct ip a;
         char text[INET6_ADDRSTRLEN];
-        if (!usable(i, &a) || a.family != family || !(i->ifa_flags & IFF_LOOPBACK) != !loopback)
+        if (!usable(i, &a) || !is_kind(i, &a, kind, v6_table))
             continue;
         inet_ntop(a.family, a.b, text, sizeof text);
         size_t n = strlen(seen);
@@ -118,6 +148,7 @@ static void add_kind(json_t *addrs, const struct ifaddrs *list, const struct wan
 int facts_addrs(const char *nic, json_t **out, struct pd_err *err) {
     struct wanted w = {.nic = nic ? nic : ""};
     struct ifaddrs *list;
+    struct pd_buf b;
     char ssh[INET6_ADDRSTRLEN], seen[400] = "";
     w.is_subnet = !parse_subnet(w.nic, &w.net);
     if (getifaddrs(&list))
@@ -126,10 +157,14 @@ int facts_addrs(const char *nic, json_t **out, struct pd_err *err) {
     ssh_addr(ssh);
     if (*ssh && !*w.nic)
         add_unique(addrs, ssh);
+    pd_buf_init(&b);
+    const char *v6_table = !pd_read_file("/proc/net/if_inet6", V6_TABLE_MAX, &b, NULL) && b.len ? (char *)b.data : "";
     for (int loopback = 0; loopback < 2; loopback++) {
-        add_kind(addrs, list, &w, loopback, AF_INET, ssh, seen);
-        add_kind(addrs, list, &w, loopback, AF_INET6, ssh, seen);
+        const struct kind kinds[] = {{loopback, AF_INET, 0}, {loopback, AF_INET6, FACTS_V6_LASTING}, {loopback, AF_INET6, FACTS_V6_FLEETING}};
+        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+            add_kind(addrs, list, &w, &kinds[k], v6_table, ssh, seen);
     }
+    pd_buf_release(&b);
     freeifaddrs(list);
     if (!json_array_size(addrs)) {
         json_decref(addrs);
