@@ -83,6 +83,9 @@ static const struct pd_option table[] = {
     {"train", "update", PD_CHOICE, F(update), ALL, "sync", 0, 0, "sync|async|ssp|geo", "",
      "sync: all trainers' gradients are one update; async: applied as they come; ssp: async, but nobody is more than staleness "
      "ahead; geo: trainers step by themselves and exchange differences"},
+    {"train", "reproducible", PD_CHOICE, F(reproducible), ALL, "run", 0, 0, "run|topology", "",
+     "run: the same job gives the same bits again; topology: also with other numbers of trainers, servers and threads, as long as "
+     "n_streams (12, say) is the same; sync only"},
     {"train", "staleness", PD_INT, F(staleness), ALL, "4", 0, 1 << 30, 0, "batches", "ssp: how far a trainer may be ahead of the slowest"},
     {"train", "async_lagged_grad_discard_ratio", PD_F64, F(async_lagged_grad_discard_ratio), ALL, "1.5", 0, 1e9, 0, "",
      "async: a gradient that lags by more than this times the number of trainers is dropped and counted; 0: none"},

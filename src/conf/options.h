@@ -29,6 +29,7 @@ enum pd_bind { PD_BIND_NONE, PD_BIND_CORES, PD_BIND_NUMA };
 enum pd_on_failure { PD_FAILURE_STOP, PD_FAILURE_RESTART };
 enum pd_train_job { PD_JOB_TRAIN, PD_JOB_TEST, PD_JOB_CHECKGRAD };
 enum pd_update { PD_UPDATE_SYNC, PD_UPDATE_ASYNC, PD_UPDATE_SSP, PD_UPDATE_GEO };
+enum pd_reproducible { PD_REPRODUCIBLE_RUN, PD_REPRODUCIBLE_TOPOLOGY };
 enum pd_missing { PD_MISSING_FAIL, PD_MISSING_RAND, PD_MISSING_ZERO };
 
 struct pd_env_var {
@@ -74,8 +75,8 @@ struct pd_options {
     int64_t on_failure, max_restarts;  /* enum pd_on_failure */
     /* [train] */
     char *config, *save_dir, *init_model_path;
-    int64_t job, num_passes, batch_size, n_streams, seed, update, staleness, geo_sgd_need_push_nums, log_period, saving_period, save_initial, max_bad_lines,
-        stop_on_nan, local, use_gpu, load_missing_parameter_strategy;
+    int64_t job, num_passes, batch_size, n_streams, seed, update, reproducible, staleness, geo_sgd_need_push_nums, log_period,
+        saving_period, save_initial, max_bad_lines, stop_on_nan, local, use_gpu, load_missing_parameter_strategy;
     double async_lagged_grad_discard_ratio;
     /* by hand: the worker's own */
     char *pserver_list, *nics, *key_file;

@@ -137,3 +137,10 @@ const uint64_t *nn_feed_keys(const struct nn_feed *f, uint32_t param, uint32_t *
     *n = f->keys[param].n;
     return f->keys[param].at;
 }
+
+void nn_feed_mark(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n, uint64_t *bits) {
+    assert(first <= f->n && n <= f->n - first);
+    for (uint32_t u = 0; u < f->g->n_uses; u++)
+        for (uint32_t i = first; f->g->use[u].param == param && i < first + n; i++)
+            bits[f->slot[u][i] / 64] |= UINT64_C(1) << f->slot[u][i] % 64;
+}

@@ -72,6 +72,9 @@ uint32_t nn_feed_n(const struct nn_feed *f); /* samples */
 /* Sorted unique keys of table `param` in this batch; valid until the next nn_feed_set. NULL, 0 for a dense one. */
 const uint64_t *nn_feed_keys(const struct nn_feed *f, uint32_t param, uint32_t *n);
 
+/* Which of them samples [first, first+n) look up: bit k is set for the k-th key; others stay as they are. */
+void nn_feed_mark(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n, uint64_t *bits);
+
 /* --- execution ----------------------------------------------------------------------------------- */
 
 enum nn_mode { NN_TRAIN, NN_TEST }; /* test: no dropout, no backward afterwards */

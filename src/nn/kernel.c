@@ -258,6 +258,13 @@ CLONES void nn_add(size_t n, const float *x, float *y) {
         y[i] += x[i];
 }
 
+CLONES void nn_add_clear(size_t n, float *restrict x, float *restrict y) {
+    for (size_t i = 0; i < n; i++) {
+        y[i] += x[i];
+        x[i] = 0;
+    }
+}
+
 CLONES void nn_axpy(size_t n, float a, const float *x, float *y) {
     for (size_t i = 0; i < n; i++)
         y[i] += a * x[i];

@@ -42,6 +42,7 @@ void nn_softmax_grad(size_t m, size_t n, const float *y, const float *dy, float 
 
 void nn_fill_rows(size_t m, size_t n, const float *row, float *y); /* each of m rows of y = row */
 void nn_add(size_t n, const float *x, float *y);                   /* y += x */
+void nn_add_clear(size_t n, float *x, float *y);                   /* y += x, x = 0 */
 void nn_axpy(size_t n, float a, const float *x, float *y);         /* y += a x, product rounded first */
 void nn_scale(size_t n, float a, float *y);                         /* y *= a */
 void nn_mul(size_t n, const float *a, const float *b, float *y);   /* y = a * b; y may be a or b */

@@ -7,25 +7,40 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "nn/kernel.h"
 
 struct slot { /* a parameter: dense is [rows x cols]; of a table, the rows that the current batch uses */
     int id;
     const struct nn_param *param;
-    float *w, *g;
+    float *w;
     const uint64_t *keys; /* the feed's */
     size_t n_keys;        /* rows in use */
-    size_t w_cap, g_cap;  /* rows that there is room for */
+    size_t w_cap;         /* rows that there is room for */
+};
+
+struct buffer { /* gradients of one parameter */
+    float *g;             /* zeros behind n_dirty */
+    size_t cap, n_dirty;  /* rows */
+    uint64_t *used;       /* tables: a bit for each row of the feed */
+    uint64_t *keys;       /* scratch for a push of some rows */
+};
+
+struct train_grads {
+    struct train_grads *next;
+    int some; /* only the rows in `used` are meant */
+    struct buffer of[];
 };
 
 struct train_params {
     struct ps_client *client;
+    struct train_grads *free, *pushed;
     uint32_t n;
     struct slot slot[];
 };
 
-static size_t n_values(const struct slot *s) {
-    return (size_t)(s->param->kind == NN_TABLE ? s->n_keys : s->param->rows) * s->param->cols;
-}
+static size_t n_rows(const struct slot *s) { return s->param->kind == NN_TABLE ? s->n_keys : s->param->rows; }
+
+static size_t n_values(const struct slot *s) { return n_rows(s) * s->param->cols; }
 
 static int declare(struct ps_client *c, const struct nn_param *p) {
     if (p->kind == NN_TABLE) {
@@ -41,15 +56,15 @@ static int declare(struct ps_client *c, const struct nn_param *p) {
 }
 
 /* The old contents are not kept. */
-static int make_room(const struct slot *s, float **buffer, size_t *cap, size_t rows) {
-    if (rows <= *cap && *buffer)
+static int make_room(struct slot *s, size_t rows) {
+    if (rows <= s->w_cap && s->w)
         return 0;
-    free(*buffer);
-    *cap = s->param->kind == NN_TABLE ? rows + rows / 2 : rows;
-    *buffer = pd_alloc64(*cap * s->param->cols * sizeof(float));
-    if (!*buffer)
-        *cap = 0;
-    return *buffer ? 0 : PD_ENOMEM;
+    free(s->w);
+    s->w_cap = s->param->kind == NN_TABLE ? rows + rows / 2 : rows;
+    s->w = pd_alloc64(s->w_cap * s->param->cols * sizeof(float));
+    if (!s->w)
+        s->w_cap = 0;
+    return s->w ? 0 : PD_ENOMEM;
 }
 
 int train_params_new(struct train_params **out, const struct nn_graph *g, struct ps_client *c, struct pd_err *err) {
@@ -62,7 +77,7 @@ int train_params_new(struct train_params **out, const struct nn_graph *g, struct
         p->n = i + 1;
         s->param = nn_graph_param(g, i);
         s->id = declare(c, s->param);
-        rc = s->id < 0 ? s->id : s->param->kind == NN_DENSE ? make_room(s, &s->w, &s->w_cap, s->param->rows) : 0;
+        rc = s->id < 0 ? s->id : s->param->kind == NN_DENSE ? make_room(s, s->param->rows) : 0;
     }
     if (rc) {
         pd_fail(err, rc, "%s", p && ps_client_err(c)->code ? ps_client_err(c)->msg : "out of memory for the parameters");
@@ -73,10 +88,25 @@ int train_params_new(struct train_params **out, const struct nn_graph *g, struct
     return 0;
 }
 
+static void grads_free(const struct train_params *p, struct train_grads *g) {
+    for (uint32_t i = 0; i < p->n; i++) {
+        free(g->of[i].g);
+        free(g->of[i].used);
+        free(g->of[i].keys);
+    }
+    free(g);
+}
+
 void train_params_free(struct train_params *p) {
-    for (uint32_t i = 0; p && i < p->n; i++) {
+    if (!p)
+        return;
+    for (uint32_t i = 0; i < p->n; i++)
         free(p->slot[i].w);
-        free(p->slot[i].g);
+    train_grads_reclaim(p);
+    while (p->free) {
+        struct train_grads *g = p->free;
+        p->free = g->next;
+        grads_free(p, g);
     }
     free(p);
 }
@@ -96,8 +126,7 @@ int train_params_pull_rows(struct train_params *p, const struct nn_feed *feed, i
         if (s->param->kind != NN_TABLE)
             continue;
         s->keys = nn_feed_keys(feed, i, &n);
-        /* Values only: the last step's gradients may still be on their way, until ps_wait. */
-        if (make_room(s, &s->w, &s->w_cap, n))
+        if (make_room(s, n))
             return pd_fail(err, PD_ENOMEM, "%s: no memory for %u rows", s->param->name, n);
         s->n_keys = n;
         int rc = n ? ps_pull_rows(p->client, s->id, n, s->keys, s->w, train ? PS_CREATE : PS_NO_CREATE) : 0;
@@ -107,41 +136,161 @@ int train_params_pull_rows(struct train_params *p, const struct nn_feed *feed, i
     return 0;
 }
 
-int train_params_bind(struct train_params *p, struct nn_exec *exec, int train, struct pd_err *err) {
+void train_params_bind(struct train_params *p, struct nn_exec *exec, struct train_grads *g) {
+    for (uint32_t i = 0; i < p->n; i++)
+        nn_exec_bind(exec, i, p->slot[i].w, g ? g->of[i].g : NULL);
+}
+
+/* --- gradients --- */
+
+static size_t n_words(size_t rows) { return (rows + 63) / 64; }
+
+static int grow(const struct slot *s, struct buffer *b) {
+    int table = s->param->kind == NN_TABLE;
+    size_t cap = table ? n_rows(s) + n_rows(s) / 2 + 1 : s->param->rows, bytes = cap * s->param->cols * sizeof *b->g;
+    free(b->g);
+    free(b->used);
+    free(b->keys);
+    *b = (struct buffer){.cap = cap, .g = pd_alloc64(bytes)};
+    if (table) {
+        b->used = pd_calloc(n_words(cap), sizeof *b->used);
+        b->keys = pd_calloc(cap, sizeof *b->keys);
+    }
+    if (!b->g || (table && (!b->used || !b->keys))) {
+        b->cap = 0;
+        return PD_ENOMEM;
+    }
+    memset(b->g, 0, bytes);
+    return 0;
+}
+
+/* Zeros again, with room for the rows of the feed. */
+static int make_ready(const struct train_params *p, struct train_grads *g) {
+    g->some = 0;
     for (uint32_t i = 0; i < p->n; i++) {
-        struct slot *s = &p->slot[i];
-        size_t rows = s->param->kind == NN_TABLE ? s->n_keys : s->param->rows;
-        if (train && make_room(s, &s->g, &s->g_cap, rows))
-            return pd_fail(err, PD_ENOMEM, "%s: no memory for the gradients of %zu rows", s->param->name, rows);
-        if (train && n_values(s))
-            memset(s->g, 0, n_values(s) * sizeof(float));
-        nn_exec_bind(exec, i, s->w, train ? s->g : NULL);
+        const struct slot *s = &p->slot[i];
+        struct buffer *b = &g->of[i];
+        if ((!b->g || n_rows(s) > b->cap) && grow(s, b))
+            return PD_ENOMEM;
+        memset(b->g, 0, b->n_dirty * s->param->cols * sizeof *b->g);
+        if (b->used)
+            memset(b->used, 0, n_words(b->n_dirty) * sizeof *b->used);
+        b->n_dirty = 0;
     }
     return 0;
 }
 
-/* In double and in a fixed order, so that the same gradients give the same bits. */
-void train_params_clip(struct train_params *p, uint64_t n_samples, double max_norm) {
-    double sum = 0;
+int train_grads_take(struct train_params *p, struct train_grads **out, struct pd_err *err) {
+    struct train_grads *g = p->free;
+    if (g)
+        p->free = g->next;
+    else if (!(g = pd_calloc(1, sizeof *g + p->n * sizeof g->of[0])))
+        return pd_fail(err, PD_ENOMEM, "no memory for gradients");
+    if (make_ready(p, g)) {
+        grads_free(p, g);
+        return pd_fail(err, PD_ENOMEM, "no memory for gradients");
+    }
     for (uint32_t i = 0; i < p->n; i++)
-        for (size_t k = 0, n = n_values(&p->slot[i]); k < n; k++)
-            sum += (double)p->slot[i].g[k] * (double)p->slot[i].g[k];
+        g->of[i].n_dirty = n_rows(&p->slot[i]);
+    *out = g;
+    return 0;
+}
+
+void train_grads_of(struct train_params *p, struct train_grads *g, const struct nn_feed *feed, uint32_t first, uint32_t n) {
+    g->some = 1;
+    for (uint32_t i = 0; i < p->n; i++)
+        if (p->slot[i].param->kind == NN_TABLE)
+            nn_feed_mark(feed, i, first, n, g->of[i].used);
+}
+
+/* The first row at or after `from` that the set holds; of a dense parameter it holds all. */
+static size_t next_row(const struct train_grads *g, const struct buffer *b, size_t from, size_t n) {
+    if (!g->some || !b->used || from >= n)
+        return from;
+    uint64_t word = b->used[from / 64] >> from % 64;
+    if (word)
+        return from + (size_t)__builtin_ctzll(word);
+    for (size_t k = from / 64 + 1; k < n_words(n); k++)
+        if (b->used[k])
+            return k * 64 + (size_t)__builtin_ctzll(b->used[k]);
+    return n;
+}
+
+/* `from` is left clean: its next user need not clear what this has in the cache. A row which only one of both has keeps its bits,
+ * as at the servers. */
+void train_grads_add(struct train_params *p, struct train_grads *into, struct train_grads *from) {
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct slot *s = &p->slot[i];
+        struct buffer *a = &into->of[i], *b = &from->of[i];
+        size_t n = n_rows(s), cols = s->param->cols;
+        if (!b->used)
+            nn_add_clear(n * cols, b->g, a->g);
+        for (size_t r = b->used ? next_row(from, b, 0, n) : n; r < n; r = next_row(from, b, r + 1, n))
+            if (a->used[r / 64] >> r % 64 & 1) {
+                nn_add_clear(cols, b->g + r * cols, a->g + r * cols);
+            } else {
+                memcpy(a->g + r * cols, b->g + r * cols, cols * sizeof *b->g);
+                memset(b->g + r * cols, 0, cols * sizeof *b->g);
+            }
+        for (size_t k = 0; b->used && k < n_words(n); k++) {
+            a->used[k] |= b->used[k];
+            b->used[k] = 0;
+        }
+        b->n_dirty = 0;
+    }
+    from->next = p->free;
+    p->free = from;
+}
+
+/* In double and in a fixed order, so that the same gradients give the same bits. */
+void train_grads_clip(const struct train_params *p, struct train_grads *g, uint64_t n_samples, double max_norm) {
+    double sum = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct buffer *b = &g->of[i];
+        size_t n = n_rows(&p->slot[i]), cols = p->slot[i].param->cols;
+        for (size_t r = next_row(g, b, 0, n); r < n; r = next_row(g, b, r + 1, n))
+            for (size_t k = r * cols; k < (r + 1) * cols; k++)
+                sum += (double)b->g[k] * (double)b->g[k];
+    }
     double norm = sqrt(sum) / (double)n_samples;
     if (!(norm > max_norm)) /* what is no number is left for the servers to name */
         return;
     const float scale = (float)(max_norm / norm);
-    for (uint32_t i = 0; i < p->n; i++)
-        for (size_t k = 0, n = n_values(&p->slot[i]); k < n; k++)
-            p->slot[i].g[k] *= scale;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct buffer *b = &g->of[i];
+        size_t n = n_rows(&p->slot[i]), cols = p->slot[i].param->cols;
+        for (size_t r = next_row(g, b, 0, n); r < n; r = next_row(g, b, r + 1, n))
+            nn_scale(cols, scale, b->g + r * cols);
+    }
 }
 
-int train_params_push(struct train_params *p) {
+/* The rows that the set holds move together; when they are all, the keys need not be sent again. */
+static int push_rows(struct train_params *p, const struct slot *s, const struct train_grads *g, struct buffer *b) {
+    size_t n = n_rows(s), cols = s->param->cols, held = g->some ? 0 : n;
+    for (size_t r = g->some ? next_row(g, b, 0, n) : n; r < n; r = next_row(g, b, r + 1, n)) {
+        if (held != r)
+            memcpy(b->g + held * cols, b->g + r * cols, cols * sizeof *b->g);
+        b->keys[held++] = s->keys[r];
+    }
+    return held ? ps_push_rows(p->client, s->id, held, held == n ? s->keys : b->keys, b->g) : 0;
+}
+
+int train_grads_push(struct train_params *p, struct train_grads *g) {
     int rc = 0;
     for (uint32_t i = 0; i < p->n && !rc; i++) {
-        struct slot *s = &p->slot[i];
-        rc = s->param->kind == NN_DENSE ? ps_push_dense(p->client, s->id, s->g, n_values(s))
-             : s->n_keys                ? ps_push_rows(p->client, s->id, s->n_keys, s->keys, s->g)
-                                        : 0;
+        const struct slot *s = &p->slot[i];
+        rc = s->param->kind == NN_DENSE ? ps_push_dense(p->client, s->id, g->of[i].g, n_values(s)) : push_rows(p, s, g, &g->of[i]);
     }
+    g->next = p->pushed;
+    p->pushed = g;
     return rc;
+}
+
+void train_grads_reclaim(struct train_params *p) {
+    while (p->pushed) {
+        struct train_grads *g = p->pushed;
+        p->pushed = g->next;
+        g->next = p->free;
+        p->free = g;
+    }
 }

@@ -1,4 +1,11 @@
-/* params.h - the graph's parameters on both sides: declared to the servers, and their buffers in this trainer. */
+/* params.h - the graph's parameters on both sides: declared to the servers, and their buffers in this trainer.
+ *
+ * Gradients are in sets, each with a buffer for every parameter:
+ *
+ *     free ── take ──> in use: backward adds to it ── push ──> pushed: the client's until ps_wait
+ *      ^                  └─ added to another set ─┐                                │
+ *      └───────────────────────────────────────────┴──────────── reclaim ───────────┘
+ */
 #ifndef PD_TRAIN_PARAMS_H
 #define PD_TRAIN_PARAMS_H
 
@@ -15,11 +22,19 @@ void train_params_free(struct train_params *p);
 int train_params_pull_dense(struct train_params *p);
 /* Ask for the rows that `feed` needs (created when missing if `train`); complete after ps_wait. */
 int train_params_pull_rows(struct train_params *p, const struct nn_feed *feed, int train, struct pd_err *err);
-/* After ps_wait: zero the gradients (train) and hand all buffers to `exec`. */
-int train_params_bind(struct train_params *p, struct nn_exec *exec, int train, struct pd_err *err);
+/* After ps_wait: hand the values to `exec`, and the gradients' buffers; g NULL: none are wanted. */
+struct train_grads;
+void train_params_bind(struct train_params *p, struct nn_exec *exec, struct train_grads *g);
+
+/* A set of zeros for the feed whose rows were pulled last. */
+int train_grads_take(struct train_params *p, struct train_grads **out, struct pd_err *err);
+/* The set is of samples [first, first+n) of the feed only. Not called: of all, and every row of the feed is pushed. */
+void train_grads_of(struct train_params *p, struct train_grads *g, const struct nn_feed *feed, uint32_t first, uint32_t n);
+/* into += from, which is free again. Both were marked by train_grads_of. */
+void train_grads_add(struct train_params *p, struct train_grads *into, struct train_grads *from);
 /* Scale what backward added up over n_samples so that the norm of its mean over all parameters is at most max_norm. */
-void train_params_clip(struct train_params *p, uint64_t n_samples, double max_norm);
-/* Push what backward added up. The buffers are the client's until the next ps_wait. */
-int train_params_push(struct train_params *p);
+void train_grads_clip(const struct train_params *p, struct train_grads *g, uint64_t n_samples, double max_norm);
+int train_grads_push(struct train_params *p, struct train_grads *g);
+void train_grads_reclaim(struct train_params *p); /* after ps_wait */
 
 #endif

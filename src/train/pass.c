@@ -4,18 +4,16 @@
  *          ^          dense values of step k+1 are asked for at once   │
  *          └───────────── batch k+1 is read while they travel ◀────────┘
  */
-#include "train/pass.h"
+#include "train/step.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 
 enum { MAX_EVALUATORS = 30 };
-
-static int client_error(struct train_loop *l, int rc, struct pd_err *err) {
-    return rc ? pd_fail(err, rc, "%s", ps_client_err(l->client)->msg) : 0;
-}
 
 /* The next batch: read, made ready, its rows asked for. The number of samples, 0 at the end, or PD_E*. */
 static int next_batch(struct train_loop *l, struct train_streams *streams, int train, struct pd_err *err) {
@@ -50,7 +48,7 @@ static int collect(struct train_loop *l, int *leave, struct pd_err *err) {
             return pd_fail(err, PD_ENUM, "the cost is not a finite number in pass %llu, batch %llu (stop_on_nan)",
                            (unsigned long long)l->report->pass, (unsigned long long)l->report->batches);
     }
-    return client_error(l, rc, err);
+    return train_client_error(l, rc, err);
 }
 
 static int wait_for_servers(struct train_loop *l, struct pd_err *err) {
@@ -59,93 +57,109 @@ static int wait_for_servers(struct train_loop *l, struct pd_err *err) {
     if (!rc && l->options->update == PD_UPDATE_SYNC) /* the sums of the step before: all have them and break here, or none */
         rc = ps_wait_stats(l->client);
     l->report->waited_ns += pd_mono_ns() - began;
-    return client_error(l, rc, err);
+    return train_client_error(l, rc, err);
+}
+
+/* The steps of a pass, until the data ends here or somebody is asked to stop. */
+static int run_steps(struct train_loop *l, struct train_streams *streams, uint64_t pass, double (*sums)[N_SUMS], int *leave,
+                     struct pd_err *err) {
+    int rc = train_client_error(l, train_params_pull_dense(l->params), err), n;
+    while (!rc && (n = next_batch(l, streams, 1, err)) != 0) {
+        if (n < 0)
+            return n;
+        l->report->fraction = train_streams_fraction(streams);
+        if ((rc = wait_for_servers(l, err)) || (rc = collect(l, leave, err)) || *leave)
+            break;
+        l->report->own_samples += (uint64_t)n;
+        rc = train_step(l, streams, pass, (uint32_t)n, asked(l), sums, err);
+        if (!rc)
+            rc = train_client_error(l, train_params_pull_dense(l->params), err);
+    }
+    return rc;
 }
 
 int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, struct pd_err *err) {
     train_streams_rewind(streams);
     train_report_pass_begin(l->report, pass);
     uint64_t first = ps_step(l->client);
-    double mine[4] = {0}; /* cost, samples (a double counts them exactly up to 2^53), left early, asked to stop */
-    int leave = 0, rc = client_error(l, train_params_pull_dense(l->params), err), n;
-    while (!rc && (n = next_batch(l, streams, 1, err)) != 0) {
-        struct nn_cost cost;
-        if (n < 0)
-            return n;
-        l->report->fraction = train_streams_fraction(streams);
-        if ((rc = wait_for_servers(l, err)) || (rc = collect(l, &leave, err)) || leave)
-            break;
-        l->report->own_samples += (uint64_t)n;
-        if ((rc = train_params_bind(l->params, l->exec, 1, err)))
-            break;
-        nn_exec_forward(l->exec, l->feed, 0, (uint32_t)n, NN_TRAIN, (uint64_t)l->options->seed, pass, &cost);
-        nn_exec_backward(l->exec);
-        if (l->clip_norm > 0)
-            train_params_clip(l->params, (uint64_t)n, l->clip_norm);
-        rc = train_params_push(l->params);
-        if (!rc)
-            rc = ps_step_end(l->client, (uint64_t)n, (const double[2]){cost.sum, asked(l)}, 2);
-        if (!rc)
-            rc = train_params_pull_dense(l->params);
-        rc = client_error(l, rc, err);
-        mine[0] += cost.sum;
-        mine[1] += cost.n;
-    }
+    int leave = 0;
+    double all[N_SUMS], (*sums)[N_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
+    int rc = sums ? run_steps(l, streams, pass, sums, &leave, err) : pd_fail(err, PD_ENOMEM, "no memory for a pass");
     if (!rc)
-        rc = client_error(l, ps_wait(l->client), err);
+        rc = train_client_error(l, ps_wait(l->client), err);
     if (!rc)
-        rc = client_error(l, ps_pass_end(l->client), err);
-    mine[2] = leave;
-    mine[3] = asked(l);
-    if (!rc)
+        rc = train_client_error(l, ps_pass_end(l->client), err);
+    if (!rc) {
+        sums[0][SUM_LEFT_EARLY] = leave;
+        sums[0][SUM_ASKED] = asked(l);
         rc = collect(l, &leave, err);
+    }
     /* A step's sums reach who took part in it; the pass's totals include those of trainers that went on longer. */
     if (!rc)
-        rc = client_error(l, ps_reduce(l->client, mine, 4), err);
+        rc = train_sum(l, sums[0], N_SUMS, all, err);
+    free(sums);
     if (rc)
         return rc;
-    l->cut = mine[2] > 0;
-    l->leave = l->cut || mine[3] > 0;
-    train_report_pass_end(l->report, ps_step(l->client) - first, (uint64_t)mine[1], mine[0], train_streams_bad_lines(streams),
-                          l->cut);
+    l->cut = all[SUM_LEFT_EARLY] > 0;
+    l->leave = l->cut || all[SUM_ASKED] > 0;
+    train_report_pass_end(l->report, ps_step(l->client) - first, (uint64_t)all[SUM_SAMPLES], all[SUM_COST],
+                          train_streams_bad_lines(streams), l->cut);
     return 0;
 }
 
-int train_evaluate(struct train_loop *l, struct train_streams *streams, const char *when, struct pd_err *err) {
-    double sums[3 + MAX_EVALUATORS] = {0}; /* cost, samples (a double counts them exactly up to 2^53), evaluators, asked to stop */
-    uint32_t n_eval = nn_graph_n_evaluators(l->graph);
-    n_eval = n_eval < MAX_EVALUATORS ? n_eval : MAX_EVALUATORS;
-    train_streams_rewind(streams);
-    int rc = client_error(l, train_params_pull_dense(l->params), err), n;
+/* What the evaluation adds up, by part: cost, samples (a double counts them exactly up to 2^53), asked to stop, evaluators. */
+enum { TEST_COST, TEST_SAMPLES, TEST_ASKED, TEST_EVALUATORS, N_TEST_SUMS = TEST_EVALUATORS + MAX_EVALUATORS };
+
+static uint32_t n_evaluators(const struct train_loop *l) {
+    uint32_t n = nn_graph_n_evaluators(l->graph);
+    return n < MAX_EVALUATORS ? n : MAX_EVALUATORS;
+}
+
+static int run_tests(struct train_loop *l, struct train_streams *streams, double (*sums)[N_TEST_SUMS], struct pd_err *err) {
+    int rc = train_client_error(l, train_params_pull_dense(l->params), err), n;
     while (!rc && !asked(l) && (n = next_batch(l, streams, 0, err)) != 0) {
-        struct nn_cost cost;
         if (n < 0)
             return n;
-        if ((rc = client_error(l, ps_wait(l->client), err)))
+        if ((rc = train_client_error(l, ps_wait(l->client), err)))
             break;
-        if ((rc = train_params_bind(l->params, l->exec, 0, err)))
-            break;
-        nn_exec_forward(l->exec, l->feed, 0, (uint32_t)n, NN_TEST, (uint64_t)l->options->seed, 0, &cost);
-        sums[0] += cost.sum;
-        sums[1] += cost.n;
-        for (uint32_t i = 0; i < n_eval; i++)
-            sums[2 + i] += nn_exec_evaluate(l->exec, i);
+        train_params_bind(l->params, l->exec, NULL);
+        for (uint32_t k = 0, at = 0; k < train_n_parts(l); k++) {
+            struct nn_cost cost;
+            uint32_t part = train_part(l, streams, k, (uint32_t)n);
+            if (!part)
+                continue;
+            nn_exec_forward(l->exec, l->feed, at, part, NN_TEST, (uint64_t)l->options->seed, 0, &cost);
+            sums[k][TEST_COST] += cost.sum;
+            sums[k][TEST_SAMPLES] += cost.n;
+            for (uint32_t i = 0; i < n_evaluators(l); i++)
+                sums[k][TEST_EVALUATORS + i] += nn_exec_evaluate(l->exec, i);
+            at += part;
+        }
     }
+    return rc;
+}
+
+int train_evaluate(struct train_loop *l, struct train_streams *streams, const char *when, struct pd_err *err) {
+    double all[N_TEST_SUMS], (*sums)[N_TEST_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
+    train_streams_rewind(streams);
+    int rc = sums ? run_tests(l, streams, sums, err) : pd_fail(err, PD_ENOMEM, "no memory for an evaluation");
     if (!rc)
-        rc = client_error(l, ps_wait(l->client), err);
-    sums[2 + n_eval] = asked(l);
-    if (!rc)
-        rc = client_error(l, ps_reduce(l->client, sums, 3 + n_eval), err);
-    l->leave |= sums[2 + n_eval] > 0;
+        rc = train_client_error(l, ps_wait(l->client), err);
+    if (!rc) {
+        sums[0][TEST_ASKED] = asked(l);
+        rc = train_sum(l, sums[0], N_TEST_SUMS, all, err);
+    }
+    free(sums);
+    l->leave |= !rc && all[TEST_ASKED] > 0;
     if (rc || l->leave)
         return rc;
     const struct model_ini *m = nn_graph_model(l->graph);
     int is_entropy = m->n_costs == 1 && !strcmp(m->cost[0].type.text, "cross_entropy");
-    train_report_test(l->report, when, (uint64_t)sums[1], sums[0], is_entropy);
-    if (!isfinite(sums[0]) && l->options->stop_on_nan)
+    train_report_test(l->report, when, (uint64_t)all[TEST_SAMPLES], all[TEST_COST], is_entropy);
+    if (!isfinite(all[TEST_COST]) && l->options->stop_on_nan)
         return pd_fail(err, PD_ENUM, "the cost of the test data %s is not a finite number (stop_on_nan)", when);
-    for (uint32_t i = 0; i < n_eval; i++)
+    for (uint32_t i = 0; i < n_evaluators(l); i++)
         train_report_metric(l->report, when, nn_graph_evaluator_name(l->graph, i),
-                            nn_graph_evaluator_finish(l->graph, i, sums[2 + i], sums[1]));
+                            nn_graph_evaluator_finish(l->graph, i, all[TEST_EVALUATORS + i], all[TEST_SAMPLES]));
     return 0;
 }

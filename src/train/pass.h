@@ -16,6 +16,7 @@ struct train_loop { /* borrowed; assembled by trainer.c */
     struct nn_exec *exec;
     struct pd_batch *batch;
     struct train_report *report;
+    uint32_t n_streams, stream_lo, stream_hi; /* of the job; this trainer's */
     double clip_norm; /* of [optimizer]; 0: none */
     int (*stop)(void *arg); /* was this trainer asked to stop? may be NULL */
     void *stop_arg;

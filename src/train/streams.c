@@ -13,6 +13,7 @@ struct train_streams {
     uint32_t lo, hi, first, n_shares; /* a batch is cut into n_shares, of which stream i gets number i - first */
     uint64_t batch_size, fingerprint;
     struct data_reader **reader; /* [hi - lo] */
+    uint32_t *count;             /* [hi - lo], of the last batch */
     uint32_t n_streams;
     uint64_t *before;            /* by file of the job's list, and one more of each stream: bytes of its stream before it */
     uint64_t total;              /* bytes of all own files */
@@ -66,8 +67,9 @@ int train_streams_new(struct train_streams **out, const struct data_spec *spec, 
         for (const char *p = files.path[i]; p == files.path[i] || p[-1]; p++) /* the NUL parts the names */
             s->fingerprint = pd_mix64(s->fingerprint ^ (uint64_t)(unsigned char)*p) + 1;
     s->reader = pd_calloc(hi - lo, sizeof *s->reader);
+    s->count = pd_calloc(hi - lo, sizeof *s->count);
     s->before = pd_calloc(files.n + n_streams, sizeof *s->before);
-    if (!s->reader || !s->before) {
+    if (!s->reader || !s->count || !s->before) {
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
         goto out;
     }
@@ -90,6 +92,7 @@ void train_streams_free(struct train_streams *s) {
     for (uint32_t i = s->lo; s->reader && i < s->hi; i++)
         data_reader_free(s->reader[i - s->lo]);
     free(s->reader);
+    free(s->count);
     free(s);
 }
 
@@ -106,12 +109,22 @@ uint32_t train_streams_max_batch(const struct train_streams *s) {
     return n;
 }
 
+uint32_t train_streams_max_share(const struct train_streams *s) {
+    uint32_t most = 0;
+    for (uint32_t i = s->lo; i < s->hi; i++)
+        most = share_of(s, i) > most ? share_of(s, i) : most;
+    return most;
+}
+
+const uint32_t *train_streams_counts(const struct train_streams *s) { return s->count; }
+
 int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_err *err) {
     pd_batch_clear(b);
     for (uint32_t i = s->lo; i < s->hi; i++) {
         int n = data_reader_next(s->reader[i - s->lo], share_of(s, i), b, err);
         if (n < 0)
             return n;
+        s->count[i - s->lo] = (uint32_t)n;
     }
     return (int)b->n;
 }

@@ -50,6 +50,11 @@ static int check_options(struct trainer *t, struct pd_err *err) {
         return pd_fail(err, PD_EUSAGE, "local = 1 is one process: num_gradient_servers must be 1");
     if (t->n_streams < t->n_trainers)
         return pd_fail(err, PD_ECONF, "n_streams is %u, fewer than the %u trainers", t->n_streams, t->n_trainers);
+    if (o->reproducible == PD_REPRODUCIBLE_TOPOLOGY && o->update != PD_UPDATE_SYNC)
+        return pd_fail(err, PD_ECONF, "reproducible = topology needs update = sync: under the other rules the result depends on timing");
+    if (o->reproducible == PD_REPRODUCIBLE_TOPOLOGY && !o->n_streams)
+        return pd_fail(err, PD_ECONF, "reproducible = topology needs n_streams, the same for every number of trainers (12 suits 1, 2, 3, "
+                       "4, 6 and 12)");
     if (o->batch_size < t->n_streams)
         return pd_fail(err, PD_ECONF, "batch_size is %lld, fewer than one sample for each of %u streams",
                        (long long)o->batch_size, t->n_streams);
@@ -82,6 +87,8 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     if (pd_batch_init(&t->batch, spec.n_fields, max))
         return pd_fail(err, PD_ENOMEM, "no memory for a batch of %u samples", max);
     rc = nn_feed_new(&t->feed, t->graph, max, err);
+    if (t->o->reproducible == PD_REPRODUCIBLE_TOPOLOGY) /* see step.h */
+        max = train_streams_max_share(t->train ? t->train : t->test);
     return rc ? rc : nn_exec_new(&t->exec, t->graph, max, err);
 }
 
@@ -169,10 +176,10 @@ static int save(struct trainer *t, const char *name, uint64_t pass, int create_r
  * fingerprints into places of its own of a sum, and reads those of all. */
 static int agree(struct trainer *t, struct pd_err *err) {
     static const char *const what[] = {"another list of training files", "another list of test files",
-                                       "other options (batch_size, num_passes, saving_period, save_initial, seed or job)"};
+                                       "other options (batch_size, num_passes, saving_period, save_initial, seed, reproducible or job)"};
     const struct pd_options *o = t->o;
     uint64_t options = 0;
-    const int64_t values[] = {o->batch_size, o->num_passes, o->saving_period, o->save_initial, o->seed, o->job};
+    const int64_t values[] = {o->batch_size, o->num_passes, o->saving_period, o->save_initial, o->seed, o->reproducible, o->job};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         options = pd_mix64(options ^ pd_mix64((uint64_t)values[i] + i));
     const uint64_t mine[] = {train_streams_fingerprint(t->train), train_streams_fingerprint(t->test), options};
@@ -226,7 +233,8 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
         rc = agree(t, err);
     if (rc)
         return rc;
-    struct train_loop l = {.options = t->o, .graph = t->graph, .client = t->client, .params = t->params, .clip_norm = t->clip_norm, .feed = t->feed,
+    struct train_loop l = {.options = t->o, .graph = t->graph, .client = t->client, .params = t->params, .n_streams = t->n_streams,
+                           .stream_lo = t->lo, .stream_hi = t->hi, .clip_norm = t->clip_norm, .feed = t->feed,
                            .exec = t->exec, .batch = &t->batch, .report = &t->report,
                            .stop = t->setup->stop, .stop_arg = t->setup->stop_arg};
     rc = t->o->job == PD_JOB_TEST ? train_evaluate(&l, t->test, "of the saved model", err) : run_passes(t, &l, err);

@@ -3,6 +3,7 @@
  *     streams.c   the batches: a share of each of this trainer's streams per step
  *     params.c    the graph's parameters, declared to the servers, and their buffers here
  *     pass.c      the training loop of a pass, and the evaluation of held-out data
+ *     step.c      one step of it: what is computed in one batch, and in which order it is added up
  *     report.c    lines for people and events for the launcher
  *     trainer.c   the jobs: train, test, checkgrad
  */

@@ -261,6 +261,9 @@ static void keys_of_several_bytes_sort(void **state) {
     const uint64_t *keys = nn_feed_keys(f, 0, &n);
     assert_int_equal(n, 6);
     assert_memory_equal(keys, want, sizeof want);
+    uint64_t bits = 1 << 2;
+    nn_feed_mark(f, 0, 2, 4, &bits); /* 256, 3, 65536, 0 */
+    assert_int_equal(bits, 1 << 2 | 1 << 3 | 1 << 1 | 1 << 4 | 1 << 0);
     pd_batch_release(&b);
     nn_feed_free(f);
     nn_graph_free(g);

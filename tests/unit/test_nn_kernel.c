@@ -30,6 +30,7 @@
 #define nn_softmax_grad plain_softmax_grad
 #define nn_fill_rows plain_fill_rows
 #define nn_add plain_add
+#define nn_add_clear plain_add_clear
 #define nn_axpy plain_axpy
 #define nn_scale plain_scale
 #define nn_mul plain_mul
@@ -50,6 +51,7 @@
 #undef nn_softmax_grad
 #undef nn_fill_rows
 #undef nn_add
+#undef nn_add_clear
 #undef nn_axpy
 #undef nn_scale
 #undef nn_mul
@@ -284,6 +286,13 @@ static void the_plainest_cpu_gives_the_same_bits(void **state) {
     assert_memory_equal(la, lb, sizeof la);
     SAME(nn_softmax_grad(ROWS, COLS - 1, x, a, a), plain_softmax_grad(ROWS, COLS - 1, x, b, b));
     SAME(nn_add(N, x, a), plain_add(N, x, b));
+    static float xa[N], xb[N];
+    memcpy(xa, x, sizeof xa);
+    memcpy(xb, x, sizeof xb);
+    SAME(nn_add_clear(N, xa, a), plain_add_clear(N, xb, b));
+    assert_memory_equal(xa, xb, sizeof xa);
+    memset(xb, 0, sizeof xb);
+    assert_memory_equal(xa, xb, sizeof xa);
     SAME(nn_axpy(N, 0.3f, x, a), plain_axpy(N, 0.3f, x, b));
     SAME(nn_scale(N, 0.3f, a), plain_scale(N, 0.3f, b));
     SAME(nn_mul(N, x, a, a), plain_mul(N, x, b, b));

@@ -1,0 +1,146 @@
+/* step.c - see step.h. */
+#include "train/step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "ps/tree.h"
+
+static int by_stream(const struct train_loop *l) { return l->options->reproducible == PD_REPRODUCIBLE_TOPOLOGY; }
+
+uint32_t train_n_parts(const struct train_loop *l) { return by_stream(l) ? l->stream_hi - l->stream_lo : 1; }
+
+uint32_t train_part(const struct train_loop *l, const struct train_streams *streams, uint32_t k, uint32_t n) {
+    return by_stream(l) ? train_streams_counts(streams)[k] : n;
+}
+
+/* A step under way. */
+struct step {
+    struct train_loop *l;
+    const struct train_streams *streams;
+    uint64_t pass;
+    uint32_t at; /* samples of the feed that are done: parts are computed in the order in which they stand there */
+    double (*sums)[N_SUMS];
+};
+
+/* What a node of the tree comes to; grads NULL: none of its streams has samples in this step. */
+struct sum {
+    struct train_grads *grads;
+    double cost;
+};
+
+/* Forward and backward over the next n samples, which are part k. */
+static int compute(struct step *s, uint32_t k, uint32_t n, struct sum *out, struct pd_err *err) {
+    struct train_loop *l = s->l;
+    struct nn_cost cost;
+    int rc = train_grads_take(l->params, &out->grads, err);
+    if (rc)
+        return rc;
+    if (by_stream(l))
+        train_grads_of(l->params, out->grads, l->feed, s->at, n);
+    train_params_bind(l->params, l->exec, out->grads);
+    nn_exec_forward(l->exec, l->feed, s->at, n, NN_TRAIN, (uint64_t)l->options->seed, s->pass, &cost);
+    nn_exec_backward(l->exec);
+    if (l->clip_norm > 0)
+        train_grads_clip(l->params, out->grads, n, l->clip_norm);
+    s->at += n;
+    s->sums[k][SUM_COST] += cost.sum;
+    s->sums[k][SUM_SAMPLES] += cost.n;
+    out->cost = cost.sum;
+    return 0;
+}
+
+/* The streams [lo, hi), a node of the tree. */
+static int add_up(struct step *s, uint32_t lo, uint32_t hi, struct sum *out, struct pd_err *err) {
+    struct train_loop *l = s->l;
+    *out = (struct sum){0};
+    if (hi - lo == 1) {
+        uint32_t k = lo - l->stream_lo, n = train_part(l, s->streams, k, 0);
+        return n ? compute(s, k, n, out, err) : 0;
+    }
+    struct sum right;
+    uint32_t mid = ps_tree_mid(lo, hi);
+    int rc = add_up(s, lo, mid, out, err);
+    if (!rc)
+        rc = add_up(s, mid, hi, &right, err);
+    if (rc || !right.grads)
+        return rc;
+    if (!out->grads) {
+        *out = right;
+        return 0;
+    }
+    train_grads_add(l->params, out->grads, right.grads);
+    out->cost += right.cost;
+    return 0;
+}
+
+static int step_of_nodes(struct step *s, int asked, struct pd_err *err) {
+    struct train_loop *l = s->l;
+    struct ps_range node[PS_NODES_MAX];
+    uint32_t n = ps_tree_nodes(l->n_streams, l->stream_lo, l->stream_hi, node);
+    int rc = 0;
+    for (uint32_t i = 0; i < n && !rc; i++) {
+        struct sum sum;
+        if ((rc = add_up(s, node[i].lo, node[i].hi, &sum, err)) || !sum.grads)
+            continue;
+        const double stats[2] = {sum.cost, asked};
+        asked = 0; /* once is enough */
+        rc = ps_part(l->client, node[i].lo, node[i].hi, stats, 2);
+        if (!rc)
+            rc = train_grads_push(l->params, sum.grads);
+        rc = train_client_error(l, rc, err);
+    }
+    return rc ? rc : train_client_error(l, ps_step_end(l->client, s->at, NULL, 0), err);
+}
+
+int train_step(struct train_loop *l, const struct train_streams *streams, uint64_t pass, uint32_t n, int asked,
+               double (*sums)[N_SUMS], struct pd_err *err) {
+    struct step s = {.l = l, .streams = streams, .pass = pass, .sums = sums};
+    train_grads_reclaim(l->params);
+    if (by_stream(l))
+        return step_of_nodes(&s, asked, err);
+    struct sum sum;
+    int rc = compute(&s, 0, n, &sum, err);
+    if (rc)
+        return rc;
+    rc = train_grads_push(l->params, sum.grads);
+    if (!rc)
+        rc = ps_step_end(l->client, n, (const double[2]){sum.cost, asked}, 2);
+    return train_client_error(l, rc, err);
+}
+
+/* Every stream's numbers come to everybody, each in a place of its own of a sum, and are then added here. */
+static int sum_by_stream(struct train_loop *l, const double *v, size_t k, double *sum, struct pd_err *err) {
+    uint32_t n = l->n_streams, own = l->stream_hi - l->stream_lo;
+    size_t total = n * k;
+    double *all = pd_calloc(total, sizeof *all), **of = pd_calloc(n, sizeof *of);
+    struct ps_range *r = pd_calloc(n, sizeof *r);
+    struct ps_add *plan = pd_calloc(n, sizeof *plan);
+    int rc = all && of && r && plan ? 0 : pd_fail(err, PD_ENOMEM, "no memory to add up %zu numbers", total);
+    if (!rc)
+        memcpy(all + l->stream_lo * k, v, own * k * sizeof *v);
+    for (size_t at = 0; at < total && !rc; at += PS_REDUCE_MAX)
+        rc = train_client_error(l, ps_reduce(l->client, all + at, total - at < PS_REDUCE_MAX ? total - at : PS_REDUCE_MAX), err);
+    for (uint32_t i = 0; i < n && !rc; i++) {
+        r[i] = (struct ps_range){i, i + 1};
+        of[i] = all + i * k;
+    }
+    if (!rc) {
+        ps_tree_plan(r, n, n, plan);
+        ps_tree_sum_f64(plan, n, of, k);
+        memcpy(sum, of[0], k * sizeof *sum);
+    }
+    free(all);
+    free(of);
+    free(r);
+    free(plan);
+    return rc;
+}
+
+int train_sum(struct train_loop *l, const double *v, size_t k, double *sum, struct pd_err *err) {
+    if (by_stream(l))
+        return sum_by_stream(l, v, k, sum, err);
+    memcpy(sum, v, k * sizeof *v);
+    return train_client_error(l, ps_reduce(l->client, sum, k), err);
+}
