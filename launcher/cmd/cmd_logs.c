@@ -1,4 +1,5 @@
 /* cmd_logs.c - paddlectl logs: what a job's processes wrote, of all its nodes in one order, running or over. */
+#include <errno.h>
 #include <fnmatch.h>
 #include <signal.h>
 #include <stdio.h>
@@ -200,6 +201,9 @@ static int run(struct logs_cmd *m, struct gather *g, const struct found_job *job
         for (size_t i = 0; i < g->c->hosts.n; i++)
             bad += !g->nodes[i].skip && g->nodes[i].err.code && !m->broken;
         status = g->interrupted ? pd_code_exit_status(PD_ECANCELED) : bad ? pd_code_exit_status(PD_EHOST) : 0;
+        int why = view_why_broken(m->view);
+        if (why && why != EPIPE) /* a full disk, say; a reader that has had enough is none of our business */
+            rc = pd_fail(err, PD_EFAIL, "the logs cannot be written: %s", strerror(why));
     }
     view_free(m->view, g->interrupted ? QUICK_WAIT_MS : FLUSH_MS);
     return rc ? rc : status;

@@ -24,6 +24,7 @@ struct view {
     struct pd_buf queue, live;
     size_t in_flight;       /* what the thread is writing; never 0 while it does */
     int live_changed, block_shown, quit, broken, abandoned;
+    int why;                /* broken: an errno */
     uint64_t dropped;
     void (*room)(void *);
     void *room_arg;
@@ -144,8 +145,10 @@ static void *writer(void *arg) {
             pd_put(&live, v->live.data, v->live.len);
         pthread_mutex_unlock(&v->lock);
         int bad = v->tty && (live.len || v->drawn.len) ? write_with_block(v, &mine, &live) : write_out(v->fd, mine.data, mine.len);
+        int e = errno;
         pd_buf_clear(&mine);
         pthread_mutex_lock(&v->lock);
+        v->why = bad && !v->broken ? e : v->why;
         v->in_flight = 0;
         v->block_shown = v->drawn.len != 0;
         v->broken |= bad != 0; /* the reader is gone: the job goes on, Ctrl-C ends it */
@@ -292,6 +295,13 @@ int view_is_broken(struct view *v) {
     int broken = v->broken;
     pthread_mutex_unlock(&v->lock);
     return broken;
+}
+
+int view_why_broken(struct view *v) {
+    pthread_mutex_lock(&v->lock);
+    int why = v->broken ? v->why : 0;
+    pthread_mutex_unlock(&v->lock);
+    return why;
 }
 
 void view_on_room(struct view *v, void (*room)(void *arg), void *arg) {

@@ -41,6 +41,7 @@ void view_live(struct view *v, const char *text, size_t n);
 
 size_t view_backlog(struct view *v);   /* bytes put and not written yet; 0 when the reader of a pipe is gone */
 int view_is_broken(struct view *v);    /* it is: nobody reads */
+int view_why_broken(struct view *v); /* an errno; 0: it is not broken */
 /* Called from the writing thread whenever there is room again, until replaced; NULL: not any more. */
 void view_on_room(struct view *v, void (*room)(void *arg), void *arg);
 

@@ -202,6 +202,8 @@ expect 0 bash -c "'$ctl' logs latest >&-"
 expect 0 bash -c "'$ctl' ps <&- >&- 2>&-"
 expect 1 bash -c "'$ctl' ps >/dev/full"
 has "the output cannot be written"
+expect 1 bash -c "'$ctl' logs latest >/dev/full"
+has "the logs cannot be written: No space left on device"
 
 # --- Ctrl-C
 conf slow 'local*2' ./slow.sh
