@@ -102,6 +102,8 @@ static const struct pd_option table[] = {
     {"train", "max_bad_lines", PD_INT, F(max_bad_lines), ALL, "0", 0, 1 << 30, 0, "lines",
      "unreadable data lines of a stream and pass that are skipped before the job fails"},
     {"train", "stop_on_nan", PD_BOOL, F(stop_on_nan), ALL, "1", 0, 0, 0, "", "end the job when the cost is no finite number"},
+    {"train", "reconnect_timeout", PD_F64, F(reconnect_timeout), ALL, "10", 0.1, 86400, 0, "s",
+     "how long a connection between trainer and pserver that broke is tried again, and how long a pserver waits for it"},
     {"train", "local", PD_BOOL, F(local), PD_TRAINER, "0", 0, 0, 0, "", "train in this one process, without servers"},
     {"train", "use_gpu", PD_INT, F(use_gpu), ALL, "0", 0, 0, 0, "", "accepted for compatibility; only 0"},
 

@@ -77,7 +77,7 @@ struct pd_options {
     char *config, *save_dir, *init_model_path;
     int64_t job, num_passes, batch_size, n_streams, seed, update, reproducible, staleness, geo_sgd_need_push_nums, log_period,
         saving_period, save_initial, max_bad_lines, stop_on_nan, local, use_gpu, load_missing_parameter_strategy;
-    double async_lagged_grad_discard_ratio;
+    double async_lagged_grad_discard_ratio, reconnect_timeout; /* seconds */
     /* by hand: the worker's own */
     char *pserver_list, *nics, *key_file;
     int64_t trainer_id, num_gradient_servers, save_on_stop;

@@ -229,6 +229,7 @@ static void on_connect(uv_connect_t *req, int status) {
     if (c->closing)
         return;
     if (status) {
+        c->refused = status == UV_ECONNREFUSED;
         net_conn_fail(c, PD_ECLOSED, "cannot connect to %s: %s", c->addr, uv_strerror(status));
         return;
     }
@@ -301,6 +302,7 @@ int net_conn_over(struct net_conn **out, uv_stream_t *in, uv_stream_t *outs, con
 void net_set_arg(struct net_conn *c, void *arg) { c->arg = arg; }
 void *net_arg(const struct net_conn *c) { return c->arg; }
 const char *net_peer_addr(const struct net_conn *c) { return c->addr; }
+int net_was_refused(const struct net_conn *c) { return c->refused; }
 uint64_t net_received_bytes(const struct net_conn *c) { return c->received; }
 size_t net_queued_bytes(const struct net_conn *c) { return c->queued; }
 const struct wire_hello *net_peer(const struct net_conn *c) { return c->hs ? wire_hs_peer(c->hs) : NULL; }

@@ -13,6 +13,7 @@ struct net_conn {
     uv_timer_t timer;      /* handshake deadline, or the turn before on_open */
     int n_handles;         /* opened and not yet closed */
     int open, closing, flush_then_close, paused;
+    int refused;
     int deaf; /* the peer takes nothing more; what it said before it left is still to be read */
     struct wire_decoder *decoder;
     struct wire_hs *hs; /* NULL without a handshake */

@@ -1,4 +1,4 @@
-/* client.c - a client's life: options, declarations, connections to every server thread, the end. */
+/* client.c - a client's life: options, declarations, the start, the end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,6 @@
 #include "base/str.h"
 #include "ps/client_int.h"
 
-enum { CONNECT_TIMEOUT_MS = 60000, ATTEMPT_MS = 5000, TICK_MS = 50, RETRY_MIN_MS = 100, RETRY_MAX_MS = 1000 };
 #define FLUSH_NS 1000000000u
 
 static const char zero_key[WIRE_KEY_BYTES];
@@ -150,142 +149,6 @@ int ps_declare_table(struct ps_client *c, const struct ps_table_spec *spec) {
     return declared(c, rc, &err, c->job.n_sparse - 1);
 }
 
-/* --- connections --- */
-
-static struct link *add_link(struct ps_client *c, uint32_t server, int port) {
-    struct server *s = &c->servers[server];
-    struct link *l = pd_calloc(1, sizeof *l);
-    struct link **mine = pd_realloc(s->links, (s->n_links + 1) * sizeof *mine), **all = NULL;
-    if (mine) {
-        s->links = mine;
-        all = pd_realloc(c->links, (c->n_links + 1) * sizeof *all);
-    }
-    if (all)
-        c->links = all;
-    if (!l || !mine || !all) {
-        free(l);
-        client_fail(c, PD_ENOMEM, "no memory for a connection");
-        return NULL;
-    }
-    l->c = c;
-    l->server = server;
-    l->port = port;
-    memcpy(l->ip, s->ip, sizeof l->ip);
-    mine[s->n_links++] = l;
-    all[c->n_links++] = l;
-    return l;
-}
-
-/* The greeting of a server's first port: u32 1, u32 n_dense, u32 n_sparse, u16 ports, dense first. */
-static void read_greeting(struct link *l) {
-    struct ps_client *c = l->c;
-    struct server *s = &c->servers[l->server];
-    size_t n;
-    const uint8_t *p = net_greeting(l->conn, &n);
-    struct pd_rd r;
-    pd_rd_init(&r, p, n);
-    uint32_t version = pd_get_u32(&r), n_dense = pd_get_u32(&r), n_sparse = pd_get_u32(&r);
-    if (r.failed || version != 1 || n_dense < 1 || n_dense > 1024 || n_sparse > 1024) {
-        client_fail(c, PD_EPROTO, "pserver %s:%d: an unknown greeting", l->ip, l->port);
-        return;
-    }
-    for (uint32_t i = 0; i < n_dense + n_sparse; i++) {
-        int port = pd_get_u16(&r);
-        if (r.failed || port == 0 || (i == 0 && port != l->port)) {
-            client_fail(c, PD_EPROTO, "pserver %s:%d is not the first port of a server", l->ip, l->port);
-            return;
-        }
-        if (i && !add_link(c, l->server, port))
-            return;
-    }
-    s->n_dense = n_dense;
-    s->n_sparse = n_sparse;
-    s->greeted = 1;
-}
-
-static void on_open(struct net_conn *conn, void *arg) {
-    struct link *l = arg;
-    (void)conn;
-    l->state = LINK_OPEN;
-    if (!l->c->servers[l->server].greeted)
-        read_greeting(l);
-}
-
-static void on_close(struct net_conn *conn, const struct pd_err *why, void *arg) {
-    struct link *l = arg;
-    struct ps_client *c = l->c;
-    (void)conn;
-    enum link_state was = l->state;
-    l->conn = NULL;
-    l->state = LINK_DOWN;
-    if (c->leaving)
-        return;
-    if (was == LINK_OPEN || why->code == PD_EAUTH || why->code == PD_ENOMEM) {
-        client_fail(c, why->code == PD_ECLOSED || !why->code ? PD_EFAIL : why->code, "pserver %s:%d is gone in step %llu: %s",
-                    l->ip, l->port, (unsigned long long)c->step, why->msg);
-        return;
-    }
-    if (strcmp(l->last.msg, why->msg))
-        pd_info(c->opts.log, "pserver %s:%d: %s; trying again", l->ip, l->port, why->msg);
-    l->last = *why;
-    uint64_t ms = (uint64_t)RETRY_MIN_MS << (l->retries < 4 ? l->retries : 4);
-    l->retries++;
-    l->retry_at_ms = uv_now(&c->loop) + (ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS);
-}
-
-static void try_connect(struct ps_client *c, struct link *l) {
-    static const struct net_events events = {.on_open = on_open, .on_frame = client_on_frame, .on_close = on_close};
-    struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_TRAINER, .id = c->opts.trainer_id, .incarnation = c->incarnation}};
-    struct net_opts net = {.max_frame = PS_FRAME_MAX, .log = c->opts.log};
-    struct pd_err err = {0};
-    memcpy(hs.self.job, c->job_id, sizeof hs.self.job);
-    memcpy(hs.key, c->key, sizeof hs.key);
-    l->state = LINK_CONNECTING;
-    if (net_connect(&l->conn, &c->loop, l->ip, l->port, ATTEMPT_MS, &hs, &net, &events, l, &err))
-        client_fail(c, err.code, "pserver %s:%d: %s", l->ip, l->port, err.msg);
-    memset(hs.key, 0, sizeof hs.key);
-}
-
-static void on_tick(uv_timer_t *t) {
-    struct ps_client *c = t->data;
-    uint32_t n = c->n_links; /* links added meanwhile are tried at the next tick */
-    for (uint32_t i = 0; i < n && !c->err.code; i++)
-        if (c->links[i]->state == LINK_DOWN && uv_now(&c->loop) >= c->links[i]->retry_at_ms)
-            try_connect(c, c->links[i]);
-}
-
-static const struct link *not_open(const struct ps_client *c) {
-    for (uint32_t i = 0; i < c->n_links; i++)
-        if (c->links[i]->state != LINK_OPEN)
-            return c->links[i];
-    return NULL;
-}
-
-static int connect_all(struct ps_client *c) {
-    if (uv_loop_init(&c->loop))
-        return client_fail(c, PD_EIO, "cannot make an event loop");
-    c->has_loop = 1;
-    uv_timer_init(&c->loop, &c->tick);
-    c->tick.data = c;
-    for (uint32_t i = 0; i < c->n_servers; i++)
-        if (!add_link(c, i, c->servers[i].port))
-            return c->err.code;
-    uint64_t ms = c->opts.connect_timeout_ms ? c->opts.connect_timeout_ms : CONNECT_TIMEOUT_MS;
-    uint64_t deadline = pd_mono_ns() + ms * 1000000u;
-    const struct link *l;
-    uv_timer_start(&c->tick, on_tick, 0, TICK_MS);
-    while (!c->err.code && (l = not_open(c))) {
-        if (pd_mono_ns() > deadline)
-            return client_fail(c, PD_ETIMEOUT, "pserver %s:%d could not be reached in %.3g s: %s", l->ip, l->port,
-                               (double)ms / 1000, !l->last.code ? "no answer" : l->last.msg);
-        uv_run(&c->loop, UV_RUN_ONCE);
-    }
-    /* From now on it only makes waiting wake up, so that a long wait can be logged. */
-    uv_timer_start(&c->tick, on_tick, 1000, 1000);
-    uv_unref((uv_handle_t *)&c->tick);
-    return c->err.code;
-}
-
 /* Threads are counted over all servers, in server order. */
 static int number_threads(struct ps_client *c) {
     uint64_t n_dense = 0, n_sparse = 0;
@@ -322,7 +185,7 @@ static int start_local(struct ps_client *c) {
     snprintf(c->servers[0].ip, sizeof c->servers[0].ip, "local");
     c->n_servers = c->n_dense = c->n_sparse = 1;
     c->servers[0].n_dense = c->servers[0].n_sparse = 1;
-    struct link *l = add_link(c, 0, 0);
+    struct link *l = client_add_link(c, 0, 0);
     if (!l)
         return c->err.code;
     l->kind = PS_KIND_BOTH;
@@ -343,18 +206,11 @@ static int make_layout(struct ps_client *c) {
     return rc ? client_fail(c, rc, "no memory for a client") : 0;
 }
 
-static int done_declare(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
-    struct pd_rd rd;
-    (void)r;
-    pd_rd_init(&rd, a->sec[0], a->len[0]);
-    a->link->epoch = pd_get_u64(&rd);
-    uint64_t step = pd_get_u64(&rd), pass = pd_get_u64(&rd);
-    if (!pd_rd_done(&rd))
-        return pd_fail(err, PD_EPROTO, "a malformed answer");
-    a->link->applied = c->step = step;
-    c->pass = pass;
-    c->n_calls--;
-    return 0;
+static int all_attached(const struct ps_client *c) {
+    for (uint32_t i = 0; i < c->n_links; i++)
+        if (c->links[i]->state != LINK_ATTACHED)
+            return 0;
+    return 1;
 }
 
 int ps_start(struct ps_client *c) {
@@ -364,7 +220,7 @@ int ps_start(struct ps_client *c) {
     if (c->started)
         return client_fail(c, PD_EUSAGE, "ps_start was called before");
     c->started = 1;
-    if (c->opts.local ? start_local(c) : connect_all(c) || number_threads(c))
+    if (c->opts.local ? start_local(c) : client_connect_all(c) || number_threads(c))
         return c->err.code;
     c->job.n_servers = c->n_servers;
     c->job.n_dense_threads = c->n_dense;
@@ -373,14 +229,10 @@ int ps_start(struct ps_client *c) {
         return client_fail(c, err.code, "%s", err.msg);
     if (make_layout(c))
         return c->err.code;
-    for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
-        struct link *l = c->links[i];
-        struct ps_declare d = {l->kind, l->thread, c->opts.stream_lo, c->opts.stream_hi};
-        pd_buf_clear(&c->head);
-        ps_job_put(&c->head, &d, &c->job);
-        client_call(c, l, WIRE_PS_DECLARE, done_declare, NULL, 0);
-    }
-    if (client_wait(c, client_calls_done, "the declaration"))
+    c->declaring = 1;
+    for (uint32_t i = 0; i < c->n_links && !c->err.code; i++)
+        link_declare(c->links[i]);
+    if (client_wait(c, all_attached, "the declaration"))
         return c->err.code;
     return c->geo ? geo_start(c) : 0;
 }
@@ -402,6 +254,12 @@ static void flush_links(struct ps_client *c) {
 void ps_client_free(struct ps_client *c) {
     if (!c)
         return;
+    if (c->connected && !c->leaving && !c->err.code) { /* without a word the servers would wait for it to come back */
+        struct pd_err why = {0};
+        pd_fail(&why, PD_EFAIL, "it has left without ps_bye in step %llu", (unsigned long long)c->step);
+        client_tell_servers(c, &why, 0);
+        c->err = why;
+    }
     c->leaving = 1;
     if (c->has_loop) {
         if (c->err.code)
@@ -413,11 +271,10 @@ void ps_client_free(struct ps_client *c) {
         uv_run(&c->loop, UV_RUN_DEFAULT);
         uv_loop_close(&c->loop);
     }
+    client_links_release(c);
     client_step_release(c); /* after the loop: buffers come back when their connections close */
     ps_shard_free(c->shard);
     geo_free(c);
-    for (uint32_t i = 0; i < c->n_links; i++)
-        free(c->links[i]);
     for (uint32_t i = 0; i < c->n_servers; i++)
         free(c->servers[i].links);
     while (c->reductions) {
@@ -426,7 +283,6 @@ void ps_client_free(struct ps_client *c) {
         free(r);
     }
     free(c->servers);
-    free(c->links);
     free(c->dense);
     free(c->sparse);
     free(c->segs);

@@ -66,6 +66,7 @@ struct ps_client_opts {
     const char *job;                /* job id, "" by hand */
     const uint8_t *key;             /* 32 bytes; NULL: all zero */
     uint64_t connect_timeout_ms;    /* how long servers that are not up yet are tried; 0: 60 s */
+    uint64_t reconnect_ms;          /* how long one that was lost is tried, so that the job goes on where it was; 0: 10 s */
     const char *output_dir;         /* local: where the folder "output" really is; NULL: as it says */
     const struct pd_log *log;       /* may be NULL */
 };
@@ -181,6 +182,7 @@ void ps_abandon(struct ps_client *c, const struct pd_err *why);
 
 struct ps_client_stats {
     uint64_t sent_bytes, received_bytes, messages, wait_ns;
+    uint64_t reconnects, sent_again; /* connections that broke and came back, messages that were sent a second time */
 };
 void ps_client_stats(const struct ps_client *c, struct ps_client_stats *out);
 

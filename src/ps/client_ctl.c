@@ -264,12 +264,21 @@ int ps_load(struct ps_client *c, const char *folder, enum ps_missing missing) {
     return client_wait(c, client_calls_done, "the servers to load the model");
 }
 
+/* The server is told that its answer has come: it may forget this trainer, and end. */
+static int done_bye(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct link *l = a->link;
+    l->left = 1;
+    if (l->conn)
+        net_send(l->conn, WIRE_PS_BYE, 0, r->id + 1, NULL, 0, NULL, NULL);
+    return client_done_nothing(c, r, a, err);
+}
+
 int ps_bye(struct ps_client *c) {
     if (ready_for(c, "ps_bye"))
         return c->err.code;
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
         pd_buf_clear(&c->head);
-        client_call(c, c->links[i], WIRE_PS_BYE, client_done_nothing, NULL, 0);
+        client_call(c, c->links[i], WIRE_PS_BYE, done_bye, NULL, 0);
     }
     int rc = client_wait(c, client_calls_done, "the farewell");
     if (!rc)

@@ -1,5 +1,5 @@
-/* client_int.h - the client's inside: client.c (life, connections), client_send.c (requests and answers), client_step.c
- * (pulls, pushes, the step), client_ctl.c (pass, reduction, save, load, farewell).
+/* client_int.h - the client's inside: client.c (life), client_link.c (connections, what is sent again), client_send.c (requests
+ * and answers), client_step.c (pulls, pushes, the step), client_ctl.c (pass, reduction, save, load, farewell).
  *
  *     ps_* call --> request(link) --> net_send ----------------> server thread
  *                                \--> ps_shard_frame (local)      |
@@ -21,7 +21,23 @@
 
 enum { CLIENT_AHEAD = 4, CLIENT_STATS_KEPT = 1024 };
 
-enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_OPEN };
+enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_OPEN, LINK_DECLARING, LINK_ATTACHED };
+
+/* A frame that the server may have to be sent again. */
+struct sent {
+    struct sent *next;
+    struct ps_client *c;
+    uint64_t id;
+    uint16_t type;
+    int asks;         /* an answer is expected */
+    int kept, in_net; /* free again when it is neither */
+    uint32_t n_sec;
+    struct net_sec sec[WIRE_SECTIONS];
+    uint8_t *mem; /* section 0; without `release`, all */
+    size_t cap;
+    void (*release)(void *);
+    void *release_arg;
+};
 
 /* One server thread. */
 struct link {
@@ -33,7 +49,13 @@ struct link {
     int port, retries;
     uint64_t retry_at_ms;
     struct pd_err last; /* why it could not be reached */
-    uint64_t epoch, applied;
+    uint64_t epoch, applied; /* epoch 0: it has not answered the declaration yet */
+    struct sent *first_sent, *last_sent; /* kept, by id */
+    uint32_t n_sent, n_held; /* held: with memory of the caller's */
+    uint32_t n_asked;        /* requests without an answer, pulls apart */
+    uint64_t lost_ms, attached_at_ms;
+    int retries_ever;
+    int left; /* it has answered PS_BYE */
 };
 
 struct server {
@@ -125,10 +147,14 @@ struct ps_client {
     struct ps_job job;
     struct pd_err err, relayed; /* relayed: as a server said it, when it came from one */
     int started, leaving;
+    int connected, declaring; /* all were reached once; links declare as soon as they are open */
 
     int has_loop;
     uv_loop_t loop;
     uv_timer_t tick;
+    uv_timer_cb on_tick;
+    uint64_t ticked_at_ms;
+    struct sent *free_sent;
     struct server *servers;
     uint32_t n_servers;
     struct link **links, **dense, **sparse; /* all; by thread */
@@ -162,17 +188,34 @@ struct ps_client {
 
 /* client_send.c */
 int client_fail(struct ps_client *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* sec may live until release (NULL: only during the call). done == NULL: no answer is expected. */
+/* Section 0 is copied, as all are without `release`; else they live until that is called: the server has taken them. done == NULL:
+ * no answer is expected. */
 int client_request(struct ps_client *c, struct link *l, uint16_t type, const struct net_sec *sec, uint32_t n_sec,
                    done_fn done, void *arg, uint32_t index, void (*release)(void *), void *release_arg);
 /* The same with c->head as section 0 and nothing else. */
 int client_call(struct ps_client *c, struct link *l, uint16_t type, done_fn done, void *arg, uint32_t index);
+int client_declare(struct ps_client *c, struct link *l, const struct pd_buf *b, done_fn done); /* on this connection only */
+struct request *client_pending(struct ps_client *c, const struct link *l, uint16_t type);
+int client_wait_link(struct ps_client *c, struct link *l, uint32_t n_asked); /* BLOCKS until it has at most so many */
+void client_tell_servers(const struct ps_client *c, const struct pd_err *why, int relayed);
 void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg);
 extern const struct ps_shard_ops client_local_ops;
 int client_poll(struct ps_client *c);                                        /* takes what has arrived */
 int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c), const char *what); /* BLOCKS */
 int client_calls_done(const struct ps_client *c);
 int client_done_nothing(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err);
+
+/* client_link.c */
+struct link *client_add_link(struct ps_client *c, uint32_t server, int port);
+int client_connect_all(struct ps_client *c); /* BLOCKS until every server thread was reached */
+int link_declare(struct link *l);
+struct sent *link_keep(struct link *l, uint16_t type, uint64_t id, int asks, const struct net_sec *sec, uint32_t n_sec,
+                       void (*release)(void *), void *release_arg); /* NULL: out of memory */
+int link_send(struct link *l, struct sent *s); /* now, or when the connection is back */
+void link_answered(struct link *l, uint64_t id);
+int client_ask_taken(struct ps_client *c); /* an answer will come behind every frame that holds memory of the caller's */
+int client_bound_sent(struct ps_client *c, struct link *l); /* no more is kept of it than so much */
+void client_links_release(struct ps_client *c);
 
 /* client_step.c: the servers' side of the calls of the same name in client.h, arguments checked */
 int client_pull_dense(struct ps_client *c, int id, float *out);

@@ -10,9 +10,9 @@
 enum { WAIT_LOG_S = 10 };
 
 /* The servers hear why this trainer fails, so that the first cause, and not its consequences, stands in every log. */
-static void tell_servers(const struct ps_client *c, const struct pd_err *why, int relayed) {
+void client_tell_servers(const struct ps_client *c, const struct pd_err *why, int relayed) {
     for (uint32_t i = 0; i < c->n_links; i++)
-        if (c->links[i]->state == LINK_OPEN && c->links[i]->conn)
+        if (c->links[i]->state >= LINK_DECLARING && c->links[i]->conn)
             net_send_error(c->links[i]->conn, WIRE_PS_BYE, relayed ? WIRE_BYE_RELAYED : 0, why);
 }
 
@@ -27,7 +27,7 @@ int client_fail(struct ps_client *c, int code, const char *fmt, ...) {
     pd_fail(&c->err, code, "%s", msg);
     if (!c->leaving) {
         pd_error(c->opts.log, "%s", msg);
-        tell_servers(c, c->relayed.code ? &c->relayed : &c->err, c->relayed.code != 0);
+        client_tell_servers(c, c->relayed.code ? &c->relayed : &c->err, c->relayed.code != 0);
     }
     return code;
 }
@@ -53,6 +53,16 @@ static struct request *new_request(struct ps_client *c) {
     return &c->requests[i];
 }
 
+struct request *client_pending(struct ps_client *c, const struct link *l, uint16_t type) {
+    for (size_t i = 0; i < c->n_requests; i++)
+        if (c->requests[i].id && c->requests[i].link == l && c->requests[i].type == type)
+            return &c->requests[i];
+    return NULL;
+}
+
+/* Requests whose answers the server keeps until they are known to have arrived. */
+static int counts(uint16_t type) { return type != WIRE_PS_DECLARE && type != WIRE_PS_PULL_DENSE && type != WIRE_PS_PULL_ROWS; }
+
 static void take_answer(struct ps_client *c, uint16_t type, uint64_t id, const struct answer *a) {
     size_t i = id & 0xffffff;
     struct link *l = a->link;
@@ -65,6 +75,9 @@ static void take_answer(struct ps_client *c, uint16_t type, uint64_t id, const s
     c->requests[i].id = 0;
     while (c->n_requests && !c->requests[c->n_requests - 1].id)
         c->n_requests--;
+    l->n_asked -= counts(type);
+    if (!c->shard && type != WIRE_PS_DECLARE)
+        link_answered(l, id);
     struct pd_err err = {0};
     if (r.done(c, &r, a, &err))
         client_fail(c, err.code, "pserver %s:%d: %s: %s", l->ip, l->port, wire_msg_name(type), err.msg);
@@ -149,6 +162,7 @@ static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const str
 
 int client_request(struct ps_client *c, struct link *l, uint16_t type, const struct net_sec *sec, uint32_t n_sec,
                    done_fn done, void *arg, uint32_t index, void (*release)(void *), void *release_arg) {
+    enum { NO_SLOT = 0xffffff };
     uint64_t id = 0, bytes = WIRE_HEADER;
     for (uint32_t i = 0; i < n_sec; i++)
         bytes += sec[i].n + wire_pad(sec[i].n);
@@ -167,17 +181,31 @@ int client_request(struct ps_client *c, struct link *l, uint16_t type, const str
     if (r) {
         id = r->id;
         *r = (struct request){id, type, l, done, arg, index};
+        l->n_asked += counts(type);
+    } else {
+        id = ++c->next_id << 24 | NO_SLOT;
     }
     c->stats.messages++;
     c->stats.sent_bytes += bytes;
     if (c->shard)
         return send_local(c, type, id, sec, n_sec, release, release_arg);
-    if (!l->conn) {
-        if (release)
-            release(release_arg);
-        return client_fail(c, PD_EFAIL, "pserver %s:%d is gone", l->ip, l->port);
-    }
-    if (net_send(l->conn, type, 0, id, sec, n_sec, release, release_arg))
+    struct sent *f = link_keep(l, type, id, done != NULL, sec, n_sec, release, release_arg);
+    if (!f && release)
+        release(release_arg);
+    if (!f || link_send(l, f))
+        return client_fail(c, PD_ENOMEM, "no memory to send to pserver %s:%d", l->ip, l->port);
+    return 0;
+}
+
+int client_declare(struct ps_client *c, struct link *l, const struct pd_buf *b, done_fn done) {
+    struct request *r = new_request(c);
+    struct net_sec sec = {b->data, b->len};
+    if (!r)
+        return client_fail(c, PD_ENOMEM, "no memory for a request");
+    *r = (struct request){r->id, WIRE_PS_DECLARE, l, done, NULL, 0};
+    if (c->shard)
+        return send_local(c, WIRE_PS_DECLARE, r->id, &sec, 1, NULL, NULL);
+    if (net_send(l->conn, WIRE_PS_DECLARE, 0, r->id, &sec, 1, NULL, NULL))
         return client_fail(c, PD_ENOMEM, "no memory to send to pserver %s:%d", l->ip, l->port);
     return 0;
 }
@@ -205,6 +233,13 @@ int client_done_nothing(struct ps_client *c, struct request *r, const struct ans
 int client_poll(struct ps_client *c) {
     if (!c->shard && c->has_loop)
         uv_run(&c->loop, UV_RUN_NOWAIT);
+    return c->err.code;
+}
+
+/* Ends with an answer, or with the connection: client_link.c gives up in time. */
+int client_wait_link(struct ps_client *c, struct link *l, uint32_t n_asked) {
+    while (!c->shard && !c->err.code && l->n_asked > n_asked)
+        uv_run(&c->loop, UV_RUN_ONCE);
     return c->err.code;
 }
 

@@ -285,18 +285,25 @@ int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *k
             client_fail(c, PD_ENOMEM, "no memory for a pull");
             break;
         }
+        struct outgoing *o = out_new(c, 0); /* the keys are kept with the request */
+        if (!o) {
+            client_fail(c, PD_ENOMEM, "no memory for a pull");
+            break;
+        }
+        o->rows = r;
         c->n_pulls++;
-        r->refs++;
-        client_request(c, c->sparse[t], WIRE_PS_PULL_ROWS, sec, 2, done_rows, r, t, NULL, NULL);
+        r->refs += 2;
+        client_request(c, c->sparse[t], WIRE_PS_PULL_ROWS, sec, 2, done_rows, r, t, out_release, o);
     }
     rows_put(c, r);
     return c->err.code;
 }
 
-static int pulls_done(const struct ps_client *c) { return c->n_pulls == 0 && c->n_out == 0; }
+static int pulls_done(const struct ps_client *c) { return c->n_pulls == 0; }
+static int buffers_free(const struct ps_client *c) { return c->n_pulls == 0 && c->n_out == 0; }
 
 int client_wait_pulls(struct ps_client *c) {
-    return client_flush(c) ? c->err.code : client_wait(c, pulls_done, "the parameters");
+    return client_flush(c) || client_ask_taken(c) ? c->err.code : client_wait(c, buffers_free, "the parameters");
 }
 
 /* --- pushes --- */
@@ -460,8 +467,10 @@ static void put_stats(struct pd_buf *b, const struct ps_client *c, const double 
     }
 }
 
+/* Under a barrier pulls that were asked for before are waited for: an answer that is lost is made again, and the values of this
+ * step are gone once it is applied. */
 int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats) {
-    if (client_flush(c))
+    if (client_flush(c) || (c->rule->barrier && client_wait(c, pulls_done, "the parameters")))
         return c->err.code;
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
         struct link *l = c->links[i];
@@ -475,6 +484,7 @@ int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats
         struct net_sec sec = {c->head.data, c->head.len};
         c->n_sums_asked += n > 0;
         client_request(c, l, WIRE_PS_STEP_END, &sec, 1, n ? done_sums : NULL, NULL, (uint32_t)n, NULL, NULL);
+        client_bound_sent(c, l);
     }
     c->step++;
     c->n_parts = 0;

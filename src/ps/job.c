@@ -143,6 +143,8 @@ void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_jo
                              job->n_streams, job->n_servers, job->n_dense_threads, job->n_sparse_threads};
     for (size_t i = 0; i < sizeof head / sizeof head[0]; i++)
         pd_put_u32(b, head[i]);
+    pd_put_u64(b, d->incarnation);
+    pd_put_u64(b, d->epoch);
     pd_put_u64(b, job->seed);
     struct pd_buf text;
     pd_buf_init(&text);
@@ -218,6 +220,8 @@ int ps_job_get(const void *p, size_t n, struct ps_declare *d, struct ps_job *job
     job->n_servers = pd_get_u32(&r);
     job->n_dense_threads = pd_get_u32(&r);
     job->n_sparse_threads = pd_get_u32(&r);
+    d->incarnation = pd_get_u64(&r);
+    d->epoch = pd_get_u64(&r);
     job->seed = pd_get_u64(&r);
     char optim[PS_OPTIM_TEXT_MAX];
     pd_get_str(&r, optim, sizeof optim);

@@ -10,7 +10,7 @@
 #include "ps/optim.h"
 
 enum {
-    PS_PROTO = 2,               /* version of the 0x4xx messages */
+    PS_PROTO = 3,               /* version of the 0x4xx messages */
     PS_PARAMS_MAX = 4096,        /* dense ones, and as many tables */
     PS_TRAINERS_MAX = 1 << 16,
     PS_THREADS_MAX = 1 << 16,   /* dense or sparse threads of all servers */
@@ -53,6 +53,8 @@ enum ps_kind { PS_KIND_DENSE = 1, PS_KIND_SPARSE = 2, PS_KIND_BOTH = 3 }; /* bot
 struct ps_declare {
     uint32_t kind, thread; /* which thread of its kind the receiver is, counted over all servers */
     uint32_t stream_lo, stream_hi;
+    uint64_t incarnation; /* of the trainer: another one for each start of its program */
+    uint64_t epoch;       /* of the server, when it comes back; else 0 */
 };
 
 void ps_job_init(struct ps_job *job);

@@ -21,6 +21,7 @@ struct ps_server_opts {
     const char *job;
     const uint8_t *key;         /* 32 bytes */
     int signals;                /* 1: SIGTERM and SIGINT stop it */
+    uint64_t reconnect_ms;      /* how long a trainer whose connection broke may take to come back; 0: 10 s */
     uint64_t wait_log_ms;       /* a wait that lasts so long is logged with who is missing; 0: 10 s */
     const char *output_dir;     /* see struct ps_shard_opts; must outlive the server, may be NULL */
     const struct pd_cpus *cpus; /* pin thread i to its i-th core, in turn; NULL: no; must outlive the server */

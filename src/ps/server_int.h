@@ -13,6 +13,13 @@ enum thread_state { THREAD_SERVING, THREAD_LINGERING, THREAD_CLOSING };
 
 struct peer;
 
+/* A trainer's place in a server thread. */
+struct seat {
+    struct peer *peer;   /* its connection, once it has declared */
+    struct pd_err *lost; /* why that is gone, while the trainer may come back */
+    uint64_t lost_ms;
+};
+
 struct server_thread {
     struct ps_server *server;
     uint32_t index; /* over dense, then sparse */
@@ -21,15 +28,16 @@ struct server_thread {
     uv_thread_t thread;
     uv_loop_t loop;
     uv_async_t wake; /* look at server_verdict */
-    uv_timer_t tick; /* once a second: long waits, the end of lingering */
+    uv_timer_t tick; /* once a second: long waits; then the end of lingering */
     struct net_listener *listener;
     struct ps_shard *shard;
     enum thread_state state;
-    uint64_t deadline_ms;     /* of lingering */
+    int verdict;              /* it lingers because of a failure */
     struct peer *peers;       /* all connections */
-    struct peer **by_trainer; /* those that have declared */
+    struct seat *seats;       /* [n_trainers] */
     struct peer *current;     /* whose frame is in the shard right now */
-    uint32_t n_members;       /* of by_trainer */
+    uint32_t n_members, n_lost; /* trainers that are connected, that may come back */
+    uv_timer_t patience;        /* runs while n_lost > 0 */
     uint64_t progress, stalled_ms, said_ms;
 };
 

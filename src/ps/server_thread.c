@@ -9,7 +9,8 @@
 #include "ps/server_int.h"
 #include "wire/msg.h"
 
-enum { TICK_MS = 1000, LINGER_BYE_MS = 5000, LINGER_FAIL_MS = 3000, WAIT_LOG_MS = 10000, SAY_AGAIN_MS = 60000 };
+enum { TICK_MS = 1000, LINGER_BYE_MS = 1000, LINGER_FAIL_MS = 3000, WAIT_LOG_MS = 10000, SAY_AGAIN_MS = 60000,
+       RECONNECT_MS = 10000, PATIENCE_TICK_MS = 50 };
 
 struct peer {
     struct server_thread *t;
@@ -22,6 +23,8 @@ struct peer {
 
 static const struct pd_log *log_of(const struct server_thread *t) { return t->server->opts.log; }
 
+static struct seat *seat_of(const struct peer *p) { return &p->t->seats[p->trainer]; }
+
 /* --- the end --- */
 
 static void finish(struct server_thread *t) {
@@ -31,6 +34,7 @@ static void finish(struct server_thread *t) {
     server_thread_ends(t);
     uv_close((uv_handle_t *)&t->wake, NULL);
     uv_close((uv_handle_t *)&t->tick, NULL);
+    uv_close((uv_handle_t *)&t->patience, NULL);
     if (t->listener)
         net_listener_close(t->listener, NULL, NULL);
     t->listener = NULL;
@@ -38,44 +42,57 @@ static void finish(struct server_thread *t) {
         net_close(p->conn);
 }
 
-/* No new connections; those there are may read what was sent to them and close. */
-static void linger(struct server_thread *t, uint64_t ms) {
+/* Is there anybody left who is to hear how it ended? */
+static int over(const struct server_thread *t) {
+    return t->verdict ? !t->n_members && !t->n_lost : ps_shard_all_known(t->shard);
+}
+
+/* Nothing more happens here; who is connected, or comes back now, may still read what is to be said. */
+static void on_late(uv_timer_t *timer) { finish(timer->data); }
+
+static void linger(struct server_thread *t, uint64_t ms, int verdict) {
     if (t->state != THREAD_SERVING)
         return;
     t->state = THREAD_LINGERING;
-    t->deadline_ms = uv_now(&t->loop) + ms;
-    net_listener_close(t->listener, NULL, NULL);
-    t->listener = NULL;
-    if (!t->n_members)
+    t->verdict = verdict;
+    uv_timer_start(&t->tick, on_late, ms, 0);
+    if (over(t))
         finish(t);
+}
+
+static void tell_all(struct server_thread *t, const struct pd_err *why) {
+    for (struct peer *p = t->peers; p; p = p->next)
+        if (p->joined && !p->refused) {
+            p->refused = 1;
+            net_send_error(p->conn, WIRE_PS_BYE, 0, why);
+        }
 }
 
 static void on_wake(uv_async_t *a) {
     struct server_thread *t = a->data;
     struct pd_err why;
     if (server_verdict(t->server, &why)) {
+        struct pd_err stopped = {0};
+        char host[100] = "?";
+        size_t n = sizeof host;
+        uv_os_gethostname(host, &n);
+        pd_fail(&stopped, PD_EFAIL, "the pserver with port %u of %s was stopped", t->server->ports[0], host);
+        if (t->state == THREAD_SERVING)
+            tell_all(t, why.code ? &why : &stopped);
         finish(t);
         return;
     }
     if (!why.code || t->state != THREAD_SERVING)
         return;
     ps_shard_fail(t->shard, &why);
-    for (struct peer *p = t->peers; p; p = p->next)
-        if (p->joined && !p->refused) {
-            p->refused = 1;
-            net_send_error(p->conn, WIRE_PS_BYE, 0, &why);
-        }
-    linger(t, LINGER_FAIL_MS);
+    tell_all(t, &why);
+    linger(t, LINGER_FAIL_MS, 1);
 }
 
 /* --- long waits --- */
 
 static void on_tick(uv_timer_t *timer) {
     struct server_thread *t = timer->data;
-    if (t->state == THREAD_LINGERING && uv_now(&t->loop) >= t->deadline_ms) {
-        finish(t);
-        return;
-    }
     char text[900];
     struct ps_shard_stats st;
     uint64_t limit = t->server->opts.wait_log_ms ? t->server->opts.wait_log_ms : WAIT_LOG_MS;
@@ -96,18 +113,82 @@ static void on_tick(uv_timer_t *timer) {
 
 /* --- from the shard to the connections --- */
 
-static void gone(struct peer *p, const struct pd_err *why) {
-    struct server_thread *t = p->t;
+/* The trainer is gone for good. */
+static void gone(struct server_thread *t, uint32_t trainer, const struct pd_err *why) {
     struct pd_err err = {0};
+    if (ps_shard_gone(t->shard, trainer, why, &err) && t->state == THREAD_SERVING)
+        server_fail(t->server, &err);
+}
+
+static uint64_t reconnect_ms(const struct server_thread *t) {
+    return t->server->opts.reconnect_ms ? t->server->opts.reconnect_ms : RECONNECT_MS;
+}
+
+static void found(struct server_thread *t, struct seat *s) {
+    if (!s->lost)
+        return;
+    free(s->lost);
+    s->lost = NULL;
+    if (!--t->n_lost)
+        uv_timer_stop(&t->patience);
+}
+
+/* Ticks are counted and not the clock: while this process was stopped nobody could come back. */
+static void on_patience(uv_timer_t *timer) {
+    struct server_thread *t = timer->data;
+    for (uint32_t i = 0; i < t->server->opts.n_trainers && t->n_lost; i++) {
+        struct seat *s = &t->seats[i];
+        if (!s->lost || (s->lost_ms += PATIENCE_TICK_MS) < reconnect_ms(t))
+            continue;
+        struct pd_err why = {0};
+        pd_fail(&why, PD_EFAIL, "%.700s; it did not come back in %.3g s", s->lost->msg, (double)reconnect_ms(t) / 1000);
+        found(t, s);
+        gone(t, i, &why);
+    }
+}
+
+/* Its connection is. It may come back on another one. */
+static void lost(struct peer *p, const struct pd_err *why) {
+    struct server_thread *t = p->t;
+    struct seat *s = seat_of(p);
     if (!p->joined)
         return;
     p->joined = 0;
-    t->by_trainer[p->trainer] = NULL;
+    s->peer = NULL;
     t->n_members--;
-    if (ps_shard_gone(t->shard, p->trainer, why, &err) && t->state == THREAD_SERVING)
-        server_fail(t->server, &err);
-    if (t->state == THREAD_LINGERING && !t->n_members)
+    if (!p->refused && ps_shard_detach(t->shard, p->trainer)) {
+        s->lost = pd_calloc(1, sizeof *s->lost);
+        if (!s->lost) {
+            gone(t, p->trainer, why);
+        } else {
+            pd_warn(log_of(t), "thread %u: the connection of trainer %u (%s) is lost: %s; waiting %.3g s for it to come back", t->index,
+                    p->trainer, net_peer_addr(p->conn), why->msg, (double)reconnect_ms(t) / 1000);
+            *s->lost = *why;
+            s->lost_ms = 0;
+            if (!t->n_lost++)
+                uv_timer_start(&t->patience, on_patience, PATIENCE_TICK_MS, PATIENCE_TICK_MS);
+        }
+    }
+    if (t->state == THREAD_LINGERING && over(t))
         finish(t);
+}
+
+/* The trainer has declared here: it is new, or back, and then its connection before this one is of no use. */
+static void seated(struct peer *p) {
+    struct server_thread *t = p->t;
+    struct seat *s = seat_of(p);
+    int back = s->lost || s->peer;
+    if (s->peer) {
+        s->peer->joined = 0;
+        s->peer->refused = 1;
+        net_close(s->peer->conn);
+        t->n_members--;
+    }
+    found(t, s);
+    p->joined = 1;
+    s->peer = p;
+    t->n_members++;
+    pd_info(log_of(t), "thread %u: trainer %u (%s) is %s", t->index, p->trainer, net_peer_addr(p->conn), back ? "back" : "here");
 }
 
 /* The reason goes to the peer and to the log, then the connection closes. */
@@ -122,9 +203,9 @@ static void refuse(struct peer *p, uint16_t type, uint64_t req, const struct pd_
 }
 
 static struct peer *peer_of(struct server_thread *t, uint32_t trainer) {
-    if (t->by_trainer[trainer])
-        return t->by_trainer[trainer];
-    return t->current && t->current->trainer == trainer ? t->current : NULL; /* it is declaring right now */
+    if (t->current && t->current->trainer == trainer)
+        return t->current; /* also while it declares */
+    return t->seats[trainer].peer;
 }
 
 static void shard_answers(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec,
@@ -153,7 +234,7 @@ static void on_open(struct net_conn *c, void *arg) {
     struct server_thread *t = arg;
     struct peer *p = pd_calloc(1, sizeof *p);
     net_set_arg(c, p);
-    if (!p || t->state != THREAD_SERVING) {
+    if (!p || t->state == THREAD_CLOSING) {
         free(p);
         net_set_arg(c, NULL);
         net_close(c);
@@ -195,13 +276,14 @@ static void failed_member(struct peer *p, const struct wire_frame *f) {
         pd_fail(&err, PD_EFAIL, "trainer %u (%s) has failed: %s", p->trainer, net_peer_addr(p->conn), msg);
     p->refused = 1;
     ps_shard_fail(p->t->shard, &err);
+    (void)ps_shard_gone(p->t->shard, p->trainer, NULL, NULL);
     server_fail(p->t->server, &err);
 }
 
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct peer *p = arg;
     struct pd_err err = {0};
-    if (!p || p->refused || p->t->state != THREAD_SERVING) {
+    if (!p || p->refused || p->t->state == THREAD_CLOSING) {
         wire_frame_free(f);
         return;
     }
@@ -224,17 +306,18 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     t->current = NULL;
     if (rc) {
         refuse(p, type, req, &err);
-        gone(p, &err);
+        if (p->joined)
+            gone(t, p->trainer, &err);
+        else if (t->state == THREAD_LINGERING)
+            found(t, seat_of(p)); /* it has heard the reason */
         return;
     }
-    if (!p->joined) {
-        p->joined = 1;
-        t->by_trainer[p->trainer] = p;
-        t->n_members++;
-        pd_info(log_of(t), "thread %u: trainer %u (%s) is here", t->index, p->trainer, net_peer_addr(c));
-    }
+    if (!p->joined)
+        seated(p);
     if (ps_shard_all_left(t->shard))
-        linger(t, LINGER_BYE_MS);
+        linger(t, LINGER_BYE_MS, 0);
+    if (t->state == THREAD_LINGERING && over(t))
+        finish(t);
 }
 
 static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
@@ -245,9 +328,9 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     *(p->prev ? &p->prev->next : &p->t->peers) = p->next;
     if (p->next)
         p->next->prev = p->prev;
-    if (why->code && why->code != PD_ECLOSED && !p->refused)
+    if (why->code && why->code != PD_ECLOSED && !p->refused && !p->joined)
         pd_warn(log_of(p->t), "trainer %u (%s): %s", p->trainer, net_peer_addr(c), why->msg);
-    gone(p, why);
+    lost(p, why);
     free(p);
 }
 
@@ -302,16 +385,17 @@ int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, stru
                                .output_dir = s->opts.output_dir, .log = s->opts.log};
     t->server = s;
     t->index = index;
-    t->by_trainer = pd_calloc(s->opts.n_trainers, sizeof(struct peer *));
-    if (!t->by_trainer || ps_shard_new(&t->shard, &so, &ops, t) || uv_loop_init(&t->loop)) {
+    t->seats = pd_calloc(s->opts.n_trainers, sizeof *t->seats);
+    if (!t->seats || ps_shard_new(&t->shard, &so, &ops, t) || uv_loop_init(&t->loop)) {
         close(fds[index]);
         return pd_fail(err, PD_ENOMEM, "no memory for a server thread");
     }
     t->has_loop = 1;
     uv_async_init(&t->loop, &t->wake, on_wake);
     uv_timer_init(&t->loop, &t->tick);
+    uv_timer_init(&t->loop, &t->patience);
     uv_timer_start(&t->tick, on_tick, TICK_MS, TICK_MS);
-    t->wake.data = t->tick.data = t;
+    t->wake.data = t->tick.data = t->patience.data = t;
     return listen_on(t, fds, err);
 }
 
@@ -322,9 +406,9 @@ void server_thread_run(struct server_thread *t) {
     uv_run(&t->loop, UV_RUN_DEFAULT);
     struct ps_shard_stats st;
     ps_shard_stats(t->shard, &st);
-    pd_info(log_of(t), "thread %u: %llu steps, %llu rows, %llu repeated, %llu stale and %llu lagging pushes dropped", t->index,
+    pd_info(log_of(t), "thread %u: %llu steps, %llu rows, %llu repeated, %llu stale and %llu lagging pushes dropped, %llu requests repeated", t->index,
             (unsigned long long)st.steps, (unsigned long long)st.rows, (unsigned long long)st.duplicates,
-            (unsigned long long)st.stale, (unsigned long long)st.lagged);
+            (unsigned long long)st.stale, (unsigned long long)st.lagged, (unsigned long long)st.repeated);
 }
 
 void server_thread_release(struct server_thread *t) {
@@ -334,5 +418,7 @@ void server_thread_release(struct server_thread *t) {
         uv_loop_close(&t->loop);
     }
     ps_shard_free(t->shard);
-    free(t->by_trainer);
+    for (uint32_t i = 0; t->seats && i < t->server->opts.n_trainers; i++)
+        free(t->seats[i].lost);
+    free(t->seats);
 }

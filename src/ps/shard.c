@@ -192,16 +192,44 @@ static int check_declare(const struct ps_shard *s, const struct ps_declare *d, c
     return ps_job_same(&s->job, job, err);
 }
 
+static void answer_declare(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f) {
+    const uint64_t v[] = {s->opts.epoch, s->step, s->pass, s->members[trainer].last_req};
+    struct iovec io = {(void *)(uintptr_t)v, sizeof v};
+    s->ops.answer(s->arg, trainer, f->type, f->req, &io, 1, NULL, NULL);
+}
+
+/* Is this the same trainer on another connection? It then is a member as before. 1, 0, or an error: it takes itself for one. */
+static int comes_back(struct ps_shard *s, uint32_t trainer, const char *addr, const struct ps_declare *d, struct pd_err *err) {
+    struct member *m = &s->members[trainer];
+    if (m->state != MEMBER_ABSENT && m->incarnation == d->incarnation && (!d->epoch || d->epoch == s->opts.epoch)) {
+        shard_forget_waiting(s, trainer);
+        m->connection++;
+        snprintf(m->addr, sizeof m->addr, "%s", addr);
+        return 1;
+    }
+    if (d->epoch)
+        return pd_fail(err, PD_EFAIL, "trainer %u comes back to a server that %s", trainer,
+                       d->epoch == s->opts.epoch ? "has given it up" : "was started again and no longer has the parameters");
+    if (m->state != MEMBER_ABSENT)
+        return pd_fail(err, PD_EEXIST, "trainer %u %s (%s)", trainer,
+                       m->state == MEMBER_LEFT ? "has left before" : "is here already", m->addr);
+    return 0;
+}
+
 static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f, struct pd_err *err) {
     struct ps_declare d;
     struct ps_job job;
     struct member *m = &s->members[trainer];
-    if (m->state != MEMBER_ABSENT)
-        return pd_fail(err, PD_EEXIST, "trainer %u %s (%s)", trainer,
-                       m->state == MEMBER_LEFT ? "has left before" : "is here already", m->addr);
     int rc = ps_job_get(f->sec[0], f->len[0], &d, &job, err);
     if (rc)
         return rc;
+    int back = comes_back(s, trainer, addr, &d, err);
+    if (back) {
+        ps_job_release(&job);
+        if (back > 0)
+            answer_declare(s, trainer, f);
+        return back < 0 ? back : 0;
+    }
     rc = check_declare(s, &d, &job, err);
     if (!rc && !s->declared)
         rc = declare(s, &d, &job, err);
@@ -212,6 +240,7 @@ static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, st
         return rc;
     m->state = MEMBER_JOINED;
     m->streams = (struct ps_range){d.stream_lo, d.stream_hi};
+    m->incarnation = d.incarnation;
     m->in_pass = 1;
     m->step = s->step;
     snprintf(m->addr, sizeof m->addr, "%s", addr);
@@ -222,13 +251,7 @@ static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, st
     }
     s->order[at] = trainer;
     s->stats.progress++;
-    struct pd_buf b;
-    pd_buf_init(&b);
-    pd_put_u64(&b, s->opts.epoch);
-    pd_put_u64(&b, s->step);
-    pd_put_u64(&b, s->pass);
-    shard_answer_bytes(s, trainer, f->type, f->req, &b);
-    pd_buf_release(&b);
+    answer_declare(s, trainer, f);
     return 0;
 }
 
@@ -306,8 +329,7 @@ static int reduce_once(struct ps_shard *s) {
         struct member *m = &s->members[s->order[i]];
         if (m->state != MEMBER_JOINED)
             continue;
-        struct iovec io = {(void *)(uintptr_t)sum, (size_t)n * sizeof *sum};
-        s->ops.answer(s->arg, s->order[i], WIRE_PS_REDUCE, m->reduces[m->first_reduce].req, &io, 1, NULL, NULL);
+        shard_answer_kept(s, s->order[i], WIRE_PS_REDUCE, m->reduces[m->first_reduce].req, sum, (size_t)n * sizeof *sum);
     }
     for (uint32_t i = 0; i < s->n_joined; i++) {
         struct member *m = &s->members[s->order[i]];
@@ -326,9 +348,7 @@ static int on_bye(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, st
     s->members[trainer].state = MEMBER_LEFT;
     s->members[trainer].in_pass = 0;
     s->n_left++;
-    struct pd_buf b;
-    pd_buf_init(&b);
-    shard_answer_bytes(s, trainer, f->type, f->req, &b);
+    shard_answer_kept(s, trainer, f->type, f->req, NULL, 0);
     return 0;
 }
 
@@ -358,19 +378,15 @@ static int pass_over(struct ps_shard *s) {
         return 0;
     s->pass++;
     s->stats.progress++;
-    struct pd_buf b;
-    pd_buf_init(&b);
-    pd_put_u64(&b, s->step);
-    pd_put_u64(&b, s->pass);
+    const uint64_t v[] = {s->step, s->pass};
     for (uint32_t i = 0; i < s->n_joined; i++) {
         struct member *m = &s->members[s->order[i]];
         if (m->state != MEMBER_JOINED)
             continue;
         m->in_pass = 1;
         m->step = s->step;
-        shard_answer_bytes(s, s->order[i], WIRE_PS_PASS_END, m->pass_req, &b);
+        shard_answer_kept(s, s->order[i], WIRE_PS_PASS_END, m->pass_req, v, sizeof v);
     }
-    pd_buf_release(&b);
     return 1;
 }
 
@@ -410,11 +426,7 @@ static int advance(struct ps_shard *s, struct pd_err *err) {
     return 0;
 }
 
-static int dispatch(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame **f, struct pd_err *err) {
-    if ((*f)->type == WIRE_PS_DECLARE)
-        return on_declare(s, trainer, addr, *f, err);
-    if (s->members[trainer].state != MEMBER_JOINED)
-        return pd_fail(err, PD_EPROTO, "%s before PS_DECLARE or after PS_BYE", wire_msg_name((*f)->type));
+static int take(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
     switch ((*f)->type) {
     case WIRE_PS_PUSH_DENSE: return shard_push_dense(s, trainer, f, err);
     case WIRE_PS_PUSH_ROWS: return shard_push_rows(s, trainer, f, err);
@@ -429,6 +441,25 @@ static int dispatch(struct ps_shard *s, uint32_t trainer, const char *addr, stru
     case WIRE_PS_BYE: return on_bye(s, trainer, *f, err);
     default: return pd_fail(err, PD_EPROTO, "unexpected message 0x%x", (*f)->type);
     }
+}
+
+static int dispatch(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame **f, struct pd_err *err) {
+    struct member *m = &s->members[trainer];
+    const uint64_t req = (*f)->req;
+    if ((*f)->type == WIRE_PS_DECLARE)
+        return on_declare(s, trainer, addr, *f, err);
+    if (m->state != MEMBER_ABSENT && req <= m->last_req)
+        return shard_repeated(s, trainer, f, err);
+    if (m->state == MEMBER_LEFT && (*f)->type == WIRE_PS_BYE) {
+        m->knows = 1;
+        return 0;
+    }
+    if (m->state != MEMBER_JOINED)
+        return pd_fail(err, PD_EPROTO, "%s before PS_DECLARE or after PS_BYE", wire_msg_name((*f)->type));
+    int rc = take(s, trainer, f, err);
+    if (!rc)
+        m->last_req = req;
+    return rc;
 }
 
 int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f, struct pd_err *err) {
@@ -479,6 +510,13 @@ void ps_shard_fail(struct ps_shard *s, const struct pd_err *why) {
     }
 }
 
+int ps_shard_detach(struct ps_shard *s, uint32_t trainer) {
+    if (trainer >= s->opts.n_trainers || s->members[trainer].state != MEMBER_JOINED)
+        return 0;
+    shard_forget_waiting(s, trainer);
+    return 1;
+}
+
 int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why, struct pd_err *err) {
     struct member *m = &s->members[trainer];
     if (trainer >= s->opts.n_trainers || m->state != MEMBER_JOINED)
@@ -493,6 +531,13 @@ int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why
 }
 
 int ps_shard_all_left(const struct ps_shard *s) { return s->n_left == s->opts.n_trainers; }
+
+int ps_shard_all_known(const struct ps_shard *s) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->opts.n_trainers; i++)
+        n += s->members[i].state == MEMBER_LEFT && s->members[i].knows;
+    return n == s->opts.n_trainers;
+}
 
 /* Is anybody waiting for somebody else, and for what? */
 static const char *wait_reason(const struct ps_shard *s, int *reduce) {

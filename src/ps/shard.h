@@ -8,9 +8,13 @@
  *
  * That is the synchronous rule; under the others (rule.h) a contribution is applied when its STEP_END comes.
  *
- * A push is identified by (epoch, the connection's incarnation, streams, step, part); a part is a parameter or a table. A
+ * A push is identified by (epoch, the trainer's incarnation, streams, step, part); a part is a parameter or a table. A
  * second one, or one of a step already ended, is dropped and counted. Everything else that does not fit is an error: the
  * caller answers with it and closes the connection, and calls ps_shard_gone.
+ *
+ * A member whose connection breaks stays one (ps_shard_detach): the same trainer declares again on another connection, hears
+ * which of its requests was taken last, and repeats those that it has no answer to. A repeated one is known by its id, which is
+ * not above the last: it is answered again, from the answers that are kept, and not done again; pulls are done again.
  *
  * A member that is gone fails the shard: all who wait are answered with that reason, and so is every later frame.
  */
@@ -48,11 +52,15 @@ void ps_shard_free(struct ps_shard *s); /* every `release` must have been called
 /* Takes the frame, whatever it returns. The first one of a trainer must be PS_DECLARE; `addr` is for messages. */
 int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f, struct pd_err *err);
 
-/* A member's connection is closed. Returns PD_EFAIL and the reason when that ends the job: it had not said PS_BYE. */
+/* A member's connection is closed. 1: it may come back; 0: it has left. */
+int ps_shard_detach(struct ps_shard *s, uint32_t trainer);
+
+/* A member is gone for good. Returns PD_EFAIL and the reason when that ends the job: it had not said PS_BYE. */
 int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why, struct pd_err *err);
 void ps_shard_fail(struct ps_shard *s, const struct pd_err *why);
 
-int ps_shard_all_left(const struct ps_shard *s); /* every trainer has said PS_BYE */
+int ps_shard_all_left(const struct ps_shard *s);  /* every trainer has said PS_BYE */
+int ps_shard_all_known(const struct ps_shard *s); /* and has the answer to it */
 
 /* Who keeps whom waiting: 1 and "waiting for trainer 2 (streams 2-2) in step 17", or 0. */
 int ps_shard_waiting(const struct ps_shard *s, char *text, size_t cap);
@@ -60,6 +68,7 @@ int ps_shard_waiting(const struct ps_shard *s, char *text, size_t cap);
 struct ps_shard_stats {
     uint64_t progress; /* changes whenever a wait of somebody ends */
     uint64_t steps, duplicates, stale, lagged, rows;
+    uint64_t repeated; /* requests that came a second time and were answered again */
 };
 void ps_shard_stats(const struct ps_shard *s, struct ps_shard_stats *out);
 

@@ -204,9 +204,8 @@ static void answer_stats(struct ps_shard *s, uint32_t n_parts, uint64_t n_sample
     for (uint32_t k = 0; k < s->n_joined; k++) {
         const struct member *m = &s->members[s->order[k]];
         const struct member_step *p = shard_step_of(m, s->step);
-        struct iovec io = {mem, 16 + 8 * (size_t)p->n_stats};
         if (m->step > s->step && p->n_stats && m->state == MEMBER_JOINED)
-            s->ops.answer(s->arg, s->order[k], WIRE_PS_STEP_END, p->req, &io, 1, NULL, NULL);
+            shard_answer_kept(s, s->order[k], WIRE_PS_STEP_END, p->req, mem, 16 + 8 * (size_t)p->n_stats);
     }
 }
 
@@ -295,8 +294,7 @@ static void answer_sums(struct ps_shard *s, struct member *m, const struct membe
     memcpy(mem, &m->step, 8);
     memcpy(mem + 8, &m->sum_samples, 8);
     memcpy(mem + 16, m->sums, 8 * PS_STATS_MAX);
-    struct iovec io = {mem, 16 + 8 * (size_t)p->n_stats};
-    s->ops.answer(s->arg, (uint32_t)(m - s->members), WIRE_PS_STEP_END, p->req, &io, 1, NULL, NULL);
+    shard_answer_kept(s, (uint32_t)(m - s->members), WIRE_PS_STEP_END, p->req, mem, 16 + 8 * (size_t)p->n_stats);
     m->sum_samples = 0;
     memset(m->sums, 0, sizeof m->sums);
 }

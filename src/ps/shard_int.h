@@ -1,4 +1,4 @@
-/* shard_int.h - the shard's inside, shared by shard.c (members, barrier), shard_step.c (contributions), shard_apply.c (their
+/* shard_int.h - the shard's inside, shared by shard.c (members, barrier), shard_again.c (what comes twice), shard_step.c (contributions), shard_apply.c (their
  * application), shard_pull.c (answers to pulls) and shard_model.c (save and load).
  */
 #ifndef PD_PS_SHARD_INT_H
@@ -18,7 +18,8 @@ enum {
     SHARD_AHEAD = 8,
     SHARD_CHUNK = 1024,
     SHARD_REDUCES = 64,
-    SHARD_WAITING = 4096
+    SHARD_WAITING = 4096,
+    SHARD_ANSWERS = 128, /* kept for each member */
 };
 
 /* Row numbers of one key list. */
@@ -60,6 +61,15 @@ struct reduction {
 
 enum member_state { MEMBER_ABSENT, MEMBER_JOINED, MEMBER_LEFT };
 
+/* An answer that cannot be made again. */
+struct kept_answer {
+    uint64_t req; /* 0: none */
+    uint32_t connection; /* that it was given to */
+    uint16_t type;
+    uint8_t *data;
+    size_t n, cap;
+};
+
 struct member {
     enum member_state state;
     struct ps_range streams;
@@ -78,6 +88,12 @@ struct member {
     } *known; /* [n_sparse]: the keys of the last creating pull */
     struct reduction reduces[SHARD_REDUCES];
     uint32_t first_reduce, n_reduces;
+    uint64_t incarnation;
+    uint32_t connection;         /* counts its connections */
+    uint64_t last_req;           /* the id of the request taken last: they grow */
+    struct kept_answer *answers; /* [SHARD_ANSWERS], a ring: more than a trainer has requests under way */
+    uint32_t next_answer;
+    int knows;                   /* it has the answer to its PS_BYE */
 };
 
 /* A request that is answered once `after` steps are applied. */
@@ -143,6 +159,12 @@ int shard_room(void *array, size_t *cap, size_t n, size_t size);
 
 /* Handlers get the frame by reference: one that keeps it sets *f to NULL. */
 
+/* shard_again.c */
+int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err); /* its id is not above the last */
+/* Section 0 is all of it; kept until it is known to have arrived. */
+void shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const void *p, size_t n);
+void shard_forget_waiting(struct ps_shard *s, uint32_t trainer); /* it will ask again */
+
 /* shard_step.c */
 int shard_member_init(struct ps_shard *s, struct member *m);
 void shard_member_release(struct ps_shard *s, struct member *m);
@@ -165,7 +187,6 @@ int shard_apply_one(struct ps_shard *s, struct member *m, struct pd_err *err);
 int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err); /* save and load too */
 void shard_answer_waiting(struct ps_shard *s);
 void shard_gather(struct ps_shard *s, uint32_t id, const uint64_t *keys, const uint32_t *rows, size_t n, float *out);
-void shard_answer_bytes(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_buf *b);
 
 /* shard_model.c */
 int shard_save(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *answer, struct pd_err *err);

@@ -9,11 +9,6 @@
 
 enum { FREE_REPLIES = 16 };
 
-void shard_answer_bytes(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_buf *b) {
-    struct iovec io = {b->data, b->len};
-    s->ops.answer(s->arg, trainer, type, req, &io, 1, NULL, NULL);
-}
-
 /* --- memory for gathered rows: reused, since a fresh megabyte costs more in page faults than in copying --- */
 
 static struct reply *reply_new(struct ps_shard *s, size_t floats) {
@@ -209,7 +204,9 @@ static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame 
     struct pd_buf b;
     pd_buf_init(&b);
     int rc;
-    if (f->type == WIRE_PS_PULL_DENSE || f->type == WIRE_PS_PULL_ROWS) {
+    struct pull_dense pd = {0};
+    int values = f->type == WIRE_PS_PULL_ROWS || (f->type == WIRE_PS_PULL_DENSE && !read_pull_dense(s, f, &pd, err) && pd.n);
+    if (values) {
         struct member *m = &s->members[trainer];
         if (!m->has_pulled)
             m->updates_seen = s->updates;
@@ -225,7 +222,7 @@ static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame 
     if (!rc && b.failed)
         rc = pd_fail(err, PD_ENOMEM, "no memory for an answer");
     if (!rc)
-        shard_answer_bytes(s, trainer, f->type, f->req, &b);
+        shard_answer_kept(s, trainer, f->type, f->req, b.data, b.len);
     pd_buf_release(&b);
     return rc;
 }

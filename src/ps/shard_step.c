@@ -28,6 +28,9 @@ void shard_member_release(struct ps_shard *s, struct member *m) {
     for (uint32_t t = 0; m->known && t < s->job.n_sparse; t++)
         free(m->known[t].list.rows);
     free(m->known);
+    for (uint32_t i = 0; m->answers && i < SHARD_ANSWERS; i++)
+        free(m->answers[i].data);
+    free(m->answers);
     while (m->n_reduces)
         free(m->reduces[(m->first_reduce + --m->n_reduces) % SHARD_REDUCES].v);
     memset(m, 0, sizeof *m);
@@ -36,7 +39,8 @@ void shard_member_release(struct ps_shard *s, struct member *m) {
 int shard_member_init(struct ps_shard *s, struct member *m) {
     m->ring = pd_calloc(SHARD_AHEAD, sizeof *m->ring);
     m->known = pd_calloc(s->job.n_sparse, sizeof *m->known);
-    if (m->ring && m->known)
+    m->answers = pd_calloc(SHARD_ANSWERS, sizeof *m->answers);
+    if (m->ring && m->known && m->answers)
         return 0;
     shard_member_release(s, m);
     return PD_ENOMEM;

@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (rd.failed || gone[t])
             continue;
         struct pd_err err = {0};
-        if (ps_shard_frame(s, t, "fuzz", frame(type, 1, p0, n0, p1, n1, p2, n2), &err)) {
+        if (ps_shard_frame(s, t, "fuzz", frame(type, n0 % 16 == 15 ? 3 : next_req(), p0, n0, p1, n1, p2, n2), &err)) {
             ps_shard_gone(s, t, &err, NULL); /* as the server does with a connection that lies */
             gone[t] = 1;
         }

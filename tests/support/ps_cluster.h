@@ -26,7 +26,7 @@ static const uint8_t cluster_key[32] = "a key for tests only, 32 bytes.";
 struct one_server {
     struct ps_server *server;
     pthread_t thread;
-    int port, rc;
+    int port, rc, ports[8];
     struct pd_err err;
 };
 
@@ -43,6 +43,8 @@ static void *server_main(void *arg) {
     return NULL;
 }
 
+static uint64_t cluster_reconnect_ms; /* of servers and trainers; 0: as they do it */
+
 static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_sparse, int n_trainers,
                           uint64_t wait_log_ms, int log_fd) {
     memset(c, 0, sizeof *c);
@@ -53,12 +55,12 @@ static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_s
         int fds[8], port;
         for (int k = 0; k < n_dense + n_sparse; k++) {
             fds[k] = net_bind_first_free("127.0.0.1", 0, 1, &port, &err);
-            if (k == 0)
-                c->s[i].port = port;
+            c->s[i].ports[k] = port;
+            c->s[i].port = c->s[i].ports[0];
         }
         struct ps_server_opts o = {.fds = fds, .n_dense = (uint32_t)n_dense, .n_sparse = (uint32_t)n_sparse,
                                    .n_trainers = (uint32_t)n_trainers, .job = "J", .key = cluster_key,
-                                   .wait_log_ms = wait_log_ms, .log = &c->log};
+                                   .wait_log_ms = wait_log_ms, .reconnect_ms = cluster_reconnect_ms, .log = &c->log};
         if (ps_server_new(&c->s[i].server, &o, &err)) {
             fprintf(stderr, "ps_server_new: %s\n", err.msg);
             abort();
@@ -87,15 +89,19 @@ static int cluster_join(struct cluster *c, struct pd_err *err) {
 
 /* --- the job --- */
 
-enum { TOY_ROWS = 600, TOY_DIM = 8 };
-static const uint64_t toy_sizes[] = {5, 3000, 40000};
-enum { TOY_DENSE = 3, TOY_VALUES = 5 + 3000 + 40000 };
+#ifdef TOY_SMALL /* for those who run it hundreds of times */
+enum { TOY_ROWS = 60, TOY_DIM = 8, TOY_MIDDLE = 300, TOY_LARGE = 2100 };
+#else
+enum { TOY_ROWS = 600, TOY_DIM = 8, TOY_MIDDLE = 3000, TOY_LARGE = 40000 };
+#endif
+static const uint64_t toy_sizes[] = {5, TOY_MIDDLE, TOY_LARGE};
+enum { TOY_DENSE = 3, TOY_VALUES = 5 + TOY_MIDDLE + TOY_LARGE };
 
 struct toy {
     int n_trainers, n_servers, n_dense, n_sparse, n_streams, n_passes, steps; /* steps of stream 0; stream s: + s % 3 */
     int local, jitter;
     int parts; /* a contribution for each node of the tree that the trainer owns, in place of one of all its streams */
-    const char *optimizer;
+    const char *optimizer, *update;
     double lr;
     float l2;
     const struct pd_log *log;
@@ -161,6 +167,7 @@ struct toy_trainer {
     int rc;
     int (*before_step)(struct toy_trainer *me, struct ps_client *c, uint64_t step); /* != 0: leave like that */
     uint64_t incidents;
+    struct ps_client_stats stats;
     pthread_t thread;
 };
 
@@ -232,7 +239,7 @@ static int toy_step(struct toy_trainer *me, struct ps_client *c, int lo, int hi,
     float *v = values;
     for (int i = 0; i < TOY_DENSE; v += toy_sizes[i++])
         rc |= ps_pull_dense(c, dense[i], v, toy_sizes[i]);
-    rc |= ps_pull_rows(c, table, (size_t)n_rows, keys, pulled, step % 2 ? PS_CREATE : PS_NO_CREATE);
+    rc |= ps_pull_rows(c, table, (size_t)n_rows, keys, pulled, step % 2 || (t->update && !strcmp(t->update, "geo")) ? PS_CREATE : PS_NO_CREATE);
     rc |= ps_wait(c);
     if (rc)
         return ps_client_err(c)->code;
@@ -311,13 +318,15 @@ static void *toy_main(void *arg) {
                                .stream_lo = (uint32_t)(t->n_streams * me->id / t->n_trainers),
                                .stream_hi = (uint32_t)(t->n_streams * (me->id + 1) / t->n_trainers), .seed = 42,
                                .optimizer = {t->optimizer, t->lr, 1e-6}, .job = "J", .key = cluster_key,
-                               .connect_timeout_ms = 20000, .log = t->log};
+                               .connect_timeout_ms = 20000, .reconnect_ms = cluster_reconnect_ms, .update = t->update,
+                               .staleness = 2, .geo_sgd_need_push_nums = 2, .log = t->log};
     me->rc = ps_client_new(&c, &o, &me->err);
     if (me->rc)
         return NULL;
     me->rc = toy_train(me, c);
     if (me->rc)
         me->err = *ps_client_err(c);
+    ps_client_stats(c, &me->stats);
     ps_client_free(c);
     return NULL;
 }

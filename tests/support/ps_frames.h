@@ -15,6 +15,12 @@
 enum { FR_DIM = 4, FR_VALUES = 40, FR_EPOCH = 7 };
 static uint32_t fr_width = 1; /* streams that each trainer owns */
 
+/* Ids grow: one that does not is taken for a repeated request. */
+static inline uint64_t next_req(void) {
+    static uint64_t last;
+    return ++last;
+}
+
 /* A frame as the decoder makes it: one block of memory, sections aligned. */
 static struct wire_frame *frame(uint16_t type, uint64_t req, const void *s0, size_t n0, const void *s1, size_t n1,
                                 const void *s2, size_t n2) {
@@ -41,7 +47,7 @@ static struct wire_frame *frame_of(uint16_t type, uint64_t req, const struct pd_
 static inline void put_declare(struct pd_buf *b, uint32_t n_trainers, uint32_t id, const char *optimizer, const char *update) {
     struct ps_job job;
     struct pd_err err = {0};
-    struct ps_declare d = {PS_KIND_BOTH, 0, id * fr_width, (id + 1) * fr_width};
+    struct ps_declare d = {.kind = PS_KIND_BOTH, .stream_lo = id * fr_width, .stream_hi = (id + 1) * fr_width, .incarnation = id + 100};
     struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {FR_VALUES}, .init_std = 1, .lr_factor = 1, .l2 = 0.01f};
     struct ps_dense_spec v = {.name = "v", .n_dims = 1, .shape = {3}, .lr_factor = 1};
     struct ps_table_spec t = {.name = "t", .dim = FR_DIM, .n_rows = 20, .init_std = 1, .lr_factor = 1};
@@ -81,8 +87,16 @@ static inline struct wire_frame *f_declare_as(uint32_t n_trainers, uint32_t id, 
     struct pd_buf b;
     pd_buf_init(&b);
     put_declare(&b, n_trainers, id, optimizer, update);
-    struct wire_frame *f = frame_of(WIRE_PS_DECLARE, 1, &b);
+    struct wire_frame *f = frame_of(WIRE_PS_DECLARE, next_req(), &b);
     pd_buf_release(&b);
+    return f;
+}
+
+/* The same trainer, on another connection. */
+static inline struct wire_frame *f_declare_again(uint32_t n_trainers, uint32_t id, uint64_t incarnation, uint64_t epoch) {
+    struct wire_frame *f = f_declare_as(n_trainers, id, "adagrad", "sync");
+    memcpy(f->data + 40, &incarnation, 8);
+    memcpy(f->data + 48, &epoch, 8);
     return f;
 }
 
@@ -99,7 +113,7 @@ static inline struct wire_frame *f_push_dense(uint64_t step, uint32_t id, uint32
     pd_put_u32(&b, param);
     pd_put_u32(&b, 0);
     pd_put_u64(&b, n);
-    struct wire_frame *f = frame(WIRE_PS_PUSH_DENSE, 2, b.data, b.len, NULL, 0, g, n * sizeof *g);
+    struct wire_frame *f = frame(WIRE_PS_PUSH_DENSE, next_req(), b.data, b.len, NULL, 0, g, n * sizeof *g);
     pd_buf_release(&b);
     return f;
 }
@@ -112,7 +126,7 @@ static inline struct wire_frame *f_push_rows(uint64_t step, uint32_t id, uint32_
     pd_put_u32(&b, table);
     pd_put_u32(&b, list);
     pd_put_u64(&b, n);
-    struct wire_frame *f = frame(WIRE_PS_PUSH_ROWS, 3, b.data, b.len, keys, list ? 0 : n * sizeof *keys, g,
+    struct wire_frame *f = frame(WIRE_PS_PUSH_ROWS, next_req(), b.data, b.len, keys, list ? 0 : n * sizeof *keys, g,
                                  n * FR_DIM * sizeof *g);
     pd_buf_release(&b);
     return f;
@@ -127,7 +141,7 @@ static inline struct wire_frame *f_step_end(uint64_t step, uint32_t id, uint64_t
     pd_put_u32(&b, 0);
     for (uint32_t i = 0; i < n; i++)
         pd_put_f64(&b, stats[i]);
-    struct wire_frame *f = frame_of(WIRE_PS_STEP_END, 4, &b);
+    struct wire_frame *f = frame_of(WIRE_PS_STEP_END, next_req(), &b);
     pd_buf_release(&b);
     return f;
 }
@@ -146,7 +160,7 @@ static inline struct wire_frame *f_step_end_parts(uint64_t step, uint32_t id, ui
         pd_put_u32(&b, r[i].hi);
         pd_put_f64(&b, v[i]);
     }
-    struct wire_frame *f = frame_of(WIRE_PS_STEP_END, 4, &b);
+    struct wire_frame *f = frame_of(WIRE_PS_STEP_END, next_req(), &b);
     pd_buf_release(&b);
     return f;
 }
@@ -159,7 +173,7 @@ static inline struct wire_frame *f_pull_dense(uint64_t after, uint32_t n, const 
     pd_put_u32(&b, 0);
     for (uint32_t i = 0; i < n; i++)
         pd_put_u32(&b, ids[i]);
-    struct wire_frame *f = frame_of(WIRE_PS_PULL_DENSE, 5, &b);
+    struct wire_frame *f = frame_of(WIRE_PS_PULL_DENSE, next_req(), &b);
     pd_buf_release(&b);
     return f;
 }
@@ -174,7 +188,7 @@ static inline struct wire_frame *f_pull_rows(uint64_t after, uint32_t table, uin
     pd_put_u32(&b, list);
     pd_put_u32(&b, 0);
     pd_put_u64(&b, n);
-    struct wire_frame *f = frame(WIRE_PS_PULL_ROWS, 6, b.data, b.len, keys, n * sizeof *keys, NULL, 0);
+    struct wire_frame *f = frame(WIRE_PS_PULL_ROWS, next_req(), b.data, b.len, keys, n * sizeof *keys, NULL, 0);
     pd_buf_release(&b);
     return f;
 }
@@ -185,7 +199,7 @@ static inline struct wire_frame *f_pass_end(uint64_t step, uint64_t pass) {
     pd_put_u64(&b, FR_EPOCH);
     pd_put_u64(&b, step);
     pd_put_u64(&b, pass);
-    struct wire_frame *f = frame_of(WIRE_PS_PASS_END, 7, &b);
+    struct wire_frame *f = frame_of(WIRE_PS_PASS_END, next_req(), &b);
     pd_buf_release(&b);
     return f;
 }
@@ -197,12 +211,12 @@ static inline struct wire_frame *f_reduce(uint32_t n, const double *v) {
     pd_put_u32(&b, 0);
     for (uint32_t i = 0; i < n; i++)
         pd_put_f64(&b, v[i]);
-    struct wire_frame *f = frame_of(WIRE_PS_REDUCE, 8, &b);
+    struct wire_frame *f = frame_of(WIRE_PS_REDUCE, next_req(), &b);
     pd_buf_release(&b);
     return f;
 }
 
-static inline struct wire_frame *f_bye(void) { return frame(WIRE_PS_BYE, 9, NULL, 0, NULL, 0, NULL, 0); }
+static inline struct wire_frame *f_bye(void) { return frame(WIRE_PS_BYE, next_req(), NULL, 0, NULL, 0, NULL, 0); }
 
 /* --- what comes back --- */
 

@@ -330,7 +330,7 @@ static void make_job(struct ps_job *job) {
 static void test_declaration_survives_the_wire(void **state) {
     (void)state;
     struct ps_job a, b;
-    struct ps_declare d = {PS_KIND_SPARSE, 4, 1, 3}, e;
+    struct ps_declare d = {PS_KIND_SPARSE, 4, 1, 3, 77, 5}, e;
     struct pd_err err = {0};
     struct pd_buf buf;
     pd_buf_init(&buf);

@@ -164,12 +164,12 @@ static void test_dead_trainer_ends_it_with_1_and_the_reason(void **state) {
     close(fds[0]);
     close(fds[1]);
     struct ps_client *a = client_of(port, 0, 2), *b = client_of(port, 1, 2);
-    ps_client_free(b); /* without a word, as a killed process */
+    ps_client_free(b);
     assert_int_equal(ps_barrier(a), PD_EFAIL);
     assert_non_null(strstr(ps_client_err(a)->msg, "trainer 1 (127.0.0.1:"));
     ps_client_free(a);
     assert_int_equal(end_of(&p, text, sizeof text), 1);
-    assert_non_null(strstr(text, "is gone in step 0"));
+    assert_non_null(strstr(text, "has failed: it has left without ps_bye in step 0"));
     start(&p, "127.0.0.1", key_file, NULL, "2"); /* one that says why it goes */
     first_line(&p, text, sizeof text);
     port = port_in(text);

@@ -355,7 +355,7 @@ static struct wire_frame *bad_frame(int which) {
     static const uint32_t ids[] = {0, 1, 2, 9};
     static double v[2];
     switch (which) {
-    case 0: return f_declare(2, 0);
+    case 0: return f_declare_again(2, 0, 5, 0);
     case 1: return f_push_dense(1, 0, 0, grad_w[0], FR_VALUES);
     case 2: return f_push_dense(0, 1, 0, grad_w[0], FR_VALUES);
     case 3: return f_push_dense(0, 0, 0, grad_w[0], FR_VALUES - 1);
@@ -373,10 +373,10 @@ static struct wire_frame *bad_frame(int which) {
     case 15: return f_pass_end(0, 1);
     case 16: return f_step_end(5, 0, 1, NULL, 0);
     case 17: return f_step_end(0, 0, UINT64_MAX, NULL, 0);
-    case 18: return frame(WIRE_PS_SAVE, 1, v, 16, NULL, 0, NULL, 0);
-    case 19: return frame(WIRE_PS_LOAD, 1, v, 15, NULL, 0, NULL, 0);
-    case 20: return frame(WIRE_PS_COMMIT, 1, v, 16, NULL, 0, NULL, 0);
-    case 21: return frame(WIRE_AG_HELLO, 1, v, 16, NULL, 0, NULL, 0);
+    case 18: return frame(WIRE_PS_SAVE, next_req(), v, 16, NULL, 0, NULL, 0);
+    case 19: return frame(WIRE_PS_LOAD, next_req(), v, 15, NULL, 0, NULL, 0);
+    case 20: return frame(WIRE_PS_COMMIT, next_req(), v, 16, NULL, 0, NULL, 0);
+    case 21: return frame(WIRE_AG_HELLO, next_req(), v, 16, NULL, 0, NULL, 0);
     case 22: return with_flags(f_reduce(1, v), WIRE_F_ERROR);
     default: return NULL;
     }

@@ -1,0 +1,68 @@
+/* shard_again.c - what a trainer sends a second time after its connection was lost, and the answers that are kept for that. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "ps/shard_int.h"
+
+/* A trainer has at most some 110 such requests under way (64 reductions, and ps_step_end waits beyond 48), and what it misses are
+ * the last answers that were sent: the ring holds them. */
+void shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const void *p, size_t n) {
+    struct member *m = &s->members[trainer];
+    struct kept_answer *a = &m->answers[m->next_answer++ % SHARD_ANSWERS];
+    struct iovec io = {(void *)(uintptr_t)p, n};
+    a->req = 0;
+    if (n > a->cap) {
+        free(a->data);
+        a->data = pd_malloc(n);
+        a->cap = a->data ? n : 0;
+    }
+    if (n <= a->cap) { /* without memory it is only answered once */
+        if (n)
+            memcpy(a->data, p, n);
+        a->n = n;
+        a->type = type;
+        a->connection = m->connection;
+        a->req = req;
+    }
+    s->ops.answer(s->arg, trainer, type, req, &io, 1, NULL, NULL);
+}
+
+static struct kept_answer *find(const struct member *m, uint16_t type, uint64_t req) {
+    for (uint32_t i = 0; i < SHARD_ANSWERS; i++)
+        if (m->answers[i].req == req && req && m->answers[i].type == type)
+            return &m->answers[i];
+    return NULL;
+}
+
+void shard_forget_waiting(struct ps_shard *s, uint32_t trainer) {
+    size_t kept = 0;
+    for (size_t i = 0; i < s->n_waiting; i++)
+        if (s->waiting[i].trainer == trainer)
+            wire_frame_free(s->waiting[i].f);
+        else
+            s->waiting[kept++] = s->waiting[i];
+    s->n_waiting = kept;
+}
+
+/* A request is one of these: a pull, which is done again; answered, which is answered again; taken and still under way, whose
+ * answer will come; one that waited for a step (save, load) and was forgotten with the connection. */
+int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
+    struct member *m = &s->members[trainer];
+    struct kept_answer *a = find(m, (*f)->type, (*f)->req);
+    const uint16_t type = (*f)->type;
+    s->stats.repeated++;
+    if (a && a->connection == m->connection)
+        return 0; /* it came due while this was on its way */
+    if (a) {
+        a->connection = m->connection;
+        struct iovec io = {a->data, a->n};
+        s->ops.answer(s->arg, trainer, a->type, a->req, &io, 1, NULL, NULL);
+        return 0;
+    }
+    if (type != WIRE_PS_PULL_DENSE && type != WIRE_PS_PULL_ROWS && type != WIRE_PS_SAVE && type != WIRE_PS_COMMIT && type != WIRE_PS_LOAD)
+        return 0;
+    if (m->state == MEMBER_JOINED)
+        return shard_pull(s, trainer, f, err);
+    return pd_fail(err, PD_EPROTO, "%s after PS_BYE", wire_msg_name(type));
+}
