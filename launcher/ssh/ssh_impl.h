@@ -9,7 +9,7 @@
  *     ssh_auth.c      the steps that tell it who we are; ssh_agent.c the part of the ssh agent
  *     ssh_secret.c    passphrases and passwords, asked once for all sessions by a thread; ssh_prompt.c is the terminal
  *     ssh_channel.c   the open channel of a command
- *     ssh_jump.c      the open connection to a jump host, which carries others
+ *     ssh_jump.c      the open connection to a jump host; ssh_forward.c what it carries
  */
 #ifndef LAUNCHER_SSH_IMPL_H
 #define LAUNCHER_SSH_IMPL_H
@@ -272,10 +272,12 @@ int ssh_jump_get(struct ssh_jump **out, struct session *s, const char *spec, str
 void ssh_jumps_close(struct ssh_pool *pool);
 void ssh_jumps_free(struct ssh_pool *pool);
 enum ssh_step run_jump(struct session *s);
-enum ssh_step run_carry(struct session *s);
 void jump_dropped(struct ssh_jump *j, const struct pd_err *why); /* its connection is going */
-int jump_carries(const struct session *s);                      /* it has bytes to send */
 const char *jump_failure(const struct session *s);              /* why the host behind it was lost, or NULL */
+
+/* ssh_forward.c */
+enum ssh_step run_carry(struct session *s);
+int jump_carries(const struct session *s); /* it has bytes to send */
 /* A way through the jump host: *fd once it is open, -1 before; PD_EHOST with the reason. */
 int ssh_forward_open(struct session *s, int *fd, struct pd_err *err);
 void ssh_forward_leave(struct session *s);

@@ -1,0 +1,21 @@
+/* ssh_jump.h - a jump host, as its session (ssh_jump.c) and what it carries (ssh_forward.c) see it. */
+#ifndef LAUNCHER_SSH_JUMP_H
+#define LAUNCHER_SSH_JUMP_H
+
+#include "launcher/ssh/ssh_impl.h"
+
+struct ssh_jump {
+    struct ssh_pool *pool;
+    char *spec;
+    struct session *s; /* NULL once it has ended */
+    int up, down;
+    struct pd_err why; /* down */
+    struct wait_list waiters;
+    struct ssh_forward *forwards;
+    struct ssh_jump *next;
+};
+
+const char *jump_name(const struct ssh_jump *j);   /* the last of its chain */
+void jump_forwards_drop(struct ssh_jump *j);       /* whoever waits for one is woken */
+
+#endif
