@@ -334,6 +334,8 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
         pd_put(to, buf->base, (size_t)n);
     free(buf->base);
     if (n < 0) {
+        if (n != UV_EOF) /* half an answer is none */
+            to->failed = PD_ENOMEM;
         uv_read_stop(s);
         maybe_answered(k);
     }

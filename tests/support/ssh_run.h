@@ -17,6 +17,21 @@
 #include "base/str.h"
 #include "launcher/ssh/ssh.h"
 
+/* Tests that cost time run where they find most. */
+#ifdef __SANITIZE_ADDRESS__
+enum { UNDER_ASAN = 1, UNDER_TSAN = 0 };
+#elif defined(__SANITIZE_THREAD__)
+enum { UNDER_ASAN = 0, UNDER_TSAN = 1 };
+#else
+enum { UNDER_ASAN = 0, UNDER_TSAN = 0 };
+#endif
+
+static inline int not_here(const char *where) {
+    if (!getenv("TEST_EVERYWHERE"))
+        printf("skipped: runs %s (TEST_EVERYWHERE=1: here as well)\n", where);
+    return !getenv("TEST_EVERYWHERE");
+}
+
 static char dir[64], key_file[128], known_file[128], no_sshd[200];
 static struct hosts fixture;
 
