@@ -30,7 +30,7 @@ struct ssh_forward {
     char why[300];
     int ours, theirs; /* the pair; -1: closed, or taken over */
     uv_poll_t *poll;
-    int events, readable;
+    int events, readable, left; /* left: bytes that on_data did not take off libssh */
     struct pd_buf to_host;   /* from the channel, not yet written to `ours` */
     struct pd_buf to_remote; /* from `ours`, not yet taken by the channel */
     int local_ended, remote_ended, remote_closed;
@@ -85,6 +85,7 @@ static int on_data(ssh_session ssh, ssh_channel ch, void *data, uint32_t len, in
         pd_put(&f->to_host, (uint8_t *)data + done, len - done);
         done = len;
     }
+    f->left = done < len;
     return (int)done;
 }
 
@@ -226,11 +227,12 @@ static void towards_host(struct ssh_forward *f) {
             take_off(&f->to_host, (size_t)n);
             continue;
         }
-        /* What on_data left in libssh: its window opens again when this is read. */
-        int n = ssh_channel_read_nonblocking(f->channel, buf, CARRY_BYTES, 0);
-        if (n <= 0)
+        if (!f->left)
             break;
-        pd_put(&f->to_host, buf, (size_t)n);
+        int n = ssh_channel_read_nonblocking(f->channel, buf, CARRY_BYTES, 0); /* its window opens again by that */
+        f->left = n > 0;
+        if (n > 0)
+            pd_put(&f->to_host, buf, (size_t)n);
     }
     if (f->remote_ended && f->ours >= 0)
         shutdown(f->ours, SHUT_WR);
@@ -271,7 +273,7 @@ static int forward_over(const struct ssh_forward *f) {
         return f->denied && !f->s;
     if (f->local_ended)
         return !f->to_remote.len || f->remote_closed;
-    return f->remote_closed && !f->to_host.len;
+    return f->remote_closed && !f->to_host.len && !f->left;
 }
 
 static void forward_arm(struct ssh_forward *f) {
@@ -293,7 +295,7 @@ static int carry_one(struct ssh_forward *f) {
     if (!f->open || f->denied)
         return 0;
     towards_host(f);
-    return towards_remote(f);
+    return f->to_host.failed ? -1 : towards_remote(f);
 }
 
 static enum ssh_step carry_lost(struct session *s) {
@@ -344,13 +346,13 @@ enum ssh_step run_carry(struct session *s) {
     }
     /* Writing takes in what has arrived, too, and no event of the socket will tell of it. */
     for (struct ssh_forward *f = j->forwards; f; f = f->next)
-        s->more |= (f->remote_closed && !f->to_host.len) || (!f->open && !f->denied && ssh_channel_is_open(f->channel));
+        s->more |= (f->remote_closed && !f->to_host.len && !f->left) || (!f->open && !f->denied && ssh_channel_is_open(f->channel));
     return STEP_CARRY;
 }
 
 int jump_carries(const struct session *s) {
     for (struct ssh_forward *f = s->step == STEP_CARRY ? s->jump->forwards : NULL; f; f = f->next)
-        if (f->open && f->to_remote.len && ssh_channel_window_size(f->channel) > 0)
+        if (f->open && !f->remote_closed && f->to_remote.len && ssh_channel_window_size(f->channel) > 0)
             return 1;
     return 0;
 }
