@@ -9,7 +9,7 @@
 
 enum {
     N_STREAMS = 3, EVENTS = 2,       /* server.log, train.log, events: the order of docs/protocol.md */
-    HOLD_MS = 200, STALL_MS = 10000, /* see merge.h */
+    HOLD_MS = 80, STALL_MS = 10000, /* see merge.h */
     PUMP_MS = 10,                    /* frames that come together are looked at together */
     WINDOW_ALL = 32 << 20,           /* bytes on their way or waiting, of all sources */
     WINDOW_MIN = 64 << 10, WINDOW_MAX = 1 << 20,
