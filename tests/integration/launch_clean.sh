@@ -3,6 +3,7 @@
 . "$(dirname "$0")/../support/lib.sh"
 ctl=$BIN/paddlectl
 cd "$TMP" || exit 1
+on_cleanup() { "$ctl" stop --conf="$TMP/conf.ini" --force >/dev/null 2>&1; } # the detached job of a test that failed
 mkdir -p ws precious && echo data >precious/file
 cat >ws/go.sh <<'END'
 #!/bin/sh
