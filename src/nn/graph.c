@@ -11,115 +11,6 @@
 #include "nn/internal.h"
 #include "nn/model_ini_key.h"
 
-enum { MAX_ELEMENTS_LOG2 = 36 }; /* of one parameter: 2^36 floats are 256 GiB */
-
-static int no_memory(const struct nn_build *b, struct pd_err *err) {
-    return pd_fail(err, PD_ENOMEM, "%s: out of memory", b->file);
-}
-
-/* --- what shape functions use -------------------------------------------------------------------- */
-
-uint64_t nn_build_size(const struct nn_build *b, const struct nn_node *self) {
-    return self->ini->size.is_vocabulary ? b->vocabulary : self->ini->size.value;
-}
-
-int nn_build_need_values(const struct nn_build *b, const struct nn_node *self, struct pd_err *err) {
-    for (uint32_t k = 0; k < self->n_in; k++) {
-        const struct nn_node *in = &b->g->node[self->in[k]];
-        if (!in->type)
-            return pd_fail(err, PD_ECONF,
-                           "%s:%d: layer '%s': its input '%s' is a field of ids, [batch x 1], but %s needs values: put an "
-                           "embedding layer between",
-                           b->file, self->ini->inputs.line, self->name, in->name, self->type->name);
-    }
-    return 0;
-}
-
-int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t field, struct pd_err *err) {
-    struct nn_graph *g = b->g;
-    uint32_t param = self->param[self->n_param - 1], u = 0;
-    while (u < g->n_uses && (g->use[u].param != param || g->use[u].field != field))
-        u++;
-    if (u == g->n_uses) {
-        struct nn_use *grown = pd_realloc(g->use, (g->n_uses + 1) * sizeof *grown);
-        if (!grown)
-            return no_memory(b, err);
-        g->use = grown;
-        g->use[g->n_uses++] = (struct nn_use){param, field};
-    }
-    self->use[self->n_param - 1] = u;
-    return 0;
-}
-
-static int share_param(const struct nn_build *b, const struct nn_node *self, struct nn_param *p, int line,
-                       enum nn_kind kind, uint64_t rows, uint64_t cols, double std, struct pd_err *err) {
-    const struct layer_ini *ini = self->ini;
-    if (p->rows != rows || p->cols != cols || p->kind != kind)
-        return pd_fail(err, PD_ECONF,
-                       "%s:%d: layer '%s' takes parameter '%s' as a %s of %llu x %llu, but on line %d it is a %s of %llu x %llu",
-                       b->file, line, self->name, p->name, kind == NN_TABLE ? "table" : "tensor",
-                       (unsigned long long)rows, (unsigned long long)cols, p->line,
-                       p->kind == NN_TABLE ? "table" : "tensor", (unsigned long long)p->rows,
-                       (unsigned long long)p->cols);
-    struct { const struct ini_number *given; double value, first; const char *name; } same[] = {
-        {&ini->init_std, std, p->init_std, "init_std"},
-        {&ini->lr_factor, ini->lr_factor.value, p->lr_factor, "lr_factor"},
-        {&ini->l2, ini->l2.value, p->l2, "l2"},
-    };
-    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
-        if (same[i].given->line && same[i].value != same[i].first)
-            return pd_fail(err, PD_ECONF, "%s:%d: parameter '%s' has %s %g here, but %g on line %d", b->file,
-                           same[i].given->line, p->name, same[i].name, same[i].value, same[i].first, p->line);
-    return 0;
-}
-
-int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const char *suffix, enum nn_kind kind,
-                   uint64_t rows, uint64_t cols, double std, struct pd_err *err) {
-    struct nn_graph *g = b->g;
-    const struct layer_ini *ini = self->ini;
-    int named = k < ini->param.n, line = named ? ini->param.line : self->line;
-    int is_bias = !strcmp(suffix, "b");
-    char name[2 * NN_NAME_MAX];
-    snprintf(name, sizeof name, named ? "%s" : "%s.%s", named ? ini->param.at[k].text : self->name, suffix);
-    if (strlen(name) >= NN_NAME_MAX)
-        return pd_fail(err, PD_ECONF, "%s:%d: the parameter's name '%s' is too long; give one with param =", b->file,
-                       line, name);
-    int i = nn_graph_find_param(g, name);
-    if (i >= 0) {
-        int rc = share_param(b, self, &g->param[i], line, kind, rows, cols, std, err);
-        if (rc)
-            return rc;
-    } else {
-        if (rows > (UINT64_C(1) << MAX_ELEMENTS_LOG2) / cols && kind == NN_DENSE)
-            return pd_fail(err, PD_ECONF, "%s:%d: parameter '%s' of %llu x %llu is larger than 2^%d values", b->file,
-                           line, name, (unsigned long long)rows, (unsigned long long)cols, MAX_ELEMENTS_LOG2);
-        struct nn_param *grown = pd_realloc(g->param, (g->n_params + 1) * sizeof *grown);
-        if (grown)
-            g->param = grown;
-        uint32_t *readers = pd_realloc(g->param_readers, (g->n_params + 1) * sizeof *readers);
-        if (readers)
-            g->param_readers = readers;
-        if (!grown || !readers)
-            return no_memory(b, err);
-        i = (int)g->n_params++;
-        struct nn_param *p = &g->param[i];
-        memset(p, 0, sizeof *p);
-        memcpy(p->name, name, strlen(name) + 1);
-        p->kind = kind;
-        p->rows = rows;
-        p->cols = cols;
-        p->init_std = std;
-        p->lr_factor = ini->lr_factor.line ? ini->lr_factor.value : 1;
-        p->l1 = ini->l1.line ? ini->l1.value : is_bias ? 0 : g->model->optimizer.l1.value;
-        p->l2 = ini->l2.line ? ini->l2.value : is_bias ? 0 : g->model->optimizer.l2.value;
-        p->line = line;
-        g->param_readers[i] = 0;
-    }
-    g->param_readers[i]++;
-    self->param[self->n_param++] = (uint32_t)i;
-    return 0;
-}
-
 /* --- nodes --------------------------------------------------------------------------------------- */
 
 /* The node called `name` among the first `n`, or -1. */
@@ -229,7 +120,7 @@ static int add_layer(struct nn_build *b, uint32_t l, struct pd_err *err) {
     n->use = pd_calloc(ini->inputs.n + 1, sizeof *n->use);
     g->n_nodes++; /* from here on freed with the graph */
     if (!n->in || !n->param || !n->use)
-        return no_memory(b, err);
+        return nn_build_no_memory(b, err);
     for (uint32_t k = 0; k < ini->inputs.n; k++) {
         n->in[k] = (uint32_t)find_node(g, n->id, ini->inputs.at[k].text);
         g->node[n->in[k]].n_readers++;
@@ -308,7 +199,7 @@ static int visit(struct walk *w, uint32_t l, struct pd_err *err) {
 static int add_layers(struct nn_build *b, struct pd_err *err) {
     uint32_t n = b->g->model->n_layers;
     struct walk w = {b, pd_calloc(n, 1), pd_calloc(n, sizeof(uint32_t)), 0};
-    int rc = w.mark && w.path ? 0 : no_memory(b, err);
+    int rc = w.mark && w.path ? 0 : nn_build_no_memory(b, err);
     for (uint32_t l = 0; !rc && l < n; l++)
         rc = visit(&w, l, err);
     free(w.mark);
@@ -349,10 +240,10 @@ static int add_cost(struct nn_build *b, const struct cost_ini *ini, struct pd_er
     if (!ini->type.line)
         return pd_fail(err, PD_ECONF, "%s:%d: cost '%s' has no type", b->file, c->line, c->name);
     char known[300] = "";
-    for (const struct nn_cost_type *t = nn_cost_types; t->name && !c->type; t++) {
+    for (const struct nn_cost_type *const *t = nn_cost_types; *t && !c->type; t++) {
         size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", t->name);
-        c->type = strcmp(t->name, ini->type.text) ? NULL : t;
+        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", (*t)->name);
+        c->type = strcmp((*t)->name, ini->type.text) ? NULL : *t;
     }
     if (!c->type)
         return pd_fail(err, PD_ECONF, "%s:%d: unknown cost type '%s' (known: %s)", b->file, ini->type.line,
@@ -447,7 +338,7 @@ static int graph_new(struct nn_graph **out, struct model_ini *model, struct pd_e
     g->node = pd_calloc((size_t)model->data.fields.n + model->n_layers, sizeof *g->node);
     g->cost = pd_calloc(model->n_costs, sizeof *g->cost);
     g->eval = pd_calloc(model->n_evaluators, sizeof *g->eval);
-    int rc = g->node && g->cost && g->eval ? 0 : no_memory(&b, err);
+    int rc = g->node && g->cost && g->eval ? 0 : nn_build_no_memory(&b, err);
     if (!rc)
         rc = add_fields(&b, err);
     if (!rc)

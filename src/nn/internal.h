@@ -54,7 +54,8 @@ struct nn_cost_type {
     void (*backward)(struct nn_exec *e, const struct nn_cost_node *self);
     const char *text;
 };
-extern const struct nn_cost_type nn_cost_types[];
+extern const struct nn_cost_type *const nn_cost_types[]; /* ended by NULL */
+extern const struct nn_cost_type nn_cost_cross_entropy;
 
 struct nn_eval_node;
 struct nn_evaluator {
@@ -127,6 +128,8 @@ struct nn_build {
     uint64_t vocabulary;
     uint32_t cap_params, cap_uses;
 };
+
+int nn_build_no_memory(const struct nn_build *b, struct pd_err *err);
 
 /* Parameter number `k` of layer `self`: the k-th name of its `param =`, or else "LAYER.SUFFIX". A name seen before
  * is shared and must have the same kind and shape. */
