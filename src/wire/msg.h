@@ -42,6 +42,16 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(AG_CHECK_LISTEN, 0x117, "client: listen on a port for the other nodes' probes")                       \
     X(AG_CHECK_PROBE, 0x118, "client: which of these nodes do you reach, and where?")                       \
     X(AG_JOIN, 0x119, "client of an agent without a job: go on with this one")                              \
+    /* dispatch: client and agent, and agent and agent over TCP; docs/protocol.md, "Dispatch" */            \
+    X(DS_BEGIN, 0x120, "client: here is a package's root object; is it there?")                             \
+    X(DS_SOURCE, 0x121, "client: where this node takes its missing objects from")                           \
+    X(DS_NEED, 0x122, "to a source: the ids of objects that are lacking")                                   \
+    X(DS_OBJECT, 0x123, "from a source: records of objects")                                                \
+    X(DS_SERVE, 0x124, "client: listen for nodes that take their objects from this one")                    \
+    X(DS_STATUS, 0x125, "agent: how far a package is")                                                      \
+    X(DS_END, 0x126, "agent: the package is in place, or why not")                                          \
+    X(DS_ABORT, 0x127, "client: give this package up")                                                      \
+    X(DS_PULL, 0x128, "agent to its source, first: of which package objects are wanted")                    \
     /* agent and head agent, over TCP after the handshake */                                                \
     X(HD_JOIN, 0x201, "agent to head: this node is here")                                                   \
     X(HD_PROBE, 0x202, "head: which of these addresses of a peer answer?")                                  \

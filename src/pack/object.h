@@ -1,0 +1,69 @@
+/* object.h - objects: what a dispatch is cut into, and how one travels. docs/protocol.md, "Objects".
+ *
+ * An object is 1 byte to 256 KiB of raw bytes; its id is the BLAKE2b-256 of them (libsodium crypto_generichash). File
+ * contents, manifests and indexes all travel as objects, in RECORDS:
+ *
+ *      0  id, 32 bytes        36  u32 stored_len            44  u32 0
+ *     32  u32 raw_len         40  u32 flags (1: zstd)       48  stored_len bytes
+ *
+ * Records follow each other without padding; all numbers are little-endian.
+ */
+#ifndef PD_PACK_OBJECT_H
+#define PD_PACK_OBJECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum {
+    OBJECT_MAX = 256 << 10, /* raw bytes */
+    OBJECT_ID = 32,
+    OBJECT_HEADER = 48,
+    OBJECT_F_ZSTD = 1,
+};
+
+struct object_id {
+    uint8_t b[OBJECT_ID];
+};
+
+static inline int object_same(const struct object_id *a, const struct object_id *b) { return !memcmp(a, b, sizeof *a); }
+static inline int object_cmp(const struct object_id *a, const struct object_id *b) { return memcmp(a, b, sizeof *a); }
+/* Ids are uniformly distributed: their first bytes are a hash for tables. */
+static inline uint64_t object_hash64(const struct object_id *id) {
+    uint64_t v;
+    memcpy(&v, id->b, sizeof v);
+    return v;
+}
+
+void object_id_of(struct object_id *id, const void *raw, size_t n);
+void object_hex(const struct object_id *id, char hex[2 * OBJECT_ID + 1]);
+int object_unhex(struct object_id *id, const char *hex); /* 64 digits: 0, else -1 */
+
+/* What encoding needs again and again: a zstd context and scratch. One per thread; NULL: out of memory. */
+struct object_codec;
+struct object_codec *object_codec_new(void);
+void object_codec_free(struct object_codec *c);
+
+/* Append the record of `raw` (1..OBJECT_MAX bytes, whose id the caller knows) to `out`. zstd is tried where a sample says that it
+ * pays, and used where it saves at least 1/16. Never fails but for memory: then out->failed is set and PD_ENOMEM returned. */
+int object_encode(struct object_codec *c, const struct object_id *id, const void *raw, size_t n, struct pd_buf *out);
+
+/* A record in received bytes; `stored` points into them. */
+struct object_record {
+    struct object_id id;
+    uint32_t raw_len, stored_len, flags;
+    const uint8_t *stored;
+};
+
+/* Take the next record off [*p, end). 1: there is one, *p is behind it; 0: the end; PD_EPROTO: not a record (too long, cut off,
+ * unknown flags). Nothing is allocated. */
+int object_next(const uint8_t **p, const uint8_t *end, struct object_record *r, struct pd_err *err);
+
+/* The record's raw bytes, checked against its id: *raw points to r->raw_len bytes, either into the record or into the codec's
+ * scratch, valid until the codec is used again. PD_EDATA: damaged. */
+int object_decode(struct object_codec *c, const struct object_record *r, const uint8_t **raw, struct pd_err *err);
+
+#endif
