@@ -1,8 +1,9 @@
-/* ignore.h - .paddleignore: the part of .gitignore's rules that we hold exactly; any other line is refused with
- * its file and line, so that a file is never sent or left out by a misunderstanding. Internal to src/pack.
+/* ignore.h - .paddleignore: what .gitignore means, to the letter, under another name. Internal to src/pack.
  *
- * Accepted: comments, blank lines, names and globs of * ? [...]; a slash inside or in front ties the pattern to
- * the top, otherwise it matches at any depth; a slash at the end means folders only. Refused: "!" and "**".
+ * Every folder may have one; its patterns count below that folder. Of all patterns that match a path the last one of
+ * the deepest file decides; '!' takes back; what lies in an ignored folder can't be taken back, since nobody looks
+ * there. The list begins with ".git", so that "!.git" sends it all the same.
+ * tests/unit/test_pack_ignore.c compares with `git check-ignore`.
  */
 #ifndef PD_PACK_IGNORE_H
 #define PD_PACK_IGNORE_H
@@ -11,15 +12,26 @@
 
 #include "base/err.h"
 
+#define PACK_IGNORE_FILE ".paddleignore"
+
 struct pack_ignore {
-    struct pack_rule *rules;
-    size_t n;
+    struct pack_rule *rules; /* in the order of their weight: the last one that matches decides */
+    size_t n, cap;
 };
 
-/* Read DIR/.paddleignore; without one the list is empty. */
-int pack_ignore_load(struct pack_ignore *ig, const char *dir, struct pd_err *err);
+/* With the rule ".git". PD_ENOMEM. */
+int pack_ignore_init(struct pack_ignore *ig, struct pd_err *err);
 void pack_ignore_release(struct pack_ignore *ig);
-/* `path` is relative to the top, without slashes around it. */
+
+/* Entering the folder `rel` ("" is the top, else without slashes around it), whose .paddleignore, should there be one, is
+ * read through `dirfd`. Leaving it: pack_ignore_leave with the number that `n` was before. `label` names the folder in messages. */
+int pack_ignore_enter(struct pack_ignore *ig, int dirfd, const char *rel, const char *label, struct pd_err *err);
+void pack_ignore_leave(struct pack_ignore *ig, size_t n);
+
+/* One line, without its newline, of the .paddleignore of folder `rel`. */
+int pack_ignore_add(struct pack_ignore *ig, const char *rel, const char *line, size_t n);
+
+/* 1: `path` (relative to the top, without slashes around it) is left out. Its folders are not. */
 int pack_ignore_match(const struct pack_ignore *ig, const char *path, int is_dir);
 
 #endif

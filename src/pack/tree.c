@@ -159,13 +159,8 @@ static int walk_one(struct walk *k, int dirfd, const char *name) {
             return refuse(k, "vanished while it was packed");
         return pd_fail_errno(k->err, PD_EIO, errno, "cannot look at %s/%s", k->top, k->path);
     }
-    if (k->flags & PACK_WORKSPACE) {
-        if (!strcmp(k->path, ".git") || pack_ignore_match(&k->ignore, k->path, S_ISDIR(st.st_mode)))
-            return 0;
-        if (!strcmp(name, ".paddleignore") && strcmp(k->path, name))
-            return pd_fail(k->err, PD_ECONF, "%s/%s: only the workspace's top folder may have a .paddleignore", k->top,
-                           k->path);
-    }
+    if (k->flags & PACK_WORKSPACE && pack_ignore_match(&k->ignore, k->path, S_ISDIR(st.st_mode)))
+        return 0;
     if (S_ISLNK(st.st_mode))
         return walk_link(k, dirfd, name, &st);
     if (!S_ISDIR(st.st_mode))
@@ -187,7 +182,12 @@ static int walk_dir(struct walk *k, int fd) {
         return pd_fail_errno(k->err, PD_EIO, errno, "cannot open folder %s/%s", k->top, k->path);
     }
     int rc = names_read(k, fd, &l);
-    size_t len = k->len;
+    size_t len = k->len, n_rules = k->ignore.n;
+    if (!rc && k->flags & PACK_WORKSPACE) {
+        char label[PATH_MAX + 300];
+        snprintf(label, sizeof label, "%.250s%s%s", k->top, len ? "/" : "", k->path);
+        rc = pack_ignore_enter(&k->ignore, dirfd, k->path, label, k->err);
+    }
     for (size_t i = 0; i < l.n && !rc; i++) {
         size_t n = strlen(l.v[i]);
         if (len + n + 2 > sizeof k->path) {
@@ -202,6 +202,7 @@ static int walk_dir(struct walk *k, int fd) {
         k->path[len] = 0;
         k->len = len;
     }
+    pack_ignore_leave(&k->ignore, n_rules);
     names_release(&l);
     close(dirfd);
     return rc;
@@ -219,7 +220,7 @@ int pack_tree(const char *dir, unsigned flags, pack_sink sink, void *arg, struct
         rc = pd_fail_errno(err, errno == ENOENT || errno == ENOTDIR ? PD_ENOENT : PD_EIO, errno, "cannot open folder %s",
                            dir);
     if (!rc && flags & PACK_WORKSPACE)
-        rc = pack_ignore_load(&k->ignore, dir, err);
+        rc = pack_ignore_init(&k->ignore, err);
     if (rc && fd >= 0)
         close(fd);
     if (!rc) {
