@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PROGRESS_METRICS = 4 };
+enum { PROGRESS_METRICS = 8 };
 
 struct progress {
     int64_t rank, pass, num_passes, batch, samples; /* num_passes 0: unknown */

@@ -157,12 +157,6 @@ void nn_exec_backward(struct nn_exec *e) {
     e->feed = NULL; /* outputs are gone: some gradients were made in their place */
 }
 
-double nn_exec_evaluate(const struct nn_exec *e, uint32_t evaluator) {
-    assert(e->feed && evaluator < e->g->n_evals);
-    const struct nn_eval_node *ev = &e->g->eval[evaluator];
-    return ev->type->sum(e, ev);
-}
-
 const float *nn_exec_output(const struct nn_exec *e, const char *name, uint32_t *size) {
     for (uint32_t i = e->g->n_fields; i < e->g->n_nodes; i++)
         if (!strcmp(e->g->node[i].name, name)) {

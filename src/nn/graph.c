@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "nn/eval_int.h"
 #include "nn/internal.h"
 #include "nn/model_ini_key.h"
 
@@ -268,17 +269,18 @@ static int add_cost(struct nn_build *b, const struct cost_ini *ini, struct pd_er
 static int add_evaluator(struct nn_build *b, const struct evaluator_ini *ini, struct pd_err *err) {
     struct nn_graph *g = b->g;
     struct nn_eval_node *ev = &g->eval[g->n_evals];
-    *ev = (struct nn_eval_node){.name = ini->name.text};
+    *ev = (struct nn_eval_node){.name = ini->name.text, .threshold = ini->threshold.line ? ini->threshold.value : 0.5,
+                                .positive = ini->positive.line ? (uint32_t)ini->positive.value : 1};
     char known[300] = "";
-    for (const struct nn_evaluator *t = nn_evaluators; t->name && !ev->type; t++) {
+    for (const struct nn_evaluator *const *t = nn_evaluators; *t && !ev->type; t++) {
         size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", t->name);
-        ev->type = strcmp(t->name, ini->type.text) ? NULL : t;
+        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", (*t)->name);
+        ev->type = strcmp((*t)->name, ini->type.text) ? NULL : *t;
     }
     if (!ev->type)
         return pd_fail(err, PD_ECONF, "%s:%d: unknown evaluator type '%s' (known: %s)", b->file,
                        ini->type.line ? ini->type.line : ini->name.line, ini->type.text, known);
-    int rc = 0;
+    g->n_evals++;
     if (ev->type->of_cost) {
         uint32_t c = 0;
         while (c < g->n_costs && strcmp(g->cost[c].name, ini->input.text))
@@ -287,12 +289,18 @@ static int add_evaluator(struct nn_build *b, const struct evaluator_ini *ini, st
             return pd_fail(err, PD_ECONF, "%s:%d: evaluator '%s': its input is the name of a cost, not '%s'", b->file,
                            ini->input.line ? ini->input.line : ini->name.line, ini->name.text, ini->input.text);
         ev->input = c;
-    } else {
-        rc = find_input_layer(b, "evaluator", ini->name.text, ini->name.line, &ini->input, &ev->input, err);
+        return 0;
     }
-    if (!rc && ev->type->label)
+    int rc = find_input_layer(b, "evaluator", ini->name.text, ini->name.line, &ini->input, &ev->input, err);
+    if (!rc)
         rc = find_label(b, "evaluator", ini->name.text, ini->name.line, &ini->label, &ev->label, err);
-    g->n_evals++;
+    const struct nn_node *in = &g->node[ev->input];
+    if (!rc && ev->type->max_cols && in->size > ev->type->max_cols)
+        rc = pd_fail(err, PD_ECONF, "%s:%d: evaluator '%s': %s takes one output, but '%s' (line %d) is [batch x %u]", b->file,
+                     ini->input.line, ev->name, ev->type->name, in->name, in->line, in->size);
+    if (!rc && ev->positive > 0 && ev->positive >= in->size && in->size > 1)
+        rc = pd_fail(err, PD_ECONF, "%s:%d: evaluator '%s': positive is class %u, but '%s' (line %d) is [batch x %u]", b->file,
+                     ini->positive.line ? ini->positive.line : ini->name.line, ev->name, ev->positive, in->name, in->line, in->size);
     return rc;
 }
 
@@ -399,13 +407,3 @@ int nn_graph_find_param(const struct nn_graph *g, const char *name) {
 }
 
 uint32_t nn_graph_n_evaluators(const struct nn_graph *g) { return g->n_evals; }
-
-const char *nn_graph_evaluator_name(const struct nn_graph *g, uint32_t i) {
-    assert(i < g->n_evals);
-    return g->eval[i].name;
-}
-
-double nn_graph_evaluator_finish(const struct nn_graph *g, uint32_t i, double sum, double n_samples) {
-    assert(i < g->n_evals);
-    return g->eval[i].type->finish(sum, n_samples);
-}

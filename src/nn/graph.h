@@ -55,10 +55,7 @@ uint32_t nn_graph_n_params(const struct nn_graph *g);
 const struct nn_param *nn_graph_param(const struct nn_graph *g, uint32_t i); /* in the order of computation */
 int nn_graph_find_param(const struct nn_graph *g, const char *name);          /* index or -1 */
 
-/* Evaluators besides the cost: summed per batch, finished once. */
-uint32_t nn_graph_n_evaluators(const struct nn_graph *g);
-const char *nn_graph_evaluator_name(const struct nn_graph *g, uint32_t i);
-double nn_graph_evaluator_finish(const struct nn_graph *g, uint32_t i, double sum, double n_samples);
+uint32_t nn_graph_n_evaluators(const struct nn_graph *g); /* see nn/eval.h */
 
 /* --- feed ---------------------------------------------------------------------------------------- */
 
@@ -100,10 +97,8 @@ void nn_exec_forward(struct nn_exec *e, const struct nn_feed *f, uint32_t first,
                      uint64_t seed, uint64_t pass, struct nn_cost *out);
 void nn_exec_backward(struct nn_exec *e); /* of the last forward, which was NN_TRAIN */
 
-/* Both: between forward and backward, which may put gradients in the place of values.
- * Sum of an evaluator over the last forward's samples. */
-double nn_exec_evaluate(const struct nn_exec *e, uint32_t evaluator);
-/* The values of layer `name`: [n x *size], or NULL if there is no such layer. */
+/* Between forward and backward, which may put gradients in the place of values. The values of layer `name`: [n x *size], or NULL
+ * if there is no such layer. */
 const float *nn_exec_output(const struct nn_exec *e, const char *name, uint32_t *size);
 
 #endif

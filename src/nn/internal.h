@@ -57,16 +57,8 @@ struct nn_cost_type {
 extern const struct nn_cost_type *const nn_cost_types[]; /* ended by NULL */
 extern const struct nn_cost_type nn_cost_cross_entropy;
 
-struct nn_eval_node;
-struct nn_evaluator {
-    const char *name;
-    int of_cost; /* its input is a cost; else a layer */
-    int label;   /* needs one */
-    double (*sum)(const struct nn_exec *e, const struct nn_eval_node *self);
-    double (*finish)(double sum, double n);
-    const char *text;
-};
-extern const struct nn_evaluator nn_evaluators[];
+struct nn_evaluator; /* eval_int.h */
+extern const struct nn_evaluator *const nn_evaluators[]; /* ended by NULL */
 
 /* --- graph --------------------------------------------------------------------------------------- */
 
@@ -104,6 +96,8 @@ struct nn_eval_node {
     const struct nn_evaluator *type;
     uint32_t input;  /* node or cost */
     uint32_t label;  /* field */
+    double threshold; /* see eval_int.h */
+    uint32_t positive;
 };
 
 struct nn_use { /* the ids of `field` look up rows of table `param` */

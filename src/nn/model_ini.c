@@ -60,6 +60,8 @@ static const struct key keys[] = {
     EVAL(type, V_NAME, 0, 0),
     EVAL(input, V_NAME, 0, 0),
     EVAL(label, V_NAME, 0, 0),
+    EVAL(threshold, V_NUMBER, -1e9, 1e9),
+    EVAL(positive, V_SIZE, 0, 1 << 24),
 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 

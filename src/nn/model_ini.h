@@ -73,6 +73,8 @@ struct cost_ini {
 
 struct evaluator_ini {
     struct ini_name name, type, input, label;
+    struct ini_number threshold; /* a single output from here on says 1; default 0.5 */
+    struct ini_size positive;    /* the class that counts as positive; default 1 */
 };
 
 enum { NN_MAX_SETTINGS = 32, NN_SETTING_MAX = 1024 };

@@ -13,7 +13,16 @@
 #include "base/clock.h"
 #include "base/fault.h"
 
-enum { MAX_EVALUATORS = 30 };
+static int sum_over_trainers(void *arg, double *v, size_t n, struct pd_err *err) {
+    struct train_loop *l = arg;
+    return train_client_error(l, ps_reduce(l->client, v, n), err);
+}
+
+static int total_evaluators(struct train_loop *l, struct pd_err *err) {
+    const struct nn_eval_all all = {.rank = (uint32_t)l->options->trainer_id, .n_ranks = (uint32_t)l->options->num_gradient_servers,
+                                    .sum = sum_over_trainers, .arg = l};
+    return nn_eval_total(l->eval, &all, err);
+}
 
 /* The next batch: read, made ready, its rows asked for. The number of samples, 0 at the end, or PD_E*. */
 static int next_batch(struct train_loop *l, struct train_streams *streams, int train, struct pd_err *err) {
@@ -81,6 +90,7 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
 int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, struct pd_err *err) {
     train_streams_rewind(streams);
     train_report_pass_begin(l->report, pass);
+    nn_eval_clear(l->eval);
     uint64_t first = ps_step(l->client);
     int leave = 0;
     double all[N_SUMS], (*sums)[N_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
@@ -97,23 +107,20 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
     /* A step's sums reach who took part in it; the pass's totals include those of trainers that went on longer. */
     if (!rc)
         rc = train_sum(l, sums[0], N_SUMS, all, err);
+    if (!rc)
+        rc = total_evaluators(l, err);
     free(sums);
     if (rc)
         return rc;
     l->cut = all[SUM_LEFT_EARLY] > 0;
     l->leave = l->cut || all[SUM_ASKED] > 0;
     train_report_pass_end(l->report, ps_step(l->client) - first, (uint64_t)all[SUM_SAMPLES], all[SUM_COST],
-                          train_streams_bad_lines(streams), l->cut);
+                          l->eval, train_streams_bad_lines(streams), l->cut);
     return 0;
 }
 
-/* What the evaluation adds up, by part: cost, samples (a double counts them exactly up to 2^53), asked to stop, evaluators. */
-enum { TEST_COST, TEST_SAMPLES, TEST_ASKED, TEST_EVALUATORS, N_TEST_SUMS = TEST_EVALUATORS + MAX_EVALUATORS };
-
-static uint32_t n_evaluators(const struct train_loop *l) {
-    uint32_t n = nn_graph_n_evaluators(l->graph);
-    return n < MAX_EVALUATORS ? n : MAX_EVALUATORS;
-}
+/* What the evaluation adds up beside the evaluators, by part: cost, samples (a double counts them exactly up to 2^53), asked. */
+enum { TEST_COST, TEST_SAMPLES, TEST_ASKED, N_TEST_SUMS };
 
 static int run_tests(struct train_loop *l, struct train_streams *streams, double (*sums)[N_TEST_SUMS], struct pd_err *err) {
     int rc = train_client_error(l, train_params_pull_dense(l->params), err), n;
@@ -131,8 +138,8 @@ static int run_tests(struct train_loop *l, struct train_streams *streams, double
             nn_exec_forward(l->exec, l->feed, at, part, NN_TEST, (uint64_t)l->options->seed, 0, &cost);
             sums[k][TEST_COST] += cost.sum;
             sums[k][TEST_SAMPLES] += cost.n;
-            for (uint32_t i = 0; i < n_evaluators(l); i++)
-                sums[k][TEST_EVALUATORS + i] += nn_exec_evaluate(l->exec, i);
+            if ((rc = nn_eval_add(l->eval, l->exec, err)))
+                break;
             at += part;
         }
     }
@@ -142,6 +149,7 @@ static int run_tests(struct train_loop *l, struct train_streams *streams, double
 int train_evaluate(struct train_loop *l, struct train_streams *streams, const char *when, struct pd_err *err) {
     double all[N_TEST_SUMS], (*sums)[N_TEST_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
     train_streams_rewind(streams);
+    nn_eval_clear(l->eval);
     int rc = sums ? run_tests(l, streams, sums, err) : pd_fail(err, PD_ENOMEM, "no memory for an evaluation");
     if (!rc)
         rc = train_client_error(l, ps_wait(l->client), err);
@@ -149,17 +157,14 @@ int train_evaluate(struct train_loop *l, struct train_streams *streams, const ch
         sums[0][TEST_ASKED] = asked(l);
         rc = train_sum(l, sums[0], N_TEST_SUMS, all, err);
     }
+    if (!rc)
+        rc = total_evaluators(l, err);
     free(sums);
     l->leave |= !rc && all[TEST_ASKED] > 0;
     if (rc || l->leave)
         return rc;
-    const struct model_ini *m = nn_graph_model(l->graph);
-    int is_entropy = m->n_costs == 1 && !strcmp(m->cost[0].type.text, "cross_entropy");
-    train_report_test(l->report, when, (uint64_t)all[TEST_SAMPLES], all[TEST_COST], is_entropy);
+    train_report_test(l->report, when, (uint64_t)all[TEST_SAMPLES], all[TEST_COST], l->eval);
     if (!isfinite(all[TEST_COST]) && l->options->stop_on_nan)
         return pd_fail(err, PD_ENUM, "the cost of the test data %s is not a finite number (stop_on_nan)", when);
-    for (uint32_t i = 0; i < n_evaluators(l); i++)
-        train_report_metric(l->report, when, nn_graph_evaluator_name(l->graph, i),
-                            nn_graph_evaluator_finish(l->graph, i, all[TEST_EVALUATORS + i], all[TEST_SAMPLES]));
     return 0;
 }

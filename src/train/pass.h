@@ -3,6 +3,7 @@
 #define PD_TRAIN_PASS_H
 
 #include "conf/options.h"
+#include "nn/eval.h"
 #include "train/params.h"
 #include "train/report.h"
 #include "train/streams.h"
@@ -15,6 +16,7 @@ struct train_loop { /* borrowed; assembled by trainer.c */
     struct nn_feed *feed;
     struct nn_exec *exec;
     struct pd_batch *batch;
+    struct nn_eval *eval;
     struct train_report *report;
     uint32_t n_streams, stream_lo, stream_hi; /* of the job; this trainer's */
     double clip_norm; /* of [optimizer]; 0: none */

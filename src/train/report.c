@@ -35,12 +35,14 @@ static void event(struct train_report *r, double cost, int last) {
     uint64_t now = pd_mono_ns(), since = r->last_event_ns ? r->last_event_ns : r->started_ns;
     if (r->event_fd < 0 || (!last && now - since < (r->trainer_id ? OTHERS_PERIOD_NS : EVENT_PERIOD_NS)))
         return;
-    char line[600], c[100] = "", f[40] = "", whole[60] = "", own[80] = "";
+    char line[1400], c[40] = "", m[sizeof r->test_metrics + 40] = "", f[40] = "", whole[60] = "", own[80] = "";
     double period = (double)(now - since) * 1e-9;
     if (isfinite(cost))
         snprintf(c, sizeof c, ",\"cost\":%.6g", cost);
     if (isfinite(cost) && r->perplexity && isfinite(exp(cost)))
-        snprintf(c + strlen(c), sizeof c - strlen(c), ",\"metrics\":{\"perplexity\":%.6g}", exp(cost));
+        snprintf(m, sizeof m, "\"perplexity\":%.6g", exp(cost));
+    if (*r->test_metrics)
+        snprintf(m + strlen(m), sizeof m - strlen(m), "%s%s", *m ? "," : "", r->test_metrics);
     if (r->fraction >= 0)
         snprintf(f, sizeof f, ",\"fraction\":%.4f", last ? 1.0 : r->fraction);
     if (!r->trainer_id)
@@ -53,9 +55,10 @@ static void event(struct train_report *r, double cost, int last) {
     }
     int n = snprintf(line, sizeof line,
                      "{\"ev\":\"progress\",\"role\":\"trainer\",\"rank\":%u,\"pass\":%llu,\"num_passes\":%llu,\"batch\":%llu,"
-                     "\"samples\":%llu%s%s,\"unit\":\"%s\"%s%s}\n",
+                     "\"samples\":%llu%s%s,\"unit\":\"%s\"%s%s%s%s%s}\n",
                      r->trainer_id, (unsigned long long)r->pass, (unsigned long long)r->n_passes, (unsigned long long)r->batches,
-                     (unsigned long long)r->samples, whole, own, r->unit, f, c);
+                     (unsigned long long)r->samples, whole, own, r->unit, f, c, *m ? ",\"metrics\":{" : "", m,
+                     *m ? "}" : "");
     (void)pd_write_all(r->event_fd, line, (size_t)n);
 }
 
@@ -83,8 +86,33 @@ void train_report_step(struct train_report *r, uint64_t n_samples, double cost_s
                          (unsigned long long)r->samples, (double)r->samples / seconds(r), r->unit);
 }
 
-void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum, uint64_t bad_lines,
-                           int cut) {
+/* ", auc 0.93125, error 0.141" */
+static void values_text(const struct nn_eval *eval, char *out, size_t cap) {
+    size_t n = 0;
+    *out = 0;
+    for (uint32_t i = 0; eval && i < nn_eval_n_values(eval) && n < cap; i++)
+        n += (size_t)snprintf(out + n, cap - n, ", %s %.6g", nn_eval_name(eval, i), nn_eval_value(eval, i));
+}
+
+/* For the events; JSON has no NaN. */
+static void keep_metrics(struct train_report *r, const struct nn_eval *eval) {
+    size_t n = 0, cap = sizeof r->test_metrics;
+    *r->test_metrics = 0;
+    for (uint32_t i = 0; eval && i < nn_eval_n_values(eval); i++) {
+        if (!isfinite(nn_eval_value(eval, i)))
+            continue;
+        size_t more = (size_t)snprintf(r->test_metrics + n, cap - n, "%s\"test.%s\":%.6g", n ? "," : "", nn_eval_name(eval, i),
+                                       nn_eval_value(eval, i));
+        if (more >= cap - n) { /* whole members only */
+            r->test_metrics[n] = 0;
+            return;
+        }
+        n += more;
+    }
+}
+
+void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum, const struct nn_eval *eval,
+                           uint64_t bad_lines, int cut) {
     r->batches = batches;
     r->samples = samples;
     r->cost = cost_sum;
@@ -94,9 +122,12 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
     event(r, r->samples ? r->cost / (double)r->samples : NAN, 1);
     if (r->trainer_id)
         return;
-    train_report_say(r, "Pass %llu %s: %llu batches, %llu samples in %.1f s (%.0f %s/s), cost %.6g",
+    char more[700];
+    values_text(eval, more, sizeof more);
+    train_report_say(r, "Pass %llu %s: %llu batches, %llu samples in %.1f s (%.0f %s/s), cost %.6g%s",
                      (unsigned long long)r->pass, cut ? "stopped" : "done", (unsigned long long)r->batches, (unsigned long long)r->samples, seconds(r),
-                     (double)r->samples / seconds(r), r->unit, r->samples ? r->cost / (double)r->samples : NAN);
+                     (double)r->samples / seconds(r), r->unit, r->samples ? r->cost / (double)r->samples : NAN,
+                     more);
 }
 
 /* What JSON would not take as it is in a string is left out of the event; the line for people has it. */
@@ -114,17 +145,14 @@ void train_report_saved(struct train_report *r, const char *dir, const char *nam
     (void)pd_write_all(r->event_fd, line, (size_t)n);
 }
 
-void train_report_test(struct train_report *r, const char *when, uint64_t n_samples, double cost_sum, int perplexity) {
+void train_report_test(struct train_report *r, const char *when, uint64_t n_samples, double cost_sum, const struct nn_eval *eval) {
+    double cost = n_samples ? cost_sum / (double)n_samples : NAN;
+    char p[60] = "", more[700];
+    keep_metrics(r, eval);
     if (r->trainer_id)
         return;
-    double cost = n_samples ? cost_sum / (double)n_samples : NAN;
-    char p[60] = "";
-    if (perplexity)
+    if (r->perplexity)
         snprintf(p, sizeof p, ", perplexity %.4f", exp(cost));
-    train_report_say(r, "Test %s: cost %.6f%s, %llu samples", when, cost, p, (unsigned long long)n_samples);
-}
-
-void train_report_metric(struct train_report *r, const char *when, const char *name, double value) {
-    if (!r->trainer_id)
-        train_report_say(r, "Test %s: %s %.6g", when, name, value);
+    values_text(eval, more, sizeof more);
+    train_report_say(r, "Test %s: cost %.6f%s%s, %llu samples", when, cost, p, more, (unsigned long long)n_samples);
 }

@@ -2,7 +2,7 @@
  *
  *   Pass 0, Batch 100, Cost 5.7311042 (average 6.0231), 38400 samples, 24103 words/s
  *   Pass 0 done: 3049 batches, 1170914 samples in 48.1 s, cost 4.7713
- *   Test after pass 0: cost 4.2571, perplexity 70.60, 61627 samples
+ *   Test after pass 0: cost 4.2571, perplexity 70.60, error 0.71, 61627 samples
  *
  * Figures are those of the whole job: the sums come from the servers. Trainer 0 tells them; the others only what is
  * theirs alone. An event of each trainer tells its own speed too, and for how much of the time it waited for servers: in
@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/log.h"
+#include "nn/eval.h"
 
 struct train_report {
     int out_fd, event_fd; /* event_fd -1: nobody listens */
@@ -26,6 +27,7 @@ struct train_report {
     uint64_t pass, batches, samples, started_ns, last_event_ns;
     double cost; /* sum over `samples` */
     double fraction; /* of this trainer's part of the pass that is done, 0..1; -1: unknown */
+    char test_metrics[600]; /* of the last evaluation, as members of a JSON object */
     /* of this trainer, since its last event */
     uint64_t own_samples, waited_ns;
 };
@@ -33,15 +35,14 @@ struct train_report {
 void train_report_pass_begin(struct train_report *r, uint64_t pass);
 /* The sums of the next step of the pass, in order. */
 void train_report_step(struct train_report *r, uint64_t n_samples, double cost_sum);
-/* The pass's totals over all trainers; bad_lines are this trainer's. cut: it was ended before its data. */
-void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum, uint64_t bad_lines,
-                           int cut);
+/* The pass's totals over all trainers, the evaluators' too; bad_lines are this trainer's. cut: it was ended before its data. */
+void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum, const struct nn_eval *eval,
+                           uint64_t bad_lines, int cut);
 /* A model is complete; its folder as the workspace names it. */
 void train_report_saved(struct train_report *r, const char *dir, const char *name);
-/* when: "before pass 0", "after pass 0"; perplexity: the cost is a cross entropy. */
-void train_report_test(struct train_report *r, const char *when, uint64_t n_samples, double cost_sum, int perplexity);
-/* An evaluator's value beside it. */
-void train_report_metric(struct train_report *r, const char *when, const char *name, double value);
+/* when: "before pass 0", "after pass 0". The evaluators' values stand in the same line, and from then on in the events, as
+ * "test.NAME". */
+void train_report_test(struct train_report *r, const char *when, uint64_t n_samples, double cost_sum, const struct nn_eval *eval);
 void train_report_say(struct train_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -41,6 +41,8 @@ static int compute(struct step *s, uint32_t k, uint32_t n, struct sum *out, stru
         train_grads_of(l->params, out->grads, l->feed, s->at, n);
     train_params_bind(l->params, l->exec, out->grads);
     nn_exec_forward(l->exec, l->feed, s->at, n, NN_TRAIN, (uint64_t)l->options->seed, s->pass, &cost);
+    if ((rc = nn_eval_add(l->eval, l->exec, err)))
+        return rc;
     nn_exec_backward(l->exec);
     if (l->clip_norm > 0)
         train_grads_clip(l->params, out->grads, n, l->clip_norm);

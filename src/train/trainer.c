@@ -28,6 +28,7 @@ struct trainer {
     struct train_params *params;
     struct nn_feed *feed;
     struct nn_exec *exec;
+    struct nn_eval *eval;
     struct pd_batch batch;
     struct train_report report;
     double clip_norm;     /* of [optimizer]; 0: none */
@@ -89,7 +90,9 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     rc = nn_feed_new(&t->feed, t->graph, max, err);
     if (t->o->reproducible == PD_REPRODUCIBLE_TOPOLOGY) /* see step.h */
         max = train_streams_max_share(t->train ? t->train : t->test);
-    return rc ? rc : nn_exec_new(&t->exec, t->graph, max, err);
+    if (!rc)
+        rc = nn_exec_new(&t->exec, t->graph, max, err);
+    return rc ? rc : nn_eval_new(&t->eval, t->graph, err);
 }
 
 /* train.ini's [optimizer], as the servers understand it; what is wrong with it is said with file and line. */
@@ -177,10 +180,11 @@ static int save(struct trainer *t, const char *name, uint64_t pass, int create_r
  * fingerprints into places of its own of a sum, and reads those of all. */
 static int agree(struct trainer *t, struct pd_err *err) {
     static const char *const what[] = {"another list of training files", "another list of test files",
-                                       "other options (batch_size, num_passes, saving_period, save_initial, seed, reproducible or job)"};
+                                       "other options (batch_size, num_passes, saving_period, save_initial, seed, reproducible, job or evaluators)"};
     const struct pd_options *o = t->o;
     uint64_t options = 0;
-    const int64_t values[] = {o->batch_size, o->num_passes, o->saving_period, o->save_initial, o->seed, o->reproducible, o->job};
+    const int64_t values[] = {o->batch_size, o->num_passes, o->saving_period, o->save_initial, o->seed, o->reproducible, o->job,
+                              nn_graph_n_evaluators(t->graph)};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         options = pd_mix64(options ^ pd_mix64((uint64_t)values[i] + i));
     const uint64_t mine[] = {train_streams_fingerprint(t->train), train_streams_fingerprint(t->test), options};
@@ -236,7 +240,7 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
         return rc;
     struct train_loop l = {.options = t->o, .graph = t->graph, .client = t->client, .params = t->params, .n_streams = t->n_streams,
                            .stream_lo = t->lo, .stream_hi = t->hi, .clip_norm = t->clip_norm, .feed = t->feed,
-                           .exec = t->exec, .batch = &t->batch, .report = &t->report,
+                           .exec = t->exec, .eval = t->eval, .batch = &t->batch, .report = &t->report,
                            .stop = t->setup->stop, .stop_arg = t->setup->stop_arg};
     rc = t->o->job == PD_JOB_TEST ? train_evaluate(&l, t->test, "of the saved model", err) : run_passes(t, &l, err);
     if (!rc && (rc = ps_bye(t->client)))
@@ -284,6 +288,7 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
         ps_abandon(t.client, err); /* the others learn why, not only that this trainer is gone */
     train_params_free(t.params);
     ps_client_free(t.client);
+    nn_eval_free(t.eval);
     nn_exec_free(t.exec);
     nn_feed_free(t.feed);
     pd_batch_release(&t.batch);

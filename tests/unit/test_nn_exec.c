@@ -16,6 +16,7 @@
 #include "base/fs.h"
 #include "base/rng.h"
 #include "nn/checkgrad.h"
+#include "nn/eval.h"
 #include "nn/graph.h"
 
 static char ini[] = "/tmp/test-nn-exec-XXXXXX";
@@ -397,10 +398,16 @@ static void evaluators_sum_over_samples(void **state) {
                 wrong++;
                 break;
             }
-    assert_true(nn_exec_evaluate(r.exec, 0) == cost);
-    assert_true(nn_exec_evaluate(r.exec, 1) == wrong);
-    assert_true(fabs(nn_graph_evaluator_finish(r.g, 0, cost, B) - exp(cost / B)) < 1e-9);
-    assert_true(nn_graph_evaluator_finish(r.g, 1, wrong, B) == wrong / B);
+    struct nn_eval *v;
+    const struct nn_eval_all alone = {.n_ranks = 1};
+    assert_int_equal(nn_eval_new(&v, r.g, NULL), 0);
+    assert_int_equal(nn_eval_add(v, r.exec, NULL), 0);
+    assert_int_equal(nn_eval_total(v, &alone, NULL), 0);
+    assert_int_equal(nn_eval_n_values(v), 2);
+    assert_string_equal(nn_eval_name(v, 1), "wrong");
+    assert_true(fabs(nn_eval_value(v, 0) - exp(cost / B)) < 1e-9);
+    assert_true(nn_eval_value(v, 1) == wrong / B);
+    nn_eval_free(v);
     finish(&r);
 }
 

@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "base/fs.h"
+#include "nn/eval_int.h"
 #include "train/report.h"
 #include "train/streams.h"
 
@@ -187,6 +188,46 @@ static void an_event_tells_who_is_waited_for(void **state) {
     close(fd[1]);
 }
 
+/* What an evaluation found stands in the events from then on; a value that is no number does not. */
+static void an_event_has_the_last_evaluation(void **state) {
+    (void)state;
+    int fd[2];
+    char line[1500];
+    const struct nn_act act = {.name = "sigmoid"};
+    struct nn_node node[2] = {{.size = 1}, {.size = 1, .act = &act}};
+    struct nn_eval_node ev[2] = {{.name = "area", .type = &nn_eval_auc, .input = 1, .positive = 1}, {.name = "rate", .type = &nn_eval_rmse, .input = 1}};
+    struct nn_graph g = {.n_fields = 1, .n_nodes = 2, .n_evals = 2, .node = node, .eval = ev};
+    uint64_t label[2] = {1, 1}, *ids[1] = {label};
+    float y[2] = {0.5f, 0.5f};
+    struct nn_feed feed = {.g = &g, .ids = ids};
+    struct nn_state st[2] = {{0}, {.y = y}};
+    struct nn_exec e = {.g = &g, .max = 2, .n = 2, .feed = &feed, .state = st};
+    struct nn_eval *v;
+    assert_int_equal(nn_eval_new(&v, &g, NULL), 0);
+    assert_int_equal(nn_eval_add(v, &e, NULL), 0);
+    assert_int_equal(nn_eval_total(v, &(struct nn_eval_all){.n_ranks = 1}, NULL), 0);
+    assert_int_equal(pipe(fd), 0);
+    struct train_report r = {.out_fd = fd[1], .event_fd = fd[1], .unit = "words", .log_period = 100, .n_passes = 2, .perplexity = 1};
+    train_report_test(&r, "before pass 0", 2, 4, v);
+    train_report_pass_begin(&r, 0);
+    r.started_ns -= 2000000000;
+    train_report_step(&r, 10, 20);
+    ssize_t n = read(fd[0], line, sizeof line - 1);
+    assert_true(n > 0);
+    line[n] = 0;
+    char *event = strchr(line, '\n') + 1;
+    assert_memory_equal(line, "Test before pass 0: cost 2.000000, perplexity 7.3891, area ", 57);
+    assert_non_null(strstr(line, ", rate 0.5, 2 samples\n"));
+    json_t *o = json_loads(event, 0, NULL), *m = json_object_get(o, "metrics");
+    assert_int_equal(json_object_size(m), 2);
+    assert_true(json_number_value(json_object_get(m, "test.rate")) == 0.5);
+    assert_true(json_number_value(json_object_get(m, "perplexity")) > 7);
+    json_decref(o);
+    nn_eval_free(v);
+    close(fd[0]);
+    close(fd[1]);
+}
+
 int main(void) {
     if (!mkdtemp(dir))
         return 1;
@@ -196,6 +237,7 @@ int main(void) {
         cmocka_unit_test(fewer_files_than_streams_is_an_error_that_says_so),
         cmocka_unit_test(the_fraction_that_is_read_is_told),
         cmocka_unit_test(an_event_tells_who_is_waited_for),
+        cmocka_unit_test(an_event_has_the_last_evaluation),
     };
     int rc = cmocka_run_group_tests_name("train", tests, NULL, NULL);
     pd_rm_tree(dir, NULL);

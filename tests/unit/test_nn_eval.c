@@ -1,0 +1,490 @@
+/* test_nn_eval.c - every evaluator against a plain reference in double over all samples at once; the same figure whatever the number
+ * of ranks and batches; AUC exact on small sets and within its own bound on large ones; the exact sum. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <math.h>
+
+#include <cmocka.h>
+
+#include "base/exact.h"
+#include "base/fault.h"
+#include "base/rng.h"
+#include "nn/eval_int.h"
+
+/* --- a network of one layer with given outputs --------------------------------------------------- */
+
+enum { MAX_RANKS = 7, BATCH = 64 };
+
+struct world {
+    const struct nn_evaluator *type;
+    const char *act; /* of the layer that is evaluated */
+    uint32_t n, cols;
+    float *y;        /* [n x cols] */
+    uint64_t *label; /* [n] */
+    double threshold;
+    uint32_t positive;
+};
+
+/* One thread for all ranks: the k-th sum of a rank is answered from what the others gave to theirs. The evaluators of all ranks run
+ * in turn until each sum has all its terms. */
+struct ring {
+    double *term[MAX_RANKS][4], *total[4];
+    size_t n[4];
+    uint32_t rank, n_ranks, call;
+    int need; /* the sum that is not known yet: the run is repeated */
+};
+
+static int ring_sum(void *arg, double *v, size_t n, struct pd_err *err) {
+    struct ring *r = arg;
+    uint32_t k = r->call++;
+    assert_true(k < 4);
+    if (r->total[k]) {
+        assert_int_equal(r->n[k], n);
+        memcpy(v, r->total[k], n * sizeof *v);
+        return 0;
+    }
+    r->n[k] = n;
+    r->term[r->rank][k] = malloc(n * sizeof *v);
+    memcpy(r->term[r->rank][k], v, n * sizeof *v);
+    r->need = (int)k;
+    return pd_fail(err, PD_ECANCELED, "not yet");
+}
+
+static struct nn_eval *fill(const struct world *w, struct nn_graph *g, uint32_t rank, uint32_t n_ranks) {
+    struct nn_eval *v;
+    struct nn_feed feed = {.g = g};
+    struct nn_state state[2] = {{0}};
+    struct nn_exec e = {.g = g, .max = BATCH, .feed = &feed, .state = state};
+    uint64_t *ids[1];
+    double cost;
+    feed.ids = ids;
+    e.cost_sum = &cost;
+    assert_int_equal(nn_eval_new(&v, g, NULL), 0);
+    uint32_t at = (uint32_t)((uint64_t)w->n * rank / n_ranks), end = (uint32_t)((uint64_t)w->n * (rank + 1) / n_ranks);
+    for (uint32_t size = 1 + rank; at < end; at += e.n, size = size % BATCH + 1) {
+        e.n = end - at < size ? end - at : size;
+        ids[0] = w->label + at;
+        state[1].y = w->y + (size_t)at * w->cols;
+        cost = 0;
+        for (uint32_t i = 0; i < e.n; i++)
+            cost += (double)state[1].y[i * w->cols];
+        assert_int_equal(nn_eval_add(v, &e, NULL), 0);
+    }
+    return v;
+}
+
+/* The values over n_ranks; equal on all of them. */
+static uint32_t evaluate(const struct world *w, uint32_t n_ranks, double out[NN_EVAL_VALUES]) {
+    const struct nn_act acts[] = {{.name = w->act}};
+    struct nn_node node[2] = {{.size = 1}, {.id = 1, .size = w->cols, .act = acts}};
+    struct nn_eval_node ev = {.name = "q", .type = w->type, .input = w->type->of_cost ? 0 : 1, .label = 0,
+                              .threshold = w->threshold, .positive = w->positive};
+    struct nn_graph g = {.n_fields = 1, .n_nodes = 2, .n_evals = 1, .n_costs = 1, .node = node, .eval = &ev};
+    struct nn_eval *v[MAX_RANKS];
+    struct ring ring = {.n_ranks = n_ranks, .need = 0};
+    struct nn_eval_all all = {.n_ranks = n_ranks, .sum = ring_sum, .arg = &ring};
+    uint32_t n_values = 0;
+    while (ring.need >= 0) {
+        ring.need = -1;
+        for (all.rank = ring.rank = 0; ring.rank < n_ranks; all.rank = ++ring.rank) {
+            ring.call = 0;
+            v[ring.rank] = fill(w, &g, ring.rank, n_ranks);
+            struct pd_err err = {0};
+            int rc = nn_eval_total(v[ring.rank], &all, &err);
+            assert_true(rc == 0 || rc == PD_ECANCELED);
+            if (!rc) {
+                n_values = nn_eval_n_values(v[ring.rank]);
+                for (uint32_t i = 0; i < n_values; i++) {
+                    double x = nn_eval_value(v[ring.rank], i);
+                    assert_true(ring.rank == 0 || x == out[i] || (isnan(x) && isnan(out[i])));
+                    out[i] = x;
+                }
+            }
+            nn_eval_free(v[ring.rank]);
+        }
+        if (ring.need < 0)
+            break;
+        size_t n = ring.n[ring.need];
+        double *t = ring.total[ring.need] = calloc(n, sizeof *t);
+        for (uint32_t r = 0; r < n_ranks; r++)
+            for (size_t i = 0; i < n; i++)
+                t[i] += ring.term[r][ring.need][i];
+    }
+    for (int k = 0; k < 4; k++) {
+        free(ring.total[k]);
+        for (uint32_t r = 0; r < n_ranks; r++)
+            free(ring.term[r][k]);
+    }
+    return n_values;
+}
+
+static void make(struct world *w, uint32_t n, uint32_t cols, uint32_t n_classes, int probability) {
+    struct pd_rng_key key = pd_rng_key(11, PD_RNG_CHECK, n, cols);
+    w->n = n;
+    w->cols = cols;
+    w->threshold = 0.5;
+    w->positive = 1;
+    w->y = malloc((size_t)n * cols * sizeof *w->y);
+    w->label = malloc(n * sizeof *w->label);
+    pd_rng_normal(key, 0, w->y, (size_t)n * cols);
+    for (uint32_t i = 0; i < n; i++) {
+        w->label[i] = pd_rng_below(key, 1, i, n_classes);
+        for (uint32_t k = 0; k < cols; k++) {
+            float *y = &w->y[(size_t)i * cols + k];
+            *y += w->label[i] == k + (cols == 1); /* some signal */
+            if (probability && cols == 1)
+                *y = roundf(200 / (1 + expf(-*y))) / 200; /* with ties */
+            else if (probability)
+                *y = expf(*y);
+        }
+        float sum = 0;
+        for (uint32_t k = 0; k < cols; k++)
+            sum += w->y[(size_t)i * cols + k];
+        for (uint32_t k = 0; probability && cols > 1 && k < cols; k++)
+            w->y[(size_t)i * cols + k] /= sum;
+    }
+}
+
+static void drop(struct world *w) {
+    free(w->y);
+    free(w->label);
+}
+
+/* --- plain references ------------------------------------------------------------------------------ */
+
+static uint32_t says(const struct world *w, uint32_t i) {
+    uint32_t best = 0;
+    if (w->cols == 1)
+        return (double)w->y[i] >= w->threshold;
+    for (uint32_t k = 1; k < w->cols; k++)
+        if (w->y[i * w->cols + k] > w->y[i * w->cols + best])
+            best = k;
+    return best;
+}
+
+static double score(const struct world *w, uint32_t i) { return (double)w->y[i * w->cols + (w->cols > 1 ? w->positive : 0)]; }
+
+static void ref_error(const struct world *w, double *out) {
+    for (uint32_t i = 0; i < w->n; i++)
+        out[0] += says(w, i) != w->label[i];
+    out[0] /= w->n;
+}
+
+static void ref_auc(const struct world *w, double *out) { /* all pairs */
+    double pairs = 0, good = 0;
+    for (uint32_t i = 0; i < w->n; i++)
+        for (uint32_t j = 0; w->label[i] == w->positive && j < w->n; j++)
+            if (w->label[j] != w->positive) {
+                pairs++;
+                good += score(w, i) > score(w, j) ? 1 : score(w, i) == score(w, j) ? 0.5 : 0;
+            }
+    out[0] = good / pairs;
+}
+
+static void ref_log_loss(const struct world *w, double *out) {
+    for (uint32_t i = 0; i < w->n; i++) {
+        double p = w->cols > 1 ? (double)w->y[i * w->cols + w->label[i]] : w->label[i] ? score(w, i) : 1 - score(w, i);
+        out[0] -= log(fmax(p, 1e-7));
+    }
+    out[0] /= w->n;
+}
+
+static void ref_perplexity(const struct world *w, double *out) {
+    for (uint32_t i = 0; i < w->n; i++)
+        out[0] += (double)w->y[i * w->cols];
+    out[0] = exp(out[0] / w->n);
+}
+
+static void ref_rmse(const struct world *w, double *out) {
+    for (uint32_t i = 0; i < w->n; i++)
+        out[0] += pow((double)w->y[i] - (double)w->label[i], 2);
+    out[0] = sqrt(out[0] / w->n);
+}
+
+static void ref_mae(const struct world *w, double *out) {
+    for (uint32_t i = 0; i < w->n; i++)
+        out[0] += fabs((double)w->y[i] - (double)w->label[i]);
+    out[0] /= w->n;
+}
+
+static void ref_precision_recall(const struct world *w, double *out) {
+    double tp = 0, fp = 0, fn = 0;
+    for (uint32_t i = 0; i < w->n; i++) {
+        int s = says(w, i) == w->positive, l = w->label[i] == w->positive;
+        tp += s && l;
+        fp += s && !l;
+        fn += !s && l;
+    }
+    out[0] = tp / (tp + fp);
+    out[1] = tp / (tp + fn);
+    out[2] = 2 * out[0] * out[1] / (out[0] + out[1]);
+}
+
+static void ref_calibration(const struct world *w, double *out) {
+    double p = 0, l = 0;
+    for (int k = 0; k < 10; k++) {
+        double bp = 0, bl = 0;
+        for (uint32_t i = 0; i < w->n; i++) {
+            int bin = (int)fmin(9, floor(score(w, i) * 10));
+            bp += bin == k ? score(w, i) : 0;
+            bl += bin == k && w->label[i] == w->positive;
+        }
+        p += bp;
+        l += bl;
+        out[1] += fabs(bp - bl) / w->n;
+    }
+    out[0] = p / l;
+}
+
+static const struct {
+    const char *name;
+    const struct nn_evaluator *type;
+    void (*reference)(const struct world *w, double *out);
+    uint32_t n_values, cols, n_classes;
+    int probability;
+} rows[] = {
+    {"error of five classes", &nn_eval_error, ref_error, 1, 5, 5, 1},
+    {"error of one output", &nn_eval_error, ref_error, 1, 1, 2, 1},
+    {"auc with ties", &nn_eval_auc, ref_auc, 1, 1, 2, 1},
+    {"auc of linear outputs", &nn_eval_auc, ref_auc, 1, 1, 2, 0},
+    {"auc of a softmax", &nn_eval_auc, ref_auc, 1, 2, 2, 1},
+    {"log loss", &nn_eval_log_loss, ref_log_loss, 1, 1, 2, 1},
+    {"log loss of five classes", &nn_eval_log_loss, ref_log_loss, 1, 5, 5, 1},
+    {"perplexity", &nn_eval_perplexity, ref_perplexity, 1, 1, 2, 0},
+    {"rmse", &nn_eval_rmse, ref_rmse, 1, 1, 6, 0},
+    {"mae", &nn_eval_mae, ref_mae, 1, 1, 6, 0},
+    {"precision and recall", &nn_eval_precision_recall, ref_precision_recall, 3, 1, 2, 1},
+    {"precision and recall of a class of five", &nn_eval_precision_recall, ref_precision_recall, 3, 5, 5, 1},
+    {"calibration", &nn_eval_calibration, ref_calibration, 2, 1, 2, 1},
+};
+
+static void each_equals_its_reference(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        struct world w = {.type = rows[k].type, .act = rows[k].probability ? rows[k].cols > 1 ? "softmax" : "sigmoid" : "linear"};
+        double got[NN_EVAL_VALUES] = {0}, want[NN_EVAL_VALUES] = {0};
+        make(&w, 997, rows[k].cols, rows[k].n_classes, rows[k].probability);
+        rows[k].reference(&w, want);
+        uint32_t n = evaluate(&w, 1, got);
+        if (n != rows[k].n_values)
+            fail_msg("%s: %u values", rows[k].name, n);
+        for (uint32_t i = 0; i < n; i++)
+            if (!(fabs(got[i] - want[i]) <= 1e-12 * fabs(want[i])))
+                fail_msg("%s: value %u is %.17g, reference %.17g", rows[k].name, i, got[i], want[i]);
+        drop(&w);
+    }
+}
+
+/* Bit for bit; the perplexity takes a cost's sums a batch, which round. */
+static void any_number_of_ranks_gives_the_same_figure(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        struct world w = {.type = rows[k].type, .act = rows[k].probability ? "sigmoid" : "linear"};
+        make(&w, 613, rows[k].cols, rows[k].n_classes, rows[k].probability);
+        double one[NN_EVAL_VALUES] = {0}, many[NN_EVAL_VALUES] = {0};
+        evaluate(&w, 1, one);
+        for (uint32_t n = 2; n <= MAX_RANKS; n++) {
+            uint32_t n_values = evaluate(&w, n, many);
+            for (uint32_t i = 0; i < n_values; i++)
+                if (rows[k].type->of_cost ? fabs(one[i] - many[i]) > 1e-12 * one[i] : one[i] != many[i])
+                    fail_msg("%s, value %u: %.17g with %u ranks, %.17g with one", rows[k].name, i, many[i], n, one[i]);
+        }
+        drop(&w);
+    }
+}
+
+static int by_score(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* The area of many samples by ranks, in a way of its own. */
+static double auc_by_ranks(const struct world *w) {
+    struct { float y; int label; } *s = malloc(w->n * sizeof *s);
+    double sum = 0, p = 0, n = 0;
+    for (uint32_t i = 0; i < w->n; i++) {
+        s[i].y = w->y[i];
+        s[i].label = w->label[i] == 1;
+    }
+    qsort(s, w->n, sizeof *s, by_score);
+    for (uint32_t i = 0, j; i < w->n; i = j) {
+        for (j = i; j < w->n && s[j].y == s[i].y; j++)
+            p += s[j].label;
+        for (uint32_t k = i; k < j; k++)
+            sum += s[k].label ? (i + 1 + j) / 2.0 : 0;
+    }
+    n = w->n - p;
+    free(s);
+    return (sum - p * (p + 1) / 2) / (p * n);
+}
+
+static void auc_of_many_is_within_its_bound(void **state) {
+    (void)state;
+    for (int probability = 0; probability < 2; probability++) {
+        struct world w = {.type = &nn_eval_auc, .act = probability ? "sigmoid" : "linear"};
+        make(&w, 300000, 1, 2, 0);
+        for (uint32_t i = 0; probability && i < w.n; i++)
+            w.y[i] = 1 / (1 + expf(-3 * w.y[i]));
+        double one[NN_EVAL_VALUES], got[NN_EVAL_VALUES], want = auc_by_ranks(&w);
+        assert_int_equal(evaluate(&w, 1, one), 2);
+        assert_true(fabs(one[0] - want) <= one[1] + 1e-12);
+        assert_true(one[1] > 0 && one[1] < 5e-4);
+        assert_int_equal(evaluate(&w, 3, got), 2); /* no rank alone has too many */
+        assert_true(got[0] == one[0] && got[1] == one[1]);
+        drop(&w);
+    }
+}
+
+static void what_has_no_value_is_nan(void **state) {
+    (void)state;
+    double v[NN_EVAL_VALUES];
+    struct world w = {.type = &nn_eval_auc, .act = "sigmoid"};
+    make(&w, 20, 1, 2, 1);
+    for (uint32_t i = 0; i < w.n; i++)
+        w.label[i] = 1;
+    evaluate(&w, 2, v);
+    assert_true(isnan(v[0])); /* one class only */
+    w.label[3] = 0;
+    evaluate(&w, 2, v);
+    assert_true(!isnan(v[0]));
+    w.y[3] = NAN;
+    evaluate(&w, 2, v);
+    assert_true(isnan(v[0]));
+    w.type = &nn_eval_rmse;
+    evaluate(&w, 2, v);
+    assert_true(isnan(v[0]));
+    w.n = 0;
+    evaluate(&w, 2, v);
+    assert_true(isnan(v[0]));
+    drop(&w);
+}
+
+static void clear_and_merge(void **state) {
+    (void)state;
+    struct world w = {.type = &nn_eval_auc, .act = "sigmoid"};
+    make(&w, 500, 1, 2, 1);
+    const struct nn_act acts[] = {{.name = "sigmoid"}};
+    struct nn_node node[2] = {{.size = 1}, {.id = 1, .size = 1, .act = acts}};
+    struct nn_eval_node ev[2] = {{.name = "a", .type = &nn_eval_auc, .input = 1, .positive = 1},
+                                 {.name = "b", .type = &nn_eval_rmse, .input = 1}};
+    struct nn_graph g = {.n_fields = 1, .n_nodes = 2, .n_evals = 2, .node = node, .eval = ev};
+    struct nn_eval *all = fill(&w, &g, 0, 1), *half = fill(&w, &g, 0, 2), *rest = fill(&w, &g, 1, 2);
+    const struct nn_eval_all alone = {.n_ranks = 1};
+    assert_int_equal(nn_eval_merge(half, rest, NULL), 0);
+    assert_int_equal(nn_eval_total(all, &alone, NULL), 0);
+    assert_int_equal(nn_eval_total(half, &alone, NULL), 0);
+    assert_int_equal(nn_eval_n_values(all), 2);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_true(nn_eval_value(all, i) == nn_eval_value(half, i));
+    nn_eval_clear(rest);
+    assert_int_equal(nn_eval_merge(rest, all, NULL), 0);
+    assert_int_equal(nn_eval_total(rest, &alone, NULL), 0);
+    assert_true(nn_eval_value(rest, 0) == nn_eval_value(all, 0) && nn_eval_value(rest, 1) == nn_eval_value(all, 1));
+    nn_eval_free(all);
+    nn_eval_free(half);
+    nn_eval_free(rest);
+    drop(&w);
+}
+
+static void no_memory_is_an_error(void **state) {
+    (void)state;
+    struct world w = {.type = &nn_eval_auc, .act = "sigmoid"};
+    make(&w, 10, 1, 2, 1);
+    const struct nn_act acts[] = {{.name = "sigmoid"}};
+    struct nn_node node[2] = {{.size = 1}, {.id = 1, .size = 1, .act = acts}};
+    struct nn_eval_node ev = {.name = "a", .type = &nn_eval_auc, .input = 1, .positive = 1};
+    struct nn_graph g = {.n_fields = 1, .n_nodes = 2, .n_evals = 1, .node = node, .eval = &ev};
+    struct nn_feed feed = {.g = &g, .ids = &w.label};
+    struct nn_state st[2] = {{0}, {.y = w.y}};
+    struct nn_exec e = {.g = &g, .max = 10, .n = 10, .feed = &feed, .state = st};
+    const struct nn_eval_all alone = {.n_ranks = 1};
+    int failed = 0;
+    for (int k = 1; k < 30; k++) {
+        char spec[32];
+        struct nn_eval *v = NULL;
+        struct pd_err err = {0};
+        snprintf(spec, sizeof spec, "alloc:%d", k);
+        pd_fault_arm(spec);
+        int rc = nn_eval_new(&v, &g, &err);
+        if (!rc)
+            rc = nn_eval_add(v, &e, &err);
+        if (!rc)
+            rc = nn_eval_total(v, &alone, &err);
+        pd_fault_arm(NULL);
+        nn_eval_free(v);
+        assert_true(rc == 0 || rc == PD_ENOMEM);
+        failed += rc != 0;
+        if (!rc)
+            break;
+    }
+    assert_true(failed >= 8);
+    drop(&w);
+}
+
+/* --- the exact sum ----------------------------------------------------------------------------------- */
+
+static void exact_sums_do_not_round(void **state) {
+    (void)state;
+    static const double terms[] = {1e308, 1, -1e308, 1e-300, 3e-308, -1, 5e-324, -1e-300, 1e16, 1, 1, -1e16, 0.1, -0.1, 0};
+    enum { N = sizeof terms / sizeof terms[0] };
+    struct pd_exact a = {0}, b = {0}, c = {0};
+    for (int i = 0; i < N; i++) {
+        pd_exact_add(&a, terms[i]);
+        pd_exact_add(i % 3 ? &b : &c, terms[N - 1 - i]);
+    }
+    assert_true(pd_exact_value(&a) == 2); /* + 3e-308 + 5e-324 */
+    pd_exact_merge(&b, &c);
+    assert_true(pd_exact_value(&b) == 2);
+    pd_exact_add(&b, -2);
+    assert_true(pd_exact_value(&b) == 3e-308 + 5e-324);
+    pd_exact_add(&b, -1);
+    assert_true(pd_exact_value(&b) == -1);
+    double v[PD_EXACT_NUMBERS], w[PD_EXACT_NUMBERS];
+    pd_exact_put(&a, v);
+    pd_exact_put(&b, w);
+    for (int i = 0; i < PD_EXACT_NUMBERS; i++)
+        v[i] += w[i];
+    pd_exact_get(&c, v);
+    assert_true(pd_exact_value(&c) == 1);
+    pd_exact_add(&c, INFINITY);
+    assert_true(isnan(pd_exact_value(&c)));
+    /* half to even, decided by a term far below */
+    struct pd_exact h = {0};
+    pd_exact_add(&h, 1);
+    pd_exact_add(&h, 0x1p-53);
+    assert_true(pd_exact_value(&h) == 1);
+    pd_exact_add(&h, 0x1p-1000);
+    assert_true(pd_exact_value(&h) == 1 + 0x1p-52);
+}
+
+static void exact_sums_of_many(void **state) {
+    (void)state;
+    struct pd_exact s = {0};
+    __int128 sum = 0;
+    for (uint64_t i = 0; i < 200000; i++) {
+        int64_t x = (int64_t)(pd_rng_below(pd_rng_key(5, PD_RNG_CHECK, 0, 0), 0, i, UINT64_C(1) << 53)) - (INT64_C(1) << 52);
+        sum += x;
+        pd_exact_add(&s, (double)x);
+    }
+    assert_true(pd_exact_value(&s) == (double)sum);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact_sums_do_not_round),
+        cmocka_unit_test(exact_sums_of_many),
+        cmocka_unit_test(each_equals_its_reference),
+        cmocka_unit_test(any_number_of_ranks_gives_the_same_figure),
+        cmocka_unit_test(auc_of_many_is_within_its_bound),
+        cmocka_unit_test(what_has_no_value_is_nan),
+        cmocka_unit_test(clear_and_merge),
+        cmocka_unit_test(no_memory_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
