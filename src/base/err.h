@@ -26,7 +26,8 @@
     X(PD_ENOSPC, -13, 3, "no space left")                                                     \
     X(PD_ECANCELED, -14, 130, "stopped")                                                      \
     X(PD_EEXIST, -15, 1, "exists already")                                                    \
-    X(PD_ENUM, -16, 1, "not a finite number")
+    X(PD_ENUM, -16, 1, "not a finite number")                                                 \
+    X(PD_EGONE, -17, 1, "given up by the others")
 
 enum pd_code {
     PD_OK = 0,

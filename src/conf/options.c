@@ -104,6 +104,8 @@ static const struct pd_option table[] = {
     {"train", "stop_on_nan", PD_BOOL, F(stop_on_nan), ALL, "1", 0, 0, 0, "", "end the job when the cost is no finite number"},
     {"train", "reconnect_timeout", PD_F64, F(reconnect_timeout), ALL, "10", 0.1, 86400, 0, "s",
      "how long a connection between trainer and pserver that broke is tried again, and how long a pserver waits for it"},
+    {"train", "on_trainer_lost", PD_CHOICE, F(on_trainer_lost), ALL, "fail", 0, 0, "fail|wait|continue", "",
+     "when a trainer does not come back: the pservers end the job, wait until it is started again, or go on without its streams"},
     {"train", "local", PD_BOOL, F(local), PD_TRAINER, "0", 0, 0, 0, "", "train in this one process, without servers"},
     {"train", "use_gpu", PD_INT, F(use_gpu), ALL, "0", 0, 0, 0, "", "accepted for compatibility; only 0"},
 

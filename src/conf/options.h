@@ -30,6 +30,7 @@ enum pd_on_failure { PD_FAILURE_STOP, PD_FAILURE_RESTART };
 enum pd_train_job { PD_JOB_TRAIN, PD_JOB_TEST, PD_JOB_CHECKGRAD };
 enum pd_update { PD_UPDATE_SYNC, PD_UPDATE_ASYNC, PD_UPDATE_SSP, PD_UPDATE_GEO };
 enum pd_reproducible { PD_REPRODUCIBLE_RUN, PD_REPRODUCIBLE_TOPOLOGY };
+enum pd_trainer_lost { PD_TRAINER_LOST_FAIL, PD_TRAINER_LOST_WAIT, PD_TRAINER_LOST_CONTINUE }; /* as enum ps_lost */
 enum pd_missing { PD_MISSING_FAIL, PD_MISSING_RAND, PD_MISSING_ZERO };
 
 struct pd_env_var {
@@ -76,7 +77,8 @@ struct pd_options {
     /* [train] */
     char *config, *save_dir, *init_model_path;
     int64_t job, num_passes, batch_size, n_streams, seed, update, reproducible, staleness, geo_sgd_need_push_nums, log_period,
-        saving_period, save_initial, max_bad_lines, stop_on_nan, local, use_gpu, load_missing_parameter_strategy;
+        saving_period, save_initial, max_bad_lines, stop_on_nan, local, use_gpu, load_missing_parameter_strategy,
+        on_trainer_lost;
     double async_lagged_grad_discard_ratio, reconnect_timeout; /* seconds */
     /* by hand: the worker's own */
     char *pserver_list, *nics, *key_file;

@@ -81,6 +81,12 @@ int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, co
 /* An answer that carries a failure: WIRE_F_ERROR, section 0 = {code, message}. */
 int net_send_error(struct net_conn *c, uint16_t type, uint64_t req, const struct pd_err *e);
 
+/* A host that has vanished is found out in 25 s: by TCP keepalive while nothing is under way (net_watch_host, once), else by looking
+ * at what has not been acknowledged (net_check_host, every second or so, closes the connection with PD_ECLOSED). A process that is
+ * stopped, or takes nothing for hours, is left alone, since its kernel answers; TCP_USER_TIMEOUT would end it. */
+void net_watch_host(struct net_conn *c);
+void net_check_host(struct net_conn *c);
+
 uint64_t net_received_bytes(const struct net_conn *c); /* so far, of complete frames or not */
 size_t net_queued_bytes(const struct net_conn *c);   /* not yet taken by the kernel */
 void net_pause(struct net_conn *c);                  /* stop reading: back-pressure */

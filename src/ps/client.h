@@ -15,7 +15,8 @@
  * Requests leave at once and are pipelined; only the functions marked BLOCKS wait. A client belongs to one thread: its
  * event loop runs inside these calls and nowhere else. Every function returns 0 (or what it says) or PD_E*. The
  * first error is kept: every later call returns its code, and ps_client_err has the message. A trainer or server that
- * dies makes every wait of the others end with PD_EFAIL, naming it and the step; there is no silent hang.
+ * dies makes every wait of the others end with PD_EFAIL, naming it and the step (unless the servers were told to wait for it, or to go
+ * on without it: src/ps/shard.h, enum ps_lost); there is no silent hang.
  *
  * Under the other rules (opts.update, src/ps/rule.h) nobody waits for a step of all: a pull answers with what the servers
  * have, which holds this trainer's own steps (geo: the exchanges among them); ps_pass_end is a barrier under all of them.
@@ -102,6 +103,15 @@ int ps_declare_table(struct ps_client *c, const struct ps_table_spec *spec); /* 
  * declares. The first trainer's declaration counts; a later one that differs is refused with the parameter's name and both
  * values. */
 int ps_start(struct ps_client *c);
+
+/* A trainer that was lost and is started again takes its place when the servers wait for it (on_trainer_lost = wait). 1: this one does.
+ * It runs the program from the end of pass `*pass` - 1 on (from the beginning when *pass is 0), leaves out the first *batches batches of
+ * this pass, and the loads and saves that come before a reduction which is repeated: the next ps_repeated() ps_reduce (ps_barrier)
+ * have been done by the process before and give what they gave then.
+ * A process that is lost between the messages of one step to several server threads has ended it at some of them only: the new
+ * one gives that step to the others. Its values may then be those of before this step from some and of after it from others. */
+int ps_resumed(const struct ps_client *c, uint64_t *pass, uint64_t *batches);
+uint32_t ps_repeated(const struct ps_client *c);
 
 /* --- a step --- */
 

@@ -69,6 +69,16 @@ int ps_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, si
 
 uint64_t ps_step(const struct ps_client *c) { return c->geo ? geo_steps(c) : c->step; }
 
+int ps_resumed(const struct ps_client *c, uint64_t *pass, uint64_t *batches) {
+    if (!c->resumed)
+        return 0;
+    *pass = c->pass;
+    *batches = (c->step - c->first_step) * (c->geo ? c->opts.geo_sgd_need_push_nums ? c->opts.geo_sgd_need_push_nums : 100 : 1);
+    return 1;
+}
+
+uint32_t ps_repeated(const struct ps_client *c) { return c->n_repeated; }
+
 static int all_sums(const struct ps_client *c) { return c->n_sums == c->n_sums_asked; }
 
 int ps_wait_stats(struct ps_client *c) { return client_flush(c) ? c->err.code : client_wait(c, all_sums, "the sums of a step"); }

@@ -36,6 +36,11 @@ int ps_pass_end(struct ps_client *c) {
         return c->err.code;
     c->pass_answers = 0;
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
+        if (c->pass < c->links[i]->from_pass) { /* it is over there; that thread's step is the first of the next */
+            c->pass_step = c->links[i]->from_step;
+            c->pass_answers++;
+            continue;
+        }
         pd_buf_clear(&c->head);
         pd_put_u64(&c->head, c->links[i]->epoch);
         pd_put_u64(&c->head, c->step);
@@ -44,7 +49,7 @@ int ps_pass_end(struct ps_client *c) {
     }
     if (client_wait(c, client_calls_done, "the end of the pass"))
         return c->err.code;
-    c->step = c->pass_step;
+    c->step = c->first_step = c->pass_step;
     c->pass++;
     if (c->geo)
         geo_forget(c);
@@ -81,6 +86,7 @@ int ps_reduce_start(struct ps_client *c, const double *v, size_t n) {
     *q = (struct reducing){.n = n};
     *c->last_reduction = q;
     c->last_reduction = &q->next;
+    c->n_repeated -= c->n_repeated > 0;
     struct net_sec sec = {c->head.data, c->head.len};
     return client_request(c, c->dense[0], WIRE_PS_REDUCE, &sec, 1, done_reduce, q, 0, NULL, NULL);
 }

@@ -50,6 +50,7 @@ struct link {
     uint64_t retry_at_ms;
     struct pd_err last; /* why it could not be reached */
     uint64_t epoch, applied; /* epoch 0: it has not answered the declaration yet */
+    uint64_t from_step, from_pass; /* of a trainer that was started again: what was done there before is not sent again */
     struct sent *first_sent, *last_sent; /* kept, by id */
     uint32_t n_sent, n_held; /* held: with memory of the caller's */
     uint32_t n_asked;        /* requests without an answer, pulls apart */
@@ -170,6 +171,10 @@ struct ps_client {
 
     uint64_t step, pass, pass_step;
     uint32_t pass_answers;
+    int greeted;           /* some thread has answered the declaration */
+    int resumed;           /* this process goes on where one before it was lost */
+    uint64_t first_step;   /* resumed: the first of the pass */
+    uint32_t n_repeated;   /* resumed: reductions to come that have been done before */
     struct part *parts; /* [PS_PARTS_MAX] once ps_part was called; n_parts 0: one contribution of all streams */
     uint32_t n_parts;
     size_t n_part_stats;

@@ -247,14 +247,26 @@ static int done_declare(struct ps_client *c, struct request *r, const struct ans
     (void)r;
     pd_rd_init(&rd, a->sec[0], a->len[0]);
     uint64_t epoch = pd_get_u64(&rd), step = pd_get_u64(&rd), pass = pd_get_u64(&rd), taken = pd_get_u64(&rd);
+    uint64_t first = pd_get_u64(&rd), resumed = pd_get_u64(&rd), repeated = pd_get_u64(&rd);
     if (!pd_rd_done(&rd) || (l->epoch && l->epoch != epoch))
         return pd_fail(err, PD_EPROTO, "a malformed answer");
     l->state = LINK_ATTACHED;
     l->attached_at_ms = c->shard ? 0 : uv_now(&c->loop);
     if (!l->epoch) {
         l->epoch = epoch;
-        l->applied = c->step = step;
-        c->pass = pass;
+        l->applied = resumed ? 0 : step;
+        l->from_step = step;
+        l->from_pass = pass;
+        c->resumed |= resumed != 0;
+        if (pass < c->pass || !c->greeted) { /* of all threads the one that is furthest behind */
+            c->pass = pass;
+            c->first_step = first;
+        }
+        if (step < c->step || !c->greeted)
+            c->step = step;
+        c->greeted = 1;
+        if (l == c->dense[0])
+            c->n_repeated = (uint32_t)repeated;
         return 0;
     }
     if (l->first_sent && l->first_sent->id <= taken)
@@ -289,6 +301,7 @@ static void on_open(struct net_conn *conn, void *arg) {
     struct link *l = arg;
     struct ps_client *c = l->c;
     l->state = LINK_OPEN;
+    net_watch_host(conn);
     if (l->epoch && net_peer(conn)->incarnation != l->epoch)
         client_fail(c, PD_EFAIL, "pserver %s:%d was started again in step %llu: it no longer has the parameters", l->ip, l->port,
                     (unsigned long long)c->step);
@@ -391,6 +404,8 @@ static void on_tick(uv_timer_t *t) {
     c->ticked_at_ms = now;
     for (uint32_t i = 0; i < n && !c->err.code; i++) {
         struct link *l = c->links[i];
+        if (l->state == LINK_ATTACHED && l->conn)
+            net_check_host(l->conn);
         if (l->state == LINK_ATTACHED || l->left)
             continue;
         down++;

@@ -338,7 +338,7 @@ int client_push_dense(struct ps_client *c, int id, const float *grad) {
         return c->err.code;
     for (uint32_t t = 0; t < c->n_dense && !c->err.code; t++) {
         const struct ps_seg *g = &c->segs[(size_t)id * c->n_dense + t];
-        if (!g->count)
+        if (!g->count || c->step < c->dense[t]->from_step)
             continue;
         struct outgoing *o = out_new(c, 0);
         if (!o)
@@ -398,7 +398,7 @@ int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *k
     if (!r)
         return c->err.code;
     for (uint32_t t = 0; t < c->n_sparse && !c->err.code; t++)
-        if (r->begin[t + 1] > r->begin[t])
+        if (r->begin[t + 1] > r->begin[t] && c->step >= c->sparse[t]->from_step)
             push_part(c, table, r, t, grad);
     if (r == last)
         last->list = 0; /* a server keeps a list for one push */
@@ -475,6 +475,8 @@ int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
         struct link *l = c->links[i];
         size_t n = l == c->dense[0] ? n_stats : 0;
+        if (c->step < l->from_step)
+            continue;
         pd_buf_clear(&c->head);
         put_identity(&c->head, c, l, c->opts.stream_lo, c->opts.stream_hi);
         pd_put_u64(&c->head, n_samples);

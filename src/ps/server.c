@@ -32,6 +32,29 @@ void server_fail(struct ps_server *s, const struct pd_err *why) {
         pd_error(s->opts.log, "%s", why->msg);
 }
 
+void server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation, const struct pd_err *why) {
+    uv_mutex_lock(&s->lock);
+    struct given_up *g = s->given_up[trainer];
+    if (!g && (g = s->given_up[trainer] = pd_calloc(1, sizeof *g)))
+        g->incarnation = ~incarnation;
+    if (g && g->incarnation != incarnation) { /* without memory the other threads find out by themselves */
+        g->incarnation = incarnation;
+        g->why = *why;
+        wake_all(s);
+    }
+    uv_mutex_unlock(&s->lock);
+}
+
+int server_given_up(struct ps_server *s, uint32_t trainer, const uint64_t *incarnation, struct pd_err *why) {
+    uv_mutex_lock(&s->lock);
+    const struct given_up *g = s->given_up[trainer];
+    int yes = g && (!incarnation || g->incarnation == *incarnation);
+    if (yes)
+        *why = g->why;
+    uv_mutex_unlock(&s->lock);
+    return yes;
+}
+
 int server_verdict(struct ps_server *s, struct pd_err *why) {
     uv_mutex_lock(&s->lock);
     int stop = s->stop;
@@ -121,11 +144,13 @@ int ps_server_new(struct ps_server **out, const struct ps_server_opts *opts, str
         s->opts = *opts;
         s->threads = pd_calloc(n, sizeof *s->threads);
         s->ports = pd_calloc(n, sizeof *s->ports);
+        s->given_up = pd_calloc(opts->n_trainers, sizeof *s->given_up);
     }
-    if (!s || !s->threads || !s->ports || uv_mutex_init(&s->lock)) {
+    if (!s || !s->threads || !s->ports || !s->given_up || uv_mutex_init(&s->lock)) {
         if (s) {
             free(s->threads);
             free(s->ports);
+            free(s->given_up);
         }
         free(s);
         s = NULL;
@@ -207,6 +232,9 @@ void ps_server_free(struct ps_server *s) {
         uv_loop_close(&s->loop);
     }
     uv_mutex_destroy(&s->lock);
+    for (uint32_t i = 0; i < s->opts.n_trainers; i++)
+        free(s->given_up[i]);
+    free(s->given_up);
     free(s->threads);
     free(s->ports);
     free(s);

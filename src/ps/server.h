@@ -1,7 +1,8 @@
 /* server.h - a pserver: dense and sparse server threads, each with its own loop, port and shard.
  *
  * The threads share nothing but the end: the first failure anywhere is sent to every trainer, and the server ends with it.
- * It ends with 0 when all trainers have said PS_BYE, or when it is told to stop.
+ * It ends with 0 when all trainers have said PS_BYE, or when it is told to stop. Whether a trainer that is gone for good is a
+ * failure is enum ps_lost; one that a thread has given up has no place in the others either.
  */
 #ifndef PD_PS_SERVER_H
 #define PD_PS_SERVER_H
@@ -11,6 +12,7 @@
 #include "base/cpus.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "ps/shard.h"
 
 enum { PS_SERVER_THREADS_MAX = 500 }; /* of one server: its ports travel in the greeting */
 
@@ -21,6 +23,7 @@ struct ps_server_opts {
     const char *job;
     const uint8_t *key;         /* 32 bytes */
     int signals;                /* 1: SIGTERM and SIGINT stop it */
+    enum ps_lost on_lost;       /* what a trainer that is gone for good means */
     uint64_t reconnect_ms;      /* how long a trainer whose connection broke may take to come back; 0: 10 s */
     uint64_t wait_log_ms;       /* a wait that lasts so long is logged with who is missing; 0: 10 s */
     const char *output_dir;     /* see struct ps_shard_opts; must outlive the server, may be NULL */

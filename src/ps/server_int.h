@@ -16,6 +16,7 @@ struct peer;
 /* A trainer's place in a server thread. */
 struct seat {
     struct peer *peer;   /* its connection, once it has declared */
+    uint64_t incarnation; /* of the process that has declared last */
     struct pd_err *lost; /* why that is gone, while the trainer may come back */
     uint64_t lost_ms;
 };
@@ -37,7 +38,7 @@ struct server_thread {
     struct seat *seats;       /* [n_trainers] */
     struct peer *current;     /* whose frame is in the shard right now */
     uint32_t n_members, n_lost; /* trainers that are connected, that may come back */
-    uv_timer_t patience;        /* runs while n_lost > 0 */
+    uv_timer_t patience;        /* runs while n_lost > 0, unless they are waited for without a limit */
     uint64_t progress, stalled_ms, said_ms;
 };
 
@@ -45,8 +46,12 @@ struct ps_server {
     struct ps_server_opts opts;
     uint64_t epoch;
     uv_mutex_t lock;
-    int stop;          /* under lock, as the next three */
+    int stop;          /* under lock, as what follows */
     struct pd_err err; /* the first failure */
+    struct given_up {  /* trainers that a thread has given up: the others do, too */
+        uint64_t incarnation;
+        struct pd_err why;
+    } **given_up; /* [n_trainers], NULL: not */
     uint32_t n_ended;
     uint32_t n_threads; /* started */
     uv_loop_t loop;
@@ -59,6 +64,9 @@ struct ps_server {
     uint32_t first; /* threads from here on are initialised */
 };
 
+/* This process of a trainer has no place any more; every thread hears of it. From any thread. */
+void server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation, const struct pd_err *why);
+int server_given_up(struct ps_server *s, uint32_t trainer, const uint64_t *incarnation, struct pd_err *why); /* 1: it is, and why; NULL: any process of it */
 /* The first failure ends the server; every thread hears of it. From any thread. */
 void server_fail(struct ps_server *s, const struct pd_err *why);
 int server_verdict(struct ps_server *s, struct pd_err *why); /* 1: stop now; why->code: a failure */

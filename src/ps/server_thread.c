@@ -12,6 +12,10 @@
 enum { TICK_MS = 1000, LINGER_BYE_MS = 1000, LINGER_FAIL_MS = 3000, WAIT_LOG_MS = 10000, SAY_AGAIN_MS = 60000,
        RECONNECT_MS = 10000, PATIENCE_TICK_MS = 50 };
 
+static void gone(struct server_thread *t, uint32_t trainer, const struct pd_err *why);
+static void refuse(struct peer *p, uint16_t type, uint64_t req, const struct pd_err *why);
+static void found(struct server_thread *t, struct seat *s);
+
 struct peer {
     struct server_thread *t;
     struct net_conn *conn;
@@ -68,6 +72,27 @@ static void tell_all(struct server_thread *t, const struct pd_err *why) {
         }
 }
 
+static enum ps_lost on_lost(const struct server_thread *t) { return t->server->opts.on_lost; }
+
+/* Trainers that another thread has given up. */
+static void drop_given_up(struct server_thread *t) {
+    struct pd_err why = {0};
+    for (uint32_t i = 0; i < t->server->opts.n_trainers; i++) {
+        struct seat *s = &t->seats[i];
+        /* One that never came here does not come any more either. */
+        int any = !s->incarnation && on_lost(t) == PS_LOST_CONTINUE;
+        if ((!any && !s->incarnation) || !server_given_up(t->server, i, any ? NULL : &s->incarnation, &why) || ps_shard_has_lost(t->shard, i))
+            continue;
+        if (s->peer && !s->peer->refused) {
+            struct pd_err e = {0};
+            pd_fail(&e, PD_EGONE, "trainer %u was given up: %.800s", i, why.msg);
+            refuse(s->peer, WIRE_PS_BYE, 0, &e);
+        }
+        found(t, s);
+        gone(t, i, &why);
+    }
+}
+
 static void on_wake(uv_async_t *a) {
     struct server_thread *t = a->data;
     struct pd_err why;
@@ -82,6 +107,8 @@ static void on_wake(uv_async_t *a) {
         finish(t);
         return;
     }
+    if (!why.code && t->state == THREAD_SERVING && on_lost(t) != PS_LOST_FAIL)
+        drop_given_up(t);
     if (!why.code || t->state != THREAD_SERVING)
         return;
     ps_shard_fail(t->shard, &why);
@@ -93,6 +120,8 @@ static void on_wake(uv_async_t *a) {
 
 static void on_tick(uv_timer_t *timer) {
     struct server_thread *t = timer->data;
+    for (struct peer *p = t->peers; p; p = p->next)
+        net_check_host(p->conn);
     char text[900];
     struct ps_shard_stats st;
     uint64_t limit = t->server->opts.wait_log_ms ? t->server->opts.wait_log_ms : WAIT_LOG_MS;
@@ -113,11 +142,17 @@ static void on_tick(uv_timer_t *timer) {
 
 /* --- from the shard to the connections --- */
 
-/* The trainer is gone for good. */
+/* This process of the trainer is gone for good. */
 static void gone(struct server_thread *t, uint32_t trainer, const struct pd_err *why) {
     struct pd_err err = {0};
-    if (ps_shard_gone(t->shard, trainer, why, &err) && t->state == THREAD_SERVING)
-        server_fail(t->server, &err);
+    if (on_lost(t) != PS_LOST_FAIL && t->seats[trainer].incarnation)
+        server_give_up(t->server, trainer, t->seats[trainer].incarnation, why);
+    if (ps_shard_gone(t->shard, trainer, why, &err)) {
+        if (t->state == THREAD_SERVING)
+            server_fail(t->server, &err);
+    } else if (ps_shard_all_left(t->shard)) {
+        linger(t, LINGER_BYE_MS, 0);
+    }
 }
 
 static uint64_t reconnect_ms(const struct server_thread *t) {
@@ -161,11 +196,14 @@ static void lost(struct peer *p, const struct pd_err *why) {
         if (!s->lost) {
             gone(t, p->trainer, why);
         } else {
-            pd_warn(log_of(t), "thread %u: the connection of trainer %u (%s) is lost: %s; waiting %.3g s for it to come back", t->index,
-                    p->trainer, net_peer_addr(p->conn), why->msg, (double)reconnect_ms(t) / 1000);
+            char limit[60] = "until it comes back or is started again";
+            if (on_lost(t) != PS_LOST_WAIT)
+                snprintf(limit, sizeof limit, "%.3g s for it to come back", (double)reconnect_ms(t) / 1000);
+            pd_warn(log_of(t), "thread %u: the connection of trainer %u (%s) is lost: %s; waiting %s", t->index, p->trainer,
+                    net_peer_addr(p->conn), why->msg, limit);
             *s->lost = *why;
             s->lost_ms = 0;
-            if (!t->n_lost++)
+            if (!t->n_lost++ && on_lost(t) != PS_LOST_WAIT)
                 uv_timer_start(&t->patience, on_patience, PATIENCE_TICK_MS, PATIENCE_TICK_MS);
         }
     }
@@ -187,6 +225,7 @@ static void seated(struct peer *p) {
     found(t, s);
     p->joined = 1;
     s->peer = p;
+    s->incarnation = net_peer(p->conn)->incarnation;
     t->n_members++;
     pd_info(log_of(t), "thread %u: trainer %u (%s) is %s", t->index, p->trainer, net_peer_addr(p->conn), back ? "back" : "here");
 }
@@ -248,6 +287,7 @@ static void on_open(struct net_conn *c, void *arg) {
     if (p->next)
         p->next->prev = p;
     t->peers = p;
+    net_watch_host(c);
     if (hello->role == WIRE_ROLE_TRAINER && hello->id < t->server->opts.n_trainers)
         return;
     if (hello->role == WIRE_ROLE_PROBE) {
@@ -275,6 +315,10 @@ static void failed_member(struct peer *p, const struct wire_frame *f) {
     else
         pd_fail(&err, PD_EFAIL, "trainer %u (%s) has failed: %s", p->trainer, net_peer_addr(p->conn), msg);
     p->refused = 1;
+    if (on_lost(p->t) != PS_LOST_FAIL && (f->req != WIRE_BYE_RELAYED || err.code == PD_EGONE)) { /* its own trouble, not the job's */
+        gone(p->t, p->trainer, &err);
+        return;
+    }
     ps_shard_fail(p->t->shard, &err);
     (void)ps_shard_gone(p->t->shard, p->trainer, NULL, NULL);
     server_fail(p->t->server, &err);
@@ -382,7 +426,7 @@ int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, stru
     struct server_thread *t = &s->threads[index];
     struct ps_shard_opts so = {.kind = index < s->opts.n_dense ? PS_KIND_DENSE : PS_KIND_SPARSE,
                                .n_trainers = s->opts.n_trainers, .epoch = s->epoch,
-                               .output_dir = s->opts.output_dir, .log = s->opts.log};
+                               .output_dir = s->opts.output_dir, .on_lost = s->opts.on_lost, .log = s->opts.log};
     t->server = s;
     t->index = index;
     t->seats = pd_calloc(s->opts.n_trainers, sizeof *t->seats);

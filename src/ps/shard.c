@@ -75,6 +75,8 @@ void ps_shard_free(struct ps_shard *s) {
         free(r->data);
         free(r);
     }
+    shard_forget_reduced(s);
+    free(s->reduced);
     drop_declaration(s);
     free(s->members);
     free(s->order);
@@ -193,27 +195,10 @@ static int check_declare(const struct ps_shard *s, const struct ps_declare *d, c
 }
 
 static void answer_declare(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f) {
-    const uint64_t v[] = {s->opts.epoch, s->step, s->pass, s->members[trainer].last_req};
+    const struct member *m = &s->members[trainer];
+    const uint64_t v[] = {s->opts.epoch, m->step, s->pass, m->last_req, s->pass_step, m->resumed, m->resumed ? s->n_reduced : 0};
     struct iovec io = {(void *)(uintptr_t)v, sizeof v};
     s->ops.answer(s->arg, trainer, f->type, f->req, &io, 1, NULL, NULL);
-}
-
-/* Is this the same trainer on another connection? It then is a member as before. 1, 0, or an error: it takes itself for one. */
-static int comes_back(struct ps_shard *s, uint32_t trainer, const char *addr, const struct ps_declare *d, struct pd_err *err) {
-    struct member *m = &s->members[trainer];
-    if (m->state != MEMBER_ABSENT && m->incarnation == d->incarnation && (!d->epoch || d->epoch == s->opts.epoch)) {
-        shard_forget_waiting(s, trainer);
-        m->connection++;
-        snprintf(m->addr, sizeof m->addr, "%s", addr);
-        return 1;
-    }
-    if (d->epoch)
-        return pd_fail(err, PD_EFAIL, "trainer %u comes back to a server that %s", trainer,
-                       d->epoch == s->opts.epoch ? "has given it up" : "was started again and no longer has the parameters");
-    if (m->state != MEMBER_ABSENT)
-        return pd_fail(err, PD_EEXIST, "trainer %u %s (%s)", trainer,
-                       m->state == MEMBER_LEFT ? "has left before" : "is here already", m->addr);
-    return 0;
 }
 
 static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f, struct pd_err *err) {
@@ -223,7 +208,7 @@ static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, st
     int rc = ps_job_get(f->sec[0], f->len[0], &d, &job, err);
     if (rc)
         return rc;
-    int back = comes_back(s, trainer, addr, &d, err);
+    int back = shard_comes_back(s, trainer, addr, &d, &job, err);
     if (back) {
         ps_job_release(&job);
         if (back > 0)
@@ -242,6 +227,7 @@ static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, st
     m->streams = (struct ps_range){d.stream_lo, d.stream_hi};
     m->incarnation = d.incarnation;
     m->in_pass = 1;
+    m->attached = 1;
     m->step = s->step;
     snprintf(m->addr, sizeof m->addr, "%s", addr);
     uint32_t at = s->n_joined++;
@@ -262,7 +248,7 @@ static int on_pass_end(struct ps_shard *s, uint32_t trainer, struct wire_frame *
     struct pd_rd r;
     pd_rd_init(&r, f->sec[0], f->len[0]);
     uint64_t epoch = pd_get_u64(&r), step = pd_get_u64(&r), pass = pd_get_u64(&r);
-    if (!pd_rd_done(&r) || epoch != s->opts.epoch || !m->in_pass || step != m->step || pass != s->pass)
+    if (!pd_rd_done(&r) || epoch != s->opts.epoch || (!m->in_pass && m->pass_req) || step != m->step || pass != s->pass)
         return pd_fail(err, PD_EPROTO, "PS_PASS_END of pass %llu at step %llu does not fit: pass %llu, step %llu",
                        (unsigned long long)pass, (unsigned long long)step, (unsigned long long)s->pass,
                        (unsigned long long)m->step);
@@ -282,6 +268,8 @@ static int on_reduce(struct ps_shard *s, uint32_t trainer, struct wire_frame *f,
     const uint8_t *p = pd_get(&r, (size_t)n * 8);
     if (n > PS_REDUCE_MAX || zero || !pd_rd_done(&r))
         return pd_fail(err, PD_EPROTO, "PS_REDUCE of %u numbers in %zu bytes", n, f->len[0]);
+    if (m->n_replayed < s->n_reduced)
+        return shard_reduce_again(s, trainer, n, f->req, err);
     if (m->n_reduces == SHARD_REDUCES)
         return pd_fail(err, PD_EPROTO, "more than %d reductions under way", SHARD_REDUCES);
     for (uint32_t i = 0; i < s->n_joined; i++) {
@@ -325,6 +313,7 @@ static int reduce_once(struct ps_shard *s) {
     ps_tree_plan(s->ranges, k, s->job.n_streams, s->plan);
     ps_tree_sum_f64(s->plan, k, vs, n);
     const double *sum = vs[0];
+    shard_keep_reduced(s, sum, n);
     for (uint32_t i = 0; i < s->n_joined; i++) {
         struct member *m = &s->members[s->order[i]];
         if (m->state != MEMBER_JOINED)
@@ -338,6 +327,7 @@ static int reduce_once(struct ps_shard *s) {
         free(m->reduces[m->first_reduce].v);
         m->first_reduce = (m->first_reduce + 1) % SHARD_REDUCES;
         m->n_reduces--;
+        m->n_replayed = s->n_reduced;
     }
     s->stats.progress++;
     return 1;
@@ -348,6 +338,7 @@ static int on_bye(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, st
     s->members[trainer].state = MEMBER_LEFT;
     s->members[trainer].in_pass = 0;
     s->n_left++;
+    s->n_byes++;
     shard_answer_kept(s, trainer, f->type, f->req, NULL, 0);
     return 0;
 }
@@ -365,18 +356,21 @@ static int step_ready(const struct ps_shard *s) {
     return any;
 }
 
-/* All are out of the pass and every step is applied: answer them, and all are in again. */
+/* All are out of the pass and every step is applied: answer them, and all are in again. Who was started again has to say once more
+ * that it is out. */
 static int pass_over(struct ps_shard *s) {
     int any = 0;
     for (uint32_t i = 0; i < s->n_joined; i++) {
         const struct member *m = &s->members[s->order[i]];
-        if (m->in_pass || m->step > s->step)
+        if (m->in_pass || m->step > s->step || (m->state == MEMBER_JOINED && !m->pass_req))
             return 0;
         any |= m->state == MEMBER_JOINED;
     }
     if (!any)
         return 0;
     s->pass++;
+    s->pass_step = s->step;
+    shard_forget_reduced(s);
     s->stats.progress++;
     const uint64_t v[] = {s->step, s->pass};
     for (uint32_t i = 0; i < s->n_joined; i++) {
@@ -386,6 +380,7 @@ static int pass_over(struct ps_shard *s) {
         m->in_pass = 1;
         m->step = s->step;
         shard_answer_kept(s, s->order[i], WIRE_PS_PASS_END, m->pass_req, v, sizeof v);
+        m->pass_req = 0;
     }
     return 1;
 }
@@ -403,8 +398,8 @@ static uint64_t slowest(const struct ps_shard *s) {
     return least == UINT64_MAX ? most : least;
 }
 
-static int advance(struct ps_shard *s, struct pd_err *err) {
-    if (s->n_joined < s->opts.n_trainers)
+int shard_advance(struct ps_shard *s, struct pd_err *err) {
+    if (s->n_joined + s->n_absent < s->opts.n_trainers || !s->n_joined)
         return 0; /* somebody has never been here */
     while (reduce_once(s)) {
     }
@@ -477,7 +472,7 @@ int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struc
     if (rc)
         return rc;
     struct pd_err e = {0};
-    rc = advance(s, &e);
+    rc = shard_advance(s, &e);
     if (rc) {
         ps_shard_fail(s, &e);
         return pd_fail(err, rc, "%s", e.msg);
@@ -503,83 +498,11 @@ void ps_shard_fail(struct ps_shard *s, const struct pd_err *why) {
         struct member *m = &s->members[s->order[i]];
         if (m->state != MEMBER_JOINED)
             continue;
-        if (!m->in_pass)
+        if (!m->in_pass && m->pass_req)
             s->ops.fail(s->arg, s->order[i], WIRE_PS_PASS_END, m->pass_req, why);
         for (uint32_t k = 0; k < m->n_reduces; k++)
             s->ops.fail(s->arg, s->order[i], WIRE_PS_REDUCE, m->reduces[(m->first_reduce + k) % SHARD_REDUCES].req, why);
     }
-}
-
-int ps_shard_detach(struct ps_shard *s, uint32_t trainer) {
-    if (trainer >= s->opts.n_trainers || s->members[trainer].state != MEMBER_JOINED)
-        return 0;
-    shard_forget_waiting(s, trainer);
-    return 1;
-}
-
-int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why, struct pd_err *err) {
-    struct member *m = &s->members[trainer];
-    if (trainer >= s->opts.n_trainers || m->state != MEMBER_JOINED)
-        return 0;
-    struct pd_err e = {0};
-    m->state = MEMBER_LEFT; /* nothing is answered to it any more */
-    s->n_left++;
-    pd_fail(&e, PD_EFAIL, "trainer %u (%s) is gone in step %llu%s%s", trainer, m->addr, (unsigned long long)m->step,
-            why && why->msg[0] ? ": " : "", why ? why->msg : "");
-    ps_shard_fail(s, &e);
-    return pd_fail(err, s->failed.code, "%s", s->failed.msg);
-}
-
-int ps_shard_all_left(const struct ps_shard *s) { return s->n_left == s->opts.n_trainers; }
-
-int ps_shard_all_known(const struct ps_shard *s) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < s->opts.n_trainers; i++)
-        n += s->members[i].state == MEMBER_LEFT && s->members[i].knows;
-    return n == s->opts.n_trainers;
-}
-
-/* Is anybody waiting for somebody else, and for what? */
-static const char *wait_reason(const struct ps_shard *s, int *reduce) {
-    *reduce = 0;
-    int out = 0, ahead = s->n_waiting > 0;
-    for (uint32_t i = 0; i < s->n_joined; i++) {
-        const struct member *m = &s->members[s->order[i]];
-        *reduce |= m->n_reduces > 0;
-        out |= m->state == MEMBER_JOINED && !m->in_pass;
-        ahead |= m->step > s->step;
-    }
-    return *reduce ? "in a reduction" : ahead || out ? "in step" : NULL;
-}
-
-int ps_shard_waiting(const struct ps_shard *s, char *text, size_t cap) {
-    int reduce;
-    const char *what = wait_reason(s, &reduce);
-    if (!what || s->failed.code)
-        return 0;
-    size_t n = (size_t)snprintf(text, cap, "waiting for");
-    uint32_t named = 0, missing = 0;
-    for (uint32_t t = 0; t < s->opts.n_trainers; t++) {
-        const struct member *m = &s->members[t];
-        if (m->state == MEMBER_LEFT || (m->state == MEMBER_JOINED && (reduce ? m->n_reduces > 0 : !m->in_pass || m->step > s->step)))
-            continue;
-        missing++;
-        if (named == 8 || n + 100 > cap)
-            continue;
-        named++;
-        if (m->state == MEMBER_ABSENT)
-            n += (size_t)snprintf(text + n, cap - n, "%s trainer %u (not here yet)", named > 1 ? "," : "", t);
-        else
-            n += (size_t)snprintf(text + n, cap - n, "%s trainer %u (streams %u-%u)", named > 1 ? "," : "", t,
-                                  m->streams.lo, m->streams.hi - 1);
-    }
-    if (missing > named)
-        n += (size_t)snprintf(text + n, cap - n, " and %u more", missing - named);
-    if (reduce)
-        snprintf(text + n, cap - n, " %s", what);
-    else
-        snprintf(text + n, cap - n, " %s %llu", what, (unsigned long long)s->step);
-    return missing > 0;
 }
 
 void ps_shard_stats(const struct ps_shard *s, struct ps_shard_stats *out) {

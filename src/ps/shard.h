@@ -16,7 +16,7 @@
  * which of its requests was taken last, and repeats those that it has no answer to. A repeated one is known by its id, which is
  * not above the last: it is answered again, from the answers that are kept, and not done again; pulls are done again.
  *
- * A member that is gone fails the shard: all who wait are answered with that reason, and so is every later frame.
+ * A member that is gone for good: enum ps_lost, chosen with the option on_trainer_lost.
  */
 #ifndef PD_PS_SHARD_H
 #define PD_PS_SHARD_H
@@ -38,7 +38,15 @@ struct ps_shard_ops {
     void (*fail)(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why);
 };
 
+/* What a member that is gone means; the names of the option in this order. */
+enum ps_lost {
+    PS_LOST_FAIL,     /* the shard fails: all who wait are answered with that reason, and so is every later frame */
+    PS_LOST_WAIT,     /* all wait until it is started again; another process then takes its place, at the step that it was at */
+    PS_LOST_CONTINUE, /* its streams leave the barrier; what it had given to a step that it had not ended is dropped */
+};
+
 struct ps_shard_opts {
+    enum ps_lost on_lost;
     uint32_t kind;       /* enum ps_kind */
     uint32_t n_trainers; /* that will come */
     uint64_t epoch;      /* of the barrier: this start of the server */
@@ -55,11 +63,12 @@ int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struc
 /* A member's connection is closed. 1: it may come back; 0: it has left. */
 int ps_shard_detach(struct ps_shard *s, uint32_t trainer);
 
-/* A member is gone for good. Returns PD_EFAIL and the reason when that ends the job: it had not said PS_BYE. */
+/* A member is gone for good. Returns an error and the reason when that ends the job; 0: it had said PS_BYE, or the job goes on. */
 int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why, struct pd_err *err);
 void ps_shard_fail(struct ps_shard *s, const struct pd_err *why);
 
-int ps_shard_all_left(const struct ps_shard *s);  /* every trainer has said PS_BYE */
+int ps_shard_has_lost(const struct ps_shard *s, uint32_t trainer); /* this process of it may not come back */
+int ps_shard_all_left(const struct ps_shard *s);  /* every trainer has said PS_BYE, or is lost */
 int ps_shard_all_known(const struct ps_shard *s); /* and has the answer to it */
 
 /* Who keeps whom waiting: 1 and "waiting for trainer 2 (streams 2-2) in step 17", or 0. */

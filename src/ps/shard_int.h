@@ -1,4 +1,4 @@
-/* shard_int.h - the shard's inside, shared by shard.c (members, barrier), shard_again.c (what comes twice), shard_step.c (contributions), shard_apply.c (their
+/* shard_int.h - the shard's inside, shared by shard.c (declaration, barrier), shard_member.c (members that are lost), shard_again.c (what comes twice), shard_step.c (contributions), shard_apply.c (their
  * application), shard_pull.c (answers to pulls) and shard_model.c (save and load).
  */
 #ifndef PD_PS_SHARD_INT_H
@@ -94,6 +94,10 @@ struct member {
     struct kept_answer *answers; /* [SHARD_ANSWERS], a ring: more than a trainer has requests under way */
     uint32_t next_answer;
     int knows;                   /* it has the answer to its PS_BYE */
+    int attached;                /* it has a connection */
+    int lost;                    /* gone for good: this process of it does not come back */
+    int resumed;                 /* it was started again, and goes on where the lost process was */
+    uint32_t n_replayed;         /* reductions since the pass began that it has the answer to */
 };
 
 /* A request that is answered once `after` steps are applied. */
@@ -131,6 +135,15 @@ struct ps_shard {
     struct member *members;
     uint32_t *order; /* members that have joined, by stream */
     uint32_t n_joined, n_left;
+    uint32_t n_byes, n_absent; /* of those that have left: with PS_BYE; without ever having been here */
+    uint64_t pass_step;  /* the step that this pass began with */
+    struct reduced {     /* reductions since then, for a trainer that is started again */
+        uint32_t n;
+        double *v;
+    } *reduced;
+    size_t cap_reduced, reduced_bytes;
+    int reduced_full; /* they were too many to be kept */
+    uint32_t n_reduced;
     uint64_t step, pass; /* steps applied (without a barrier: by every member that is in the pass), passes ended */
     struct waiting *waiting;
     size_t n_waiting, cap_waiting;
@@ -154,10 +167,21 @@ struct ps_shard {
     struct ps_shard_stats stats;
 };
 
+int shard_advance(struct ps_shard *s, struct pd_err *err); /* whatever is complete happens, and is answered */
+
 /* Make room for n elements; *cap counts them. */
 int shard_room(void *array, size_t *cap, size_t n, size_t size);
 
 /* Handlers get the frame by reference: one that keeps it sets *f to NULL. */
+
+/* shard_member.c */
+/* Is this the same trainer on another connection, or in another process in its place? It then is a member as before. 1, 0, or an
+ * error: it takes itself for one. */
+int shard_comes_back(struct ps_shard *s, uint32_t trainer, const char *addr, const struct ps_declare *d, const struct ps_job *job,
+                     struct pd_err *err);
+void shard_keep_reduced(struct ps_shard *s, const double *sum, uint32_t n);
+int shard_reduce_again(struct ps_shard *s, uint32_t trainer, uint32_t n, uint64_t req, struct pd_err *err);
+void shard_forget_reduced(struct ps_shard *s);
 
 /* shard_again.c */
 int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err); /* its id is not above the last */

@@ -72,7 +72,12 @@ static int wait_for_servers(struct train_loop *l, struct pd_err *err) {
 /* The steps of a pass, until the data ends here or somebody is asked to stop. */
 static int run_steps(struct train_loop *l, struct train_streams *streams, uint64_t pass, double (*sums)[N_SUMS], int *leave,
                      struct pd_err *err) {
-    int rc = train_client_error(l, train_params_pull_dense(l->params), err), n;
+    int rc = 0, n;
+    for (; l->skip && !rc; l->skip--)
+        if ((n = train_streams_next(streams, l->batch, err)) < 0)
+            rc = n;
+    if (!rc)
+        rc = train_client_error(l, train_params_pull_dense(l->params), err);
     while (!rc && (n = next_batch(l, streams, 1, err)) != 0) {
         if (n < 0)
             return n;
@@ -94,11 +99,15 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
     uint64_t first = ps_step(l->client);
     int leave = 0;
     double all[N_SUMS], (*sums)[N_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
-    int rc = sums ? run_steps(l, streams, pass, sums, &leave, err) : pd_fail(err, PD_ENOMEM, "no memory for a pass");
-    if (!rc)
-        rc = train_client_error(l, ps_wait(l->client), err);
-    if (!rc)
-        rc = train_client_error(l, ps_pass_end(l->client), err);
+    int rc = sums ? 0 : pd_fail(err, PD_ENOMEM, "no memory for a pass");
+    if (!rc && !l->only_end) {
+        rc = run_steps(l, streams, pass, sums, &leave, err);
+        if (!rc)
+            rc = train_client_error(l, ps_wait(l->client), err);
+        if (!rc)
+            rc = train_client_error(l, ps_pass_end(l->client), err);
+    }
+    l->only_end = 0;
     if (!rc) {
         sums[0][SUM_LEFT_EARLY] = leave;
         sums[0][SUM_ASKED] = asked(l);
@@ -150,7 +159,9 @@ int train_evaluate(struct train_loop *l, struct train_streams *streams, const ch
     double all[N_TEST_SUMS], (*sums)[N_TEST_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
     train_streams_rewind(streams);
     nn_eval_clear(l->eval);
-    int rc = sums ? run_tests(l, streams, sums, err) : pd_fail(err, PD_ENOMEM, "no memory for an evaluation");
+    int rc = sums ? 0 : pd_fail(err, PD_ENOMEM, "no memory for an evaluation");
+    if (!rc && !ps_repeated(l->client)) /* else its result is known */
+        rc = run_tests(l, streams, sums, err);
     if (!rc)
         rc = train_client_error(l, ps_wait(l->client), err);
     if (!rc) {

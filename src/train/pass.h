@@ -25,6 +25,8 @@ struct train_loop { /* borrowed; assembled by trainer.c */
     int asked;        /* it was */
     /* The same on all trainers: somebody was asked (leave), and the pass ended before its data did (cut). */
     int leave, cut;
+    uint64_t skip; /* batches of the pass that this trainer has done in an earlier process */
+    int only_end;  /* and so the whole pass: what follows its last step is still to be done */
 };
 
 /* One pass over `streams`; returns when every trainer of the job has ended it. When one is asked to stop, all end it after the

@@ -31,6 +31,7 @@ struct trainer {
     struct nn_eval *eval;
     struct pd_batch batch;
     struct train_report report;
+    uint64_t from_pass, from_batch; /* 0, unless it was started again in the place of a lost one */
     double clip_norm;     /* of [optimizer]; 0: none */
     struct pd_buf config; /* text of train.ini, for the model's manifest */
 };
@@ -148,9 +149,12 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
         rc = train_params_new(&t->params, t->graph, t->client, err);
     if (!rc && (rc = ps_start(t->client)))
         pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
-    if (!rc && *t->o->init_model_path) {
+    if (!rc && ps_resumed(t->client, &t->from_pass, &t->from_batch))
+        train_report_say(&t->report, "Started again: going on in pass %llu after %llu batches of this trainer", (unsigned long long)t->from_pass,
+                         (unsigned long long)t->from_batch);
+    if (!rc && *t->o->init_model_path && !t->from_pass) {
         /* The two enumerations name the same choices in the same order. */
-        if (t->id == 0)
+        if (t->id == 0 && !ps_repeated(t->client))
             rc = ps_load(t->client, t->o->init_model_path, (enum ps_missing)t->o->load_missing_parameter_strategy);
         if (!rc)
             rc = ps_barrier(t->client);
@@ -160,10 +164,28 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
     return rc;
 }
 
-/* Trainer 0 has the servers write; nobody trains on before they have. */
+/* The trainer that speaks for all: 0, or the first that is left. */
+static int speaker(struct trainer *t, uint32_t *id) {
+    *id = 0;
+    if (t->o->on_trainer_lost != PD_TRAINER_LOST_CONTINUE || t->n_trainers == 1)
+        return 0;
+    double *here = pd_calloc(t->n_trainers, sizeof *here);
+    if (!here)
+        return PD_ENOMEM;
+    here[t->id] = 1;
+    int rc = ps_reduce(t->client, here, t->n_trainers);
+    while (!rc && *id + 1 < t->n_trainers && here[*id] == 0)
+        ++*id;
+    free(here);
+    return rc;
+}
+
+/* One trainer has the servers write; nobody trains on before they have. */
 static int save(struct trainer *t, const char *name, uint64_t pass, int create_rows, struct pd_err *err) {
-    int rc = 0;
-    if (t->id == 0) {
+    uint32_t who;
+    int rc = speaker(t, &who);
+    if (!rc && t->id == who && !ps_repeated(t->client)) {
+        t->report.trainer_id = 0; /* its lines are now the job's */
         struct ps_save_opts s = {.dir = t->o->save_dir, .name = name, .pass = pass, .config = (const char *)t->config.data,
                                  .create_rows = create_rows};
         rc = ps_save(t->client, &s);
@@ -172,7 +194,7 @@ static int save(struct trainer *t, const char *name, uint64_t pass, int create_r
     }
     if (!rc)
         rc = ps_barrier(t->client);
-    return rc ? pd_fail(err, rc, "%s", ps_client_err(t->client)->msg) : 0;
+    return rc ? pd_fail(err, rc, "%s", ps_client_err(t->client)->code ? ps_client_err(t->client)->msg : "out of memory") : 0;
 }
 
 /* Every trainer lists its files and reads its options by itself; lists that differ would train some files twice and others
@@ -196,7 +218,7 @@ static int agree(struct trainer *t, struct pd_err *err) {
         if ((rc = ps_reduce(t->client, all, t->n_trainers)))
             pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
         for (uint32_t i = 0; i < t->n_trainers && !rc; i++)
-            if (all[i] != all[t->id])
+            if (all[i] != all[t->id] && (all[i] != 0 || t->o->on_trainer_lost != PD_TRAINER_LOST_CONTINUE)) /* 0: it is lost already */
                 rc = pd_fail(err, PD_ECONF, "trainer %u has %s than trainer %u", i, what[k], t->id);
     }
     free(all);
@@ -213,11 +235,14 @@ static int evaluate(struct trainer *t, struct train_loop *l, const char *word, u
 
 static int run_passes(struct trainer *t, struct train_loop *l, struct pd_err *err) {
     const struct pd_options *o = t->o;
-    int rc = o->save_initial ? save(t, "pass-init", 0, 1, err) : 0;
-    if (!rc)
+    const uint64_t first = t->from_pass ? t->from_pass - 1 : 0; /* of a pass that had ended, what comes behind it */
+    int rc = o->save_initial && !t->from_pass ? save(t, "pass-init", 0, 1, err) : 0;
+    if (!rc && !t->from_pass)
         rc = evaluate(t, l, "before", 0, err);
-    for (uint64_t pass = 0; pass < (uint64_t)o->num_passes && !rc && !l->leave; pass++) { /* asked before: nothing new to save */
+    l->only_end = t->from_pass > 0;
+    for (uint64_t pass = first; pass < (uint64_t)o->num_passes && !rc && !l->leave; pass++) { /* asked before: nothing new to save */
         char name[48];
+        l->skip = pass == t->from_pass ? t->from_batch : 0;
         rc = train_pass(l, t->train, pass, err);
         if (!rc && !l->leave)
             rc = evaluate(t, l, "after", pass, err);
@@ -234,7 +259,7 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
     int rc = open_data(t, err);
     if (!rc)
         rc = join_servers(t, err);
-    if (!rc)
+    if (!rc && !t->from_pass)
         rc = agree(t, err);
     if (rc)
         return rc;

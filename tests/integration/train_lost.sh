@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# A trainer is killed in the middle of a job. on_trainer_lost = wait: it is started again and goes on where it was, and the model is that of
+# an undisturbed job, bit for bit; continue: the other one goes on, reports and saves; fail: the job ends with its name.
+. "$(dirname "$0")/../support/lib.sh"
+WORKER=$BIN/paddle_worker
+unset OPENBLAS_CORETYPE
+cd "$TMP" || exit 1
+
+mkdir data && awk 'BEGIN { for (b = 0; b < 60000; b++) print (b * 7919) % 4000, (b * 31) % 400 }' >data/a
+awk 'BEGIN { for (b = 0; b < 60000; b++) print (b * 104729) % 4000, (b * 17) % 400 }' >data/b
+mkdir held; head -500 data/a >held/a; head -700 data/b >held/b
+cat >train.ini <<'END'
+[data]
+format = ids
+train = data/*
+test = held/*
+fields = x y
+vocabulary = 4000
+[layer e]
+type = embedding
+inputs = x
+size = 16
+init_std = 0.1
+sparse_update = true
+[layer h]
+type = fc
+inputs = e
+size = 32
+act = tanh
+[layer p]
+type = fc
+inputs = h
+size = vocabulary
+act = softmax
+[cost c]
+type = cross_entropy
+input = p
+label = y
+[optimizer]
+type = adagrad
+learning_rate = 0.05
+[train]
+log_period = 10
+num_passes = 3
+batch_size = 400
+seed = 3
+END
+
+servers() { # servers NAME POLICY
+    local i
+    LIST=''
+    for i in 0 1; do
+        start "$1-s$i" "$WORKER" pserver --nics=127.0.0.1 --port=0 --ports_num=2 --ports_num_for_sparse=2 --num_gradient_servers=2 \
+            --on_trainer_lost="$2" --reconnect_timeout=1
+        wait_for 60 "a pserver listens" grep -q '^pserver listens' "$1-s$i.log"
+        LIST=$LIST,$(sed -n 's/^pserver listens.*): \([0-9]*\)[ ,;].*/127.0.0.1:\1/p' "$1-s$i.log")
+    done
+    LIST=${LIST#,}
+}
+trainer() { # trainer NAME ID LOG POLICY
+    start "$1-$3" "$WORKER" trainer --pservers="$LIST" --trainer_id="$2" --num_gradient_servers=2 --save_dir="$TMP/$1" --on_trainer_lost="$4"
+}
+ends() { # ends STATUS PID WHAT
+    wait "$2"
+    local got=$?
+    [ $got -eq "$1" ] || die "$3 ended with $got, not $1: $(tail -n 4 "$TMP"/*.log)"
+}
+servers_end() { for p in "${PIDS[@]:0:2}"; do ends "$1" "$p" "a pserver"; done; PIDS=(); }
+state_of() { sed 's/.*) \(.\).*/\1/' "/proc/$1/stat"; }
+# All that it can do without the other, which is stopped, is done: it only sleeps. (One that is starved is runnable.)
+rests() {
+    local k
+    for k in 1 2 3 4 5 6 7 8 9 10; do
+        [ "$(state_of "$1")" = S ] || return 1
+        sleep 0.1
+    done
+}
+digest() { "$TOP/tests/support/model-digest" "$1/pass-00002" | cut -d' ' -f1; }
+
+servers calm fail
+trainer calm 0 t0 fail; a=$PID
+trainer calm 1 t1 fail; b=$PID
+ends 0 "$a" "trainer 0"; ends 0 "$b" "trainer 1"
+servers_end 0
+want=$(digest calm)
+
+for when in 'Pass 0, Batch 20,' 'Pass 1, Batch 10,'; do
+    [[ $BIN != *san-* || $when != 'Pass 0'* ]] || continue
+    rm -rf again
+    servers again wait
+    trainer again 0 t0 wait; a=$PID
+    trainer again 1 t1 wait; b=$PID
+    wait_for 120 "$when" grep -q "$when" again-t0.log
+    kill -STOP "$a"
+    wait_for 60 "trainer 1 waits for the other" rests "$b"
+    kill -KILL "$b"
+    kill -CONT "$a"
+    trainer again 1 t1b wait; c=$PID
+    ends 0 "$a" "trainer 0"; ends 0 "$c" "trainer 1, started again"
+    ends 137 "$b" "trainer 1"
+    servers_end 0
+    grep -q "Started again: going on in pass [0-9] after" again-t1b.log || die "it did not say where: $(cat again-t1b.log)"
+    got=$(digest again)
+    echo "$got  killed at: $when"
+    [ "$got" = "$want" ] || die "another model: $got, not $want"
+done
+
+servers without continue
+trainer without 0 t0 continue; a=$PID
+trainer without 1 t1 continue; b=$PID
+wait_for 120 "some batches" grep -q 'Batch 20,' without-t0.log
+kill -KILL "$a"
+ends 137 "$a" "trainer 0"; ends 0 "$b" "trainer 1"
+servers_end 0
+[ -e without/pass-00002/manifest.json ] || die "trainer 1 did not save: $(cat without-t1.log)"
+grep -q 'left out from here on' without-s0.log || die "the pserver did not say so: $(cat without-s0.log)"
+
+servers over fail
+trainer over 0 t0 fail; a=$PID
+trainer over 1 t1 fail; b=$PID
+wait_for 120 "some batches" grep -q 'Batch 20,' over-t0.log
+kill -KILL "$a"
+ends 137 "$a" "trainer 0"; ends 1 "$b" "trainer 1"
+servers_end 1
+grep -q 'trainer 0 (127.0.0.1:[0-9]*) is gone in step' over-t1.log || die "not named: $(cat over-t1.log)"

@@ -1,0 +1,292 @@
+/* A trainer's process that is gone for good, under each policy, and one that is only slow: the others end, wait for another process
+ * in its place, or go on without it. The odd trainer is a process of its own, which can be killed and stopped.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#define TOY_SMALL
+#include "tests/support/ps_cluster.h"
+
+static const struct toy base = {.n_trainers = 3, .n_servers = 2, .n_dense = 1, .n_sparse = 1, .n_streams = 3, .n_passes = 2,
+                                .steps = 4, .optimizer = "adagrad", .lr = 0.1};
+
+enum { ODD = 1, N_PROCESSES = 3 };
+
+/* --- the odd trainer --- */
+
+static uint64_t odd_step;
+static int odd_signal, odd_pushes;
+
+/* Everything before this step is applied everywhere; then, perhaps with a contribution begun, it is over. */
+static int signals_itself(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
+    static float values[TOY_VALUES], row[TOY_DIM];
+    uint64_t keys[TOY_ROWS];
+    float *rows = values;
+    if (step != odd_step || !odd_signal)
+        return 0;
+    for (int i = 0; i < TOY_ROWS; i++)
+        keys[i] = toy_key(i);
+    int rc = ps_pull_dense(c, 2, values, TOY_LARGE);
+    if (!rc)
+        rc = ps_wait(c);
+    rows = calloc(TOY_ROWS * TOY_DIM, sizeof *rows);
+    if (!rc)
+        rc = ps_pull_rows(c, 0, TOY_ROWS, keys, rows, PS_NO_CREATE);
+    if (!rc)
+        rc = ps_wait(c);
+    free(rows);
+    if (odd_pushes) {
+        if (!rc)
+            rc = ps_push_rows(c, 0, 1, keys, row);
+        if (!rc)
+            rc = ps_push_dense(c, 2, values, TOY_LARGE);
+    }
+    if (!rc)
+        raise(odd_signal);
+    (void)me;
+    return rc;
+}
+
+struct process {
+    pid_t pid;
+    int go; /* write the servers' list */
+};
+
+/* Made before there are threads; begins when it is told the servers. */
+static void process_new(struct process *p, const struct toy *t, int behaves) {
+    int fd[2];
+    assert_int_equal(pipe(fd), 0);
+    p->pid = fork();
+    if (p->pid) {
+        close(fd[0]);
+        p->go = fd[1];
+        return;
+    }
+    static struct toy_result result;
+    char list[300] = "";
+    close(fd[1]);
+    ssize_t n = read(fd[0], list, sizeof list - 1);
+    if (n <= 0)
+        _exit(0);
+    struct toy_trainer me = {.t = t, .id = ODD, .servers = list, .result = &result, .before_step = behaves ? signals_itself : NULL};
+    toy_main(&me);
+    if (me.rc)
+        fprintf(stderr, "process %d: %s\n", (int)getpid(), me.err.msg);
+    _exit(me.rc ? 1 : 0);
+}
+
+static void process_start(const struct process *p, const char *list) {
+    assert_int_equal(write(p->go, list, strlen(list) + 1), (ssize_t)strlen(list) + 1);
+}
+
+static int process_wait(const struct process *p, int flags) {
+    int status = 0;
+    assert_int_equal(waitpid(p->pid, &status, flags), p->pid);
+    return status;
+}
+
+/* --- a job with it --- */
+
+struct outcome {
+    struct toy_result result[3];
+    struct toy_trainer me[3];
+    struct pd_err server;
+    int server_rc, n_started, last_status;
+    char log[1 << 16];
+};
+
+/* n processes in a row are the odd trainer; all but the last behave oddly. */
+static void run(const struct toy *t, enum ps_lost on_lost, uint64_t reconnect_ms, int n, struct outcome *o) {
+    struct cluster c;
+    struct process p[N_PROCESSES];
+    memset(o, 0, sizeof *o);
+    int log = memfd_create("log", MFD_CLOEXEC);
+    for (int i = 0; i < n; i++)
+        process_new(&p[i], t, i + 1 < n || n == 1);
+    cluster_on_lost = on_lost;
+    cluster_reconnect_ms = reconnect_ms;
+    cluster_start(&c, t->n_servers, t->n_dense, t->n_sparse, t->n_trainers, 1000, log);
+    cluster_on_lost = PS_LOST_FAIL;
+    for (int i = 0; i < t->n_trainers; i++) {
+        o->me[i] = (struct toy_trainer){.t = t, .id = i, .servers = c.list, .result = &o->result[i]};
+        if (i != ODD)
+            pthread_create(&o->me[i].thread, NULL, toy_main, &o->me[i]);
+    }
+    for (int i = 0; i < n; i++) {
+        process_start(&p[i], c.list);
+        o->last_status = process_wait(&p[i], odd_signal == SIGSTOP ? WUNTRACED : 0);
+        if (WIFSTOPPED(o->last_status)) {
+            int said = 0; /* longer than a lost one is given, and until the servers have named it */
+            for (int k = 0; k < 600 && !said; k++) {
+                usleep(100000);
+                ssize_t got = pread(log, o->log, sizeof o->log - 1, 0);
+                o->log[got < 0 ? 0 : got] = 0;
+                said = k > 10 && strstr(o->log, "waiting for trainer 1") != NULL;
+            }
+            kill(p[i].pid, SIGCONT);
+            o->last_status = process_wait(&p[i], 0);
+        }
+        close(p[i].go);
+        o->n_started++;
+    }
+    for (int i = 0; i < t->n_trainers; i++)
+        if (i != ODD)
+            pthread_join(o->me[i].thread, NULL);
+    o->server_rc = cluster_join(&c, &o->server);
+    cluster_reconnect_ms = 0;
+    ssize_t got = pread(log, o->log, sizeof o->log - 1, 0);
+    o->log[got < 0 ? 0 : got] = 0;
+    close(log);
+}
+
+static void assert_contains(const char *text, const char *want) {
+    if (!strstr(text, want))
+        fail_msg("'%s' does not contain '%s'", text, want);
+}
+
+static void all_well(const struct outcome *o) {
+    for (int i = 0; i < 3; i++)
+        if (i != ODD && (o->me[i].rc || o->me[i].incidents))
+            fail_msg("trainer %d, %d incidents: %s", i, (int)o->me[i].incidents, o->me[i].err.msg);
+    if (o->server_rc)
+        fail_msg("a server: %s", o->server.msg);
+}
+
+static void same_model(const struct toy_result *a, const struct toy_result *b) {
+    assert_int_equal(a->steps, b->steps);
+    assert_memory_equal(a->dense, b->dense, sizeof a->dense);
+    assert_memory_equal(a->rows, b->rows, sizeof a->rows);
+}
+
+static struct outcome o;
+static struct toy_result calm;
+
+/* A process that is killed, at several places, once or twice: another one goes on in its place, and the result is the same. */
+static void test_wait_until_it_is_started_again(void **state) {
+    (void)state;
+    struct pd_err err = {0};
+    static const struct {
+        uint64_t step;
+        int pushes, processes;
+    } row[] = {{0, 0, 2}, {2, 0, 2}, {2, 1, 3}, {4, 1, 2}, {6, 0, 2}, {8, 1, 2}};
+    if (toy_run(&base, &calm, &err))
+        fail_msg("%s", err.msg);
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        odd_signal = SIGKILL;
+        odd_step = row[i].step;
+        odd_pushes = row[i].pushes;
+        run(&base, PS_LOST_WAIT, 200, row[i].processes, &o);
+        assert_int_equal(o.last_status, 0);
+        all_well(&o);
+        same_model(&calm, &o.result[0]);
+        assert_contains(o.log, "trainer 1 is started again and goes on in step");
+    }
+}
+
+/* The job goes on, as it does with a trainer whose data ends there. */
+static void test_continue_without_it(void **state) {
+    (void)state;
+    struct pd_err err = {0};
+    struct toy t = base;
+    t.n_passes = 1;
+    t.short_stream = ODD;
+    t.short_steps = 2;
+    if (toy_run(&t, &calm, &err))
+        fail_msg("%s", err.msg);
+    t.short_steps = 0;
+    t.n_lost = 1;
+    for (odd_pushes = 0; odd_pushes < 2; odd_pushes++) {
+        odd_signal = SIGKILL;
+        odd_step = 2;
+        run(&t, PS_LOST_CONTINUE, 200, 1, &o);
+        assert_true(WIFSIGNALED(o.last_status));
+        all_well(&o);
+        same_model(&calm, &o.result[0]);
+        assert_contains(o.log, "it did not come back in 0.2 s; its streams 1-1 are left out from here on");
+    }
+}
+
+/* The same when it says itself that it cannot go on. */
+static int fails_at_2(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
+    struct pd_err why = {0};
+    if (step != 2)
+        return 0;
+    (void)me;
+    ps_abandon(c, (pd_fail(&why, PD_EDATA, "bad data"), &why));
+    return PD_EDATA;
+}
+
+static void test_continue_without_one_that_fails(void **state) {
+    (void)state;
+    static struct toy_result sink[3];
+    struct toy t = base;
+    struct cluster c;
+    struct toy_trainer me[3];
+    for (int n_fail = 1; n_fail <= 3; n_fail += 2) { /* one; all */
+        t.n_lost = n_fail;
+        cluster_on_lost = PS_LOST_CONTINUE;
+        cluster_start(&c, 2, 1, 1, 3, 0, -1);
+        cluster_on_lost = PS_LOST_FAIL;
+        for (int i = 0; i < 3; i++) {
+            me[i] = (struct toy_trainer){.t = &t, .id = i, .servers = c.list, .result = &sink[i],
+                                         .before_step = i == ODD || n_fail == 3 ? fails_at_2 : NULL};
+            pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
+        }
+        for (int i = 0; i < 3; i++)
+            pthread_join(me[i].thread, NULL);
+        struct pd_err err = {0};
+        int rc = cluster_join(&c, &err);
+        assert_int_equal(rc, n_fail == 3 ? PD_EFAIL : 0);
+        if (n_fail == 3)
+            assert_contains(err.msg, "no trainer is left");
+        for (int i = 0; i < 3; i++)
+            if (i != ODD && n_fail == 1 && me[i].rc)
+                fail_msg("trainer %d: %s", i, me[i].err.msg);
+    }
+}
+
+/* A process that stands still is not one that is gone: its host answers. */
+static void test_stopped_is_not_lost(void **state) {
+    (void)state;
+    struct pd_err err = {0};
+    if (toy_run(&base, &calm, &err))
+        fail_msg("%s", err.msg);
+    odd_signal = SIGSTOP;
+    odd_step = 3;
+    odd_pushes = 1;
+    struct toy t = base;
+    t.n_lost = 0;
+    odd_pushes = 0;
+    run(&t, PS_LOST_FAIL, 200, 1, &o);
+    assert_int_equal(o.last_status, 0);
+    all_well(&o);
+    same_model(&calm, &o.result[0]);
+    assert_contains(o.log, "waiting for trainer 1 (streams 1-1) in step 3, for");
+}
+
+static void test_fail_names_it(void **state) {
+    (void)state;
+    odd_signal = SIGKILL;
+    odd_step = 2;
+    odd_pushes = 1;
+    run(&base, PS_LOST_FAIL, 200, 1, &o);
+    assert_int_equal(o.server_rc, PD_EFAIL);
+    for (int i = 0; i < 3; i += 2) {
+        assert_int_equal(o.me[i].rc, PD_EFAIL);
+        assert_contains(o.me[i].err.msg, "trainer 1 (127.0.0.1:");
+        assert_contains(o.me[i].err.msg, ") is gone in step 2");
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_wait_until_it_is_started_again), cmocka_unit_test(test_continue_without_it),
+        cmocka_unit_test(test_continue_without_one_that_fails), cmocka_unit_test(test_stopped_is_not_lost),
+        cmocka_unit_test(test_fail_names_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
