@@ -38,6 +38,8 @@ LDFLAGS_ALL = -Wl,--gc-sections $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLA
 # --- what each program links -------------------------------------------------------------------------
 libdir := $(shell $(PKG) --variable=libdir libuv 2>/dev/null)
 BLAS   := $(firstword $(wildcard $(libdir)/openblas-serial/libopenblas.a /usr/lib/*/openblas-serial/libopenblas.a))
+# Its work buffers are handed out under a lock of ours: src/nn/gemm.c.
+BLAS_LINK := $(BLAS) -Wl,--wrap=blas_memory_alloc,--wrap=blas_memory_free
 BLAS_CFLAGS := $(addprefix -I,$(firstword $(wildcard $(libdir:/usr/lib/%=/usr/include/%)/openblas-serial /usr/include/*/openblas-serial)))
 CFLAGS_ALL += $(BLAS_CFLAGS)
 
@@ -99,7 +101,7 @@ $(B)/paddle_agent: $(B)/worker/agent_main.o $(B)/libworker.a $(LIBPADDLE)
 	$(if $(SANITIZE),,strip $@)
 
 $(B)/paddle_worker: $(B)/worker/worker_main.o $(B)/libworker.a $(LIBPADDLE)
-	$(CC) $(STATIC) $(LDFLAGS_ALL) $^ $(BLAS) $(NODE_LIBS) -o $@
+	$(CC) $(STATIC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(NODE_LIBS) -o $@
 	$(if $(SANITIZE),,strip -g $@)
 
 # --- tests: a program per tests/unit/test_*.c, a script per tests/integration/*.sh -------------------
@@ -107,7 +109,7 @@ UNIT := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
 
 $(B)/tests/%: $(B)/tests/unit/%.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) $^ $(BLAS) $(CLIENT_LIBS) -lcmocka -o $@
+	$(CC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -lcmocka -o $@
 
 unit: $(UNIT)
 .PHONY: unit
@@ -115,7 +117,7 @@ unit: $(UNIT)
 # Programs of bench/*.c; their scripts build them.
 $(B)/bench/%: $(B)/bench/%.o $(LIBPADDLE)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) $^ $(BLAS) $(CLIENT_LIBS) -o $@
+	$(CC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -o $@
 bench-programs: $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
 .PHONY: bench-programs
 
@@ -124,7 +126,7 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c)
 
 $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(LIBPADDLE)
 	@mkdir -p $(@D)
-	$(CC) -fsanitize=fuzzer $(LDFLAGS_ALL) $^ $(BLAS) $(CLIENT_LIBS) -o $@
+	$(CC) -fsanitize=fuzzer $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -o $@
 
 fuzzers: $(FUZZERS)
 fuzz:

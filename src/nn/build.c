@@ -20,18 +20,19 @@ uint64_t nn_build_size(const struct nn_build *b, const struct nn_node *self) {
 int nn_build_need_values(const struct nn_build *b, const struct nn_node *self, struct pd_err *err) {
     for (uint32_t k = 0; k < self->n_in; k++) {
         const struct nn_node *in = &b->g->node[self->in[k]];
-        if (!in->type)
+        if (!in->type && in->field.kind != PD_DENSE)
             return pd_fail(err, PD_ECONF,
-                           "%s:%d: layer '%s': its input '%s' is a field of ids, [batch x 1], but %s needs values: put an "
+                           "%s:%d: layer '%s': its input '%s' is a field of %s, but %s needs values: put an "
                            "embedding layer between",
-                           b->file, self->ini->inputs.line, self->name, in->name, self->type->name);
+                           b->file, self->ini->inputs.line, self->name, in->name,
+                           in->field.kind == PD_ID ? "ids, [batch x 1]" : "lists of ids", self->type->name);
     }
     return 0;
 }
 
-int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t field, struct pd_err *err) {
+int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t field, struct pd_err *err) {
     struct nn_graph *g = b->g;
-    uint32_t param = self->param[self->n_param - 1], u = 0;
+    uint32_t param = self->param[0], u = 0;
     while (u < g->n_uses && (g->use[u].param != param || g->use[u].field != field))
         u++;
     if (u == g->n_uses) {
@@ -41,7 +42,7 @@ int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t field, struc
         g->use = grown;
         g->use[g->n_uses++] = (struct nn_use){param, field};
     }
-    self->use[self->n_param - 1] = u;
+    self->use[k] = u;
     return 0;
 }
 
@@ -111,5 +112,26 @@ int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const c
     }
     g->param_readers[i]++;
     self->param[self->n_param++] = (uint32_t)i;
+    return 0;
+}
+
+int nn_build_n_in(const struct nn_build *b, const struct nn_node *self, uint32_t lo, uint32_t hi, struct pd_err *err) {
+    if (self->n_in >= lo && self->n_in <= hi)
+        return nn_build_need_values(b, self, err);
+    char many[40] = "";
+    if (hi > lo)
+        snprintf(many, sizeof many, hi == NN_MAX_INPUTS ? " or more" : " to %u", hi);
+    return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': %s takes %u%s input%s, not %u", b->file, self->ini->inputs.line, self->name,
+                   self->type->name, lo, many, hi > 1 ? "s" : "", self->n_in);
+}
+
+int nn_build_same_size(const struct nn_build *b, const struct nn_node *self, struct pd_err *err) {
+    const struct nn_node *first = &b->g->node[self->in[0]];
+    for (uint32_t k = 1; k < self->n_in; k++) {
+        const struct nn_node *in = &b->g->node[self->in[k]];
+        if (in->size != first->size)
+            return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': its inputs must be of one size, but '%s' is [batch x %u] and '%s' is [batch x %u]",
+                           b->file, self->ini->inputs.line, self->name, first->name, first->size, in->name, in->size);
+    }
     return 0;
 }

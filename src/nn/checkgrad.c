@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/hash.h"
 #include "base/rng.h"
 
 static const double steps[] = {0.1, 0.03, 0.01, 0.003};
@@ -32,21 +33,47 @@ struct check {
     uint64_t seed;
 };
 
+/* Few different ids, so that some of them appear twice. */
+static uint64_t random_id(struct pd_rng_key key, const struct pd_field *f, uint32_t k, uint64_t i, uint32_t n) {
+    uint64_t few = 2 * (uint64_t)n;
+    uint64_t id = pd_rng_below(key, k, i, f->vocabulary && f->vocabulary < few ? f->vocabulary : few);
+    return f->vocabulary ? id : pd_mix64(id); /* any 64-bit number */
+}
+
+static int random_field(struct pd_batch *b, struct pd_rng_key key, uint32_t k, uint32_t n) {
+    const struct pd_field *f = &b->field[k];
+    if (f->kind == PD_DENSE)
+        pd_rng_normal(key, 1000 + k, b->values[k], (uint64_t)n * f->width);
+    if (f->kind == PD_ID)
+        for (uint32_t i = 0; i < n; i++)
+            b->ids[k][i] = random_id(key, f, k, i, n);
+    for (uint32_t i = 0, at = 0; f->kind == PD_LIST && i < n; i++) {
+        uint32_t len = (uint32_t)pd_rng_below(key, 2000 + k, i, f->max_ids < 4 ? f->max_ids + 1 : 5);
+        if (pd_batch_reserve(b, k, len))
+            return PD_ENOMEM;
+        for (uint32_t j = 0; j < len; j++, at++) {
+            b->ids[k][at] = random_id(key, f, k, at, n);
+            if (f->weighted)
+                b->values[k][at] = 0.5f + (float)pd_rng_below(key, 3000 + k, at, 1000) / 1000;
+        }
+        b->offset[k][i + 1] = at;
+        b->n = i + 1; /* reserve looks behind the samples held */
+    }
+    b->n = 0;
+    return 0;
+}
+
 static int random_batch(struct pd_batch *b, const struct nn_graph *g, uint32_t n, uint64_t seed) {
-    const struct data_ini *d = &nn_graph_model(g)->data;
     struct pd_rng_key key = pd_rng_key(seed, PD_RNG_CHECK, 1, 0);
-    if (pd_batch_init(b, d->fields.n, n))
-        return PD_ENOMEM;
-    /* Few different ids, so that some of them appear twice. */
-    uint64_t bound = d->vocabulary.value < 2 * n ? d->vocabulary.value : 2 * n;
-    for (uint32_t i = 0; i < n; i++) {
-        for (uint32_t k = 0; k < b->n_fields; k++)
-            b->ids[k][i] = pd_rng_below(key, k, i, bound);
+    int rc = pd_batch_init_fields(b, nn_graph_field(g, 0), nn_graph_n_fields(g), n);
+    for (uint32_t k = 0; k < nn_graph_n_fields(g) && !rc; k++)
+        rc = random_field(b, key, k, n);
+    for (uint32_t i = 0; i < n && !rc; i++) {
         b->stream[i] = 0;
         b->index[i] = i;
     }
-    b->n = n;
-    return 0;
+    b->n = rc ? 0 : n;
+    return rc;
 }
 
 static int make_values(struct check *c) {

@@ -77,9 +77,9 @@ static int read_labels(struct nn_eval *v, const struct nn_exec *e, uint32_t fiel
         v->label = grown;
         v->cap = e->max;
     }
-    const uint64_t *ids = nn_ids(e, field);
+    int ids = v->g->node[field].field.kind == PD_ID;
     for (uint32_t i = 0; i < e->n; i++)
-        v->label[i] = (double)ids[i];
+        v->label[i] = ids ? (double)nn_ids(e, field)[i] : (double)nn_label(e, field, i, 0);
     return 0;
 }
 

@@ -14,6 +14,7 @@
 
 static int exec_alloc(struct nn_exec *e) {
     const struct nn_graph *g = e->g;
+    size_t work = 0;
     e->w = pd_calloc(g->n_params, sizeof *e->w);
     e->grad = pd_calloc(g->n_params, sizeof *e->grad);
     e->left = pd_calloc(g->n_params, sizeof *e->left);
@@ -29,15 +30,16 @@ static int exec_alloc(struct nn_exec *e) {
         const struct nn_node *n = &g->node[i];
         struct nn_state *s = &e->state[i];
         size_t bytes = (size_t)e->max * n->size * sizeof(float);
-        int masked = n->rate > 0;
         s->y = pd_alloc64(bytes);
         s->dy = n->dy_is_y ? s->y : n->wants_grad ? pd_alloc64(bytes) : NULL;
-        s->mask = masked ? pd_alloc64(bytes) : NULL;
+        s->x = n->act->of_x ? pd_alloc64(bytes) : NULL;
+        s->extra = n->n_extra ? pd_alloc64((size_t)e->max * n->n_extra * sizeof(float)) : NULL;
+        work = n->n_work > work ? n->n_work : work;
         s->log_sum = n->act->row_sums ? pd_calloc(e->max, sizeof *s->log_sum) : NULL;
-        if (!s->y || (n->wants_grad && !s->dy) || (masked && !s->mask) || (n->act->row_sums && !s->log_sum))
+        if (!s->y || (n->wants_grad && !s->dy) || (n->n_extra && !s->extra) || (n->act->of_x && !s->x) || (n->act->row_sums && !s->log_sum))
             return -1;
     }
-    return 0;
+    return work && !(e->work = pd_alloc64(work * sizeof *e->work)) ? -1 : 0;
 }
 
 int nn_exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max_batch, struct pd_err *err) {
@@ -57,12 +59,13 @@ int nn_exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max_bat
 void nn_exec_free(struct nn_exec *e) {
     if (!e)
         return;
-    for (uint32_t i = 0; e->state && i < e->g->n_nodes; i++) {
+    for (uint32_t i = e->g->n_fields; e->state && i < e->g->n_nodes; i++) {
         struct nn_state *s = &e->state[i];
         if (s->dy != s->y)
             free(s->dy);
         free(s->y);
-        free(s->mask);
+        free(s->x);
+        free(s->extra);
         free(s->log_sum);
     }
     for (uint32_t c = 0; e->picked && c < e->g->n_costs; c++)
@@ -71,6 +74,7 @@ void nn_exec_free(struct nn_exec *e) {
     free(e->grad);
     free(e->left);
     free(e->state);
+    free(e->work);
     free(e->picked);
     free(e->cost_sum);
     free(e);
@@ -100,13 +104,18 @@ void nn_exec_forward(struct nn_exec *e, const struct nn_feed *f, uint32_t first,
     *out = (struct nn_cost){0, n};
     for (uint32_t p = 0; p < g->n_params; p++)
         assert(e->w[p]);
+    for (uint32_t i = 0; i < g->n_fields; i++)
+        if (g->node[i].field.kind == PD_DENSE)
+            e->state[i].y = f->col[i].value + (size_t)first * g->node[i].size;
     for (uint32_t i = g->n_fields; i < g->n_nodes; i++) {
         const struct nn_node *node = &g->node[i];
         struct nn_state *s = &e->state[i];
         node->type->forward(e, node);
         for (uint32_t c = 0; node->n_costs && c < g->n_costs; c++)
-            if (g->cost[c].input == i)
+            if (g->cost[c].in[0] == i && g->cost[c].type->before_act)
                 g->cost[c].type->before_act(e, &g->cost[c]);
+        if (s->x)
+            memcpy(s->x, s->y, (size_t)n * node->size * sizeof *s->x);
         if (node->act->forward)
             node->act->forward(n, node->size, s->y, s->log_sum);
     }
@@ -125,17 +134,25 @@ float *nn_grad_into(struct nn_exec *e, uint32_t node, int *add) {
     return s->dy;
 }
 
+/* What the costs over `node` that are (fused: or are not) fused with its activation add to its dy. */
+static void add_costs(struct nn_exec *e, const struct nn_node *node, int fused) {
+    for (uint32_t c = 0; node->n_costs && c < e->g->n_costs; c++) {
+        const struct nn_cost_node *cost = &e->g->cost[c];
+        for (uint32_t k = 0; k < cost->n_in && !cost->type->act == !fused; k++)
+            if (cost->in[k] == node->id)
+                cost->type->backward(e, cost, k);
+    }
+}
+
 /* dy of `node`, from after its activation and from its costs, becomes the gradient before the activation. */
 static void finish_dy(struct nn_exec *e, const struct nn_node *node) {
-    const struct nn_graph *g = e->g;
     struct nn_state *s = &e->state[node->id];
-    if (s->has_dy && node->act->backward)
-        node->act->backward(e->n, node->size, s->y, s->dy);
     if (!s->has_dy && !node->dy_is_y)
         memset(s->dy, 0, (size_t)e->n * node->size * sizeof *s->dy);
-    for (uint32_t c = 0; node->n_costs && c < g->n_costs; c++)
-        if (g->cost[c].input == node->id)
-            g->cost[c].type->backward(e, &g->cost[c]);
+    add_costs(e, node, 0);
+    if ((s->has_dy || node->n_plain_costs) && node->act->backward)
+        node->act->backward(e->n, node->size, s->x ? s->x : s->y, s->dy);
+    add_costs(e, node, 1);
 }
 
 void nn_exec_backward(struct nn_exec *e) {

@@ -1,6 +1,6 @@
-/* feed.c - a batch made ready for execution: a copy of its ids, and per table the sorted unique keys with, for every
+/* feed.c - a batch made ready for execution: a copy of its fields, and per table the sorted unique keys with, for every
  * look-up, the number of its key. The sort is a stable radix sort, so that the order of equal keys is that of
- * (use, sample), and passes over bytes that are all alike cost only their count. */
+ * (use, place), and passes over bytes that are all alike cost only their count. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,38 +8,36 @@
 #include "base/fault.h"
 #include "nn/internal.h"
 
-static uint32_t uses_of(const struct nn_graph *g, uint32_t param) {
-    uint32_t n = 0;
-    for (uint32_t u = 0; u < g->n_uses; u++)
-        n += g->use[u].param == param;
-    return n;
+/* Look-ups that there is room for at first: lists grow when a batch needs it. */
+static size_t first_room(const struct nn_feed *f, const struct pd_field *field) {
+    return field->kind == PD_DENSE ? 0 : (size_t)f->max * (field->kind == PD_LIST && field->max_ids > 4 ? 4 : 1);
+}
+
+static int column_alloc(struct nn_feed *f, struct nn_column *c, const struct pd_field *field) {
+    c->cap = first_room(f, field);
+    if (field->kind == PD_DENSE)
+        return (c->value = pd_alloc64((size_t)f->max * field->width * sizeof *c->value)) ? 0 : -1;
+    if (!(c->ids = pd_calloc(c->cap, sizeof *c->ids)))
+        return -1;
+    if (field->kind == PD_LIST && !(c->offset = pd_calloc((size_t)f->max + 1, sizeof *c->offset)))
+        return -1;
+    return field->weighted && !(c->weight = pd_calloc(c->cap, sizeof *c->weight)) ? -1 : 0;
 }
 
 static int feed_alloc(struct nn_feed *f) {
     const struct nn_graph *g = f->g;
-    uint32_t most = 0;
-    f->ids = pd_calloc(g->n_fields, sizeof *f->ids);
+    f->col = pd_calloc(g->n_fields, sizeof *f->col);
     f->stream = pd_calloc(f->max, sizeof *f->stream);
     f->index = pd_calloc(f->max, sizeof *f->index);
     f->keys = pd_calloc(g->n_params, sizeof *f->keys);
     f->slot = pd_calloc(g->n_uses, sizeof *f->slot);
-    if (!f->ids || !f->stream || !f->index || !f->keys || !f->slot)
+    f->slot_cap = pd_calloc(g->n_uses, sizeof *f->slot_cap);
+    if (!f->col || !f->stream || !f->index || !f->keys || !f->slot || !f->slot_cap)
         return -1;
     for (uint32_t i = 0; i < g->n_fields; i++)
-        if (!(f->ids[i] = pd_calloc(f->max, sizeof **f->ids)))
+        if (column_alloc(f, &f->col[i], &g->node[i].field))
             return -1;
-    for (uint32_t u = 0; u < g->n_uses; u++)
-        if (!(f->slot[u] = pd_calloc(f->max, sizeof **f->slot)))
-            return -1;
-    for (uint32_t p = 0; p < g->n_params; p++) {
-        uint32_t n = uses_of(g, p);
-        if (n && !(f->keys[p].at = pd_calloc((size_t)n * f->max, sizeof(uint64_t))))
-            return -1;
-        most = n > most ? n : most;
-    }
-    f->sort = pd_calloc((size_t)most * f->max, sizeof *f->sort);
-    f->spare = pd_calloc((size_t)most * f->max, sizeof *f->spare);
-    return f->sort && f->spare ? 0 : -1;
+    return 0;
 }
 
 int nn_feed_new(struct nn_feed **out, const struct nn_graph *g, uint32_t max_batch, struct pd_err *err) {
@@ -59,14 +57,19 @@ int nn_feed_new(struct nn_feed **out, const struct nn_graph *g, uint32_t max_bat
 void nn_feed_free(struct nn_feed *f) {
     if (!f)
         return;
-    for (uint32_t i = 0; f->ids && i < f->g->n_fields; i++)
-        free(f->ids[i]);
+    for (uint32_t i = 0; f->col && i < f->g->n_fields; i++) {
+        free(f->col[i].ids);
+        free(f->col[i].offset);
+        free(f->col[i].weight);
+        free(f->col[i].value);
+    }
     for (uint32_t u = 0; f->slot && u < f->g->n_uses; u++)
         free(f->slot[u]);
     for (uint32_t p = 0; f->keys && p < f->g->n_params; p++)
         free(f->keys[p].at);
-    free(f->ids);
+    free(f->col);
     free(f->slot);
+    free(f->slot_cap);
     free(f->keys);
     free(f->stream);
     free(f->index);
@@ -75,17 +78,63 @@ void nn_feed_free(struct nn_feed *f) {
     free(f);
 }
 
+/* --- the fields ---------------------------------------------------------------------------------- */
+
+size_t nn_feed_n_ids(const struct nn_feed *f, uint32_t field) {
+    return f->col[field].offset ? f->col[field].offset[f->n] : f->n;
+}
+
+/* Room for `need` elements of `size` bytes; what was there is not kept. */
+static int grow(void *at, size_t *cap, size_t need, size_t size) {
+    void **p = at;
+    if (need <= *cap && *p)
+        return 0;
+    free(*p);
+    size_t n = need + need / 2 + 1;
+    *p = pd_calloc(n, size);
+    *cap = *p ? n : 0;
+    return *p ? 0 : PD_ENOMEM;
+}
+
+static int copy_ids(struct nn_feed *f, const struct pd_batch *b, uint32_t k, struct pd_err *err) {
+    const struct pd_field *field = &f->g->node[k].field;
+    struct nn_column *c = &f->col[k];
+    size_t n = b->n;
+    if (field->kind == PD_LIST) {
+        size_t cap = c->cap;
+        n = b->offset[k][b->n];
+        if (grow(&c->ids, &c->cap, n, sizeof *c->ids) || (field->weighted && grow(&c->weight, &cap, n, sizeof *c->weight)))
+            return pd_fail(err, PD_ENOMEM, "out of memory for %zu ids of field '%s'", n, f->g->node[k].name);
+        memcpy(c->offset, b->offset[k], ((size_t)b->n + 1) * sizeof *c->offset);
+        if (field->weighted)
+            memcpy(c->weight, b->values[k], n * sizeof *c->weight);
+    }
+    for (size_t i = 0; field->vocabulary && i < n; i++)
+        if (b->ids[k][i] >= field->vocabulary) {
+            uint32_t s = (uint32_t)i;
+            for (s = 0; field->kind == PD_LIST ? b->offset[k][s + 1] <= i : s < i; s++)
+                ;
+            return pd_fail(err, PD_EDATA, "stream %u, sample %llu: field '%s' is %llu, but the vocabulary has %llu ids",
+                           b->stream[s], (unsigned long long)b->index[s], f->g->node[k].name,
+                           (unsigned long long)b->ids[k][i], (unsigned long long)field->vocabulary);
+        }
+    memcpy(c->ids, b->ids[k], n * sizeof *c->ids);
+    return 0;
+}
+
+/* --- keys ---------------------------------------------------------------------------------------- */
+
 /* Sorts f->sort[0..n) by key, bytes from the lowest; the result is in f->sort again. */
-static void radix_sort(struct nn_feed *f, uint32_t n) {
+static void radix_sort(struct nn_feed *f, size_t n) {
     for (int shift = 0; shift < 64; shift += 8) {
-        uint32_t count[257] = {0};
-        for (uint32_t i = 0; i < n; i++)
+        size_t count[257] = {0};
+        for (size_t i = 0; i < n; i++)
             count[(f->sort[i].key >> shift & 255) + 1]++;
         if (count[(f->sort[0].key >> shift & 255) + 1] == n)
             continue;
         for (int d = 0; d < 256; d++)
             count[d + 1] += count[d];
-        for (uint32_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++)
             f->spare[count[f->sort[i].key >> shift & 255]++] = f->sort[i];
         struct nn_keyed *t = f->sort;
         f->sort = f->spare;
@@ -93,42 +142,59 @@ static void radix_sort(struct nn_feed *f, uint32_t n) {
     }
 }
 
-static void collect(struct nn_feed *f, uint32_t param) {
+static int collect(struct nn_feed *f, uint32_t param, struct pd_err *err) {
     const struct nn_graph *g = f->g;
     struct nn_keys *keys = &f->keys[param];
-    uint32_t n = 0;
+    size_t total = 0, n = 0, spare_cap = f->sort_cap;
+    int bad = 0;
     for (uint32_t u = 0; u < g->n_uses; u++)
-        for (uint32_t i = 0; g->use[u].param == param && i < f->n; i++)
-            f->sort[n++] = (struct nn_keyed){f->ids[g->use[u].field][i], u, i};
-    radix_sort(f, n);
+        if (g->use[u].param == param) {
+            size_t ids = nn_feed_n_ids(f, g->use[u].field);
+            bad |= grow(&f->slot[u], &f->slot_cap[u], ids, sizeof **f->slot);
+            total += ids;
+        }
+    bad |= grow(&keys->at, &keys->cap, total, sizeof *keys->at) || grow(&f->spare, &spare_cap, total, sizeof *f->spare) ||
+           grow(&f->sort, &f->sort_cap, total, sizeof *f->sort);
+    if (bad)
+        return pd_fail(err, PD_ENOMEM, "out of memory for %zu look-ups in '%s'", total, g->param[param].name);
+    for (uint32_t u = 0; u < g->n_uses; u++) {
+        size_t ids = g->use[u].param == param ? nn_feed_n_ids(f, g->use[u].field) : 0;
+        for (size_t i = 0; i < ids; i++)
+            f->sort[n++] = (struct nn_keyed){f->col[g->use[u].field].ids[i], u, (uint32_t)i};
+    }
+    if (n)
+        radix_sort(f, n);
     keys->n = 0;
-    for (uint32_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const struct nn_keyed *k = &f->sort[i];
         if (i == 0 || k->key != keys->at[keys->n - 1])
             keys->at[keys->n++] = k->key;
-        f->slot[k->use][k->sample] = keys->n - 1;
+        f->slot[k->use][k->at] = keys->n - 1;
     }
+    return 0;
 }
 
 int nn_feed_set(struct nn_feed *f, const struct pd_batch *b, struct pd_err *err) {
     const struct nn_graph *g = f->g;
-    uint64_t vocabulary = g->model->data.vocabulary.value;
+    int rc = 0;
     assert(b->n >= 1 && b->n <= f->max && b->n_fields == g->n_fields);
-    for (uint32_t k = 0; k < g->n_fields; k++) {
-        for (uint32_t i = 0; i < b->n; i++)
-            if (b->ids[k][i] >= vocabulary)
-                return pd_fail(err, PD_EDATA, "stream %u, sample %llu: field '%s' is %llu, but the vocabulary has %llu ids",
-                               b->stream[i], (unsigned long long)b->index[i], g->node[k].name,
-                               (unsigned long long)b->ids[k][i], (unsigned long long)vocabulary);
-        memcpy(f->ids[k], b->ids[k], b->n * sizeof **f->ids);
+    for (uint32_t k = 0; k < g->n_fields && !rc; k++) {
+        const struct pd_field *field = &g->node[k].field;
+        assert(b->field[k].kind == field->kind && b->field[k].width == field->width && b->field[k].weighted == field->weighted);
+        if (field->kind == PD_DENSE)
+            memcpy(f->col[k].value, b->values[k], (size_t)b->n * field->width * sizeof(float));
+        else
+            rc = copy_ids(f, b, k, err);
     }
+    if (rc)
+        return rc;
     memcpy(f->stream, b->stream, b->n * sizeof *f->stream);
     memcpy(f->index, b->index, b->n * sizeof *f->index);
     f->n = b->n;
-    for (uint32_t p = 0; p < g->n_params; p++)
+    for (uint32_t p = 0; p < g->n_params && !rc; p++)
         if (g->param[p].kind == NN_TABLE)
-            collect(f, p);
-    return 0;
+            rc = collect(f, p, err);
+    return rc;
 }
 
 uint32_t nn_feed_n(const struct nn_feed *f) { return f->n; }
@@ -140,7 +206,12 @@ const uint64_t *nn_feed_keys(const struct nn_feed *f, uint32_t param, uint32_t *
 
 void nn_feed_mark(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n, uint64_t *bits) {
     assert(first <= f->n && n <= f->n - first);
-    for (uint32_t u = 0; u < f->g->n_uses; u++)
-        for (uint32_t i = first; f->g->use[u].param == param && i < first + n; i++)
+    for (uint32_t u = 0; u < f->g->n_uses; u++) {
+        if (f->g->use[u].param != param)
+            continue;
+        const uint32_t *offset = f->col[f->g->use[u].field].offset;
+        size_t lo = offset ? offset[first] : first, hi = offset ? offset[first + n] : first + n;
+        for (size_t i = lo; i < hi; i++)
             bits[f->slot[u][i] / 64] |= UINT64_C(1) << f->slot[u][i] % 64;
+    }
 }

@@ -29,12 +29,72 @@ static int find_layer_ini(const struct model_ini *m, const char *name) {
     return -1;
 }
 
+static int bad_field(const struct nn_build *b, const struct field_ini *f, int line, const char *what, struct pd_err *err) {
+    return pd_fail(err, PD_ECONF, "%s:%d: field '%s': %s", b->file, line, f->name.text, what);
+}
+
+/* What section [field NAME] says of a field, over what [data] says of all. */
+static int describe_field(const struct nn_build *b, const struct field_ini *f, struct pd_field *out, struct pd_err *err) {
+    static const struct {
+        const char *name;
+        enum pd_field_kind kind;
+    } kinds[] = {{"id", PD_ID}, {"list", PD_LIST}, {"dense", PD_DENSE}};
+    size_t k = 0;
+    while (f->type.line && k < 3 && strcmp(kinds[k].name, f->type.text))
+        k++;
+    if (k == 3)
+        return bad_field(b, f, f->type.line, "its type is id, list or dense", err);
+    out->kind = kinds[k].kind;
+    if (f->size.line && out->kind != PD_DENSE)
+        return bad_field(b, f, f->size.line, "only a dense field has a size", err);
+    if (f->vocabulary.line && out->kind == PD_DENSE)
+        return bad_field(b, f, f->vocabulary.line, "a dense field has no vocabulary", err);
+    if ((f->max_ids.line || f->weights.line) && out->kind != PD_LIST)
+        return bad_field(b, f, f->max_ids.line ? f->max_ids.line : f->weights.line, "only a list has max_ids and weights", err);
+    if (f->size.line)
+        out->width = (uint32_t)f->size.value;
+    if (f->vocabulary.line)
+        out->vocabulary = f->vocabulary.value;
+    if (out->kind == PD_DENSE)
+        out->vocabulary = 0;
+    if (out->kind == PD_LIST)
+        out->max_ids = f->max_ids.line ? (uint32_t)f->max_ids.value : 128;
+    out->weighted = f->weights.value;
+    return 0;
+}
+
+static int add_field(struct nn_build *b, uint32_t i, struct pd_err *err) {
+    struct nn_graph *g = b->g;
+    const struct model_ini *m = g->model;
+    const struct ini_name *f = &m->data.fields.at[i];
+    if (find_node(g, g->n_nodes, f->text) >= 0)
+        return pd_fail(err, PD_ECONF, "%s:%d: field '%s' is named twice", b->file, f->line, f->text);
+    struct nn_node *n = &g->node[g->n_nodes];
+    memcpy(n->name, f->text, sizeof n->name);
+    memcpy(n->field.name, f->text, sizeof n->field.name);
+    n->line = f->line;
+    n->id = n->number = g->n_nodes++;
+    n->field.kind = PD_ID;
+    n->field.width = n->field.max_ids = 1;
+    n->field.vocabulary = m->data.vocabulary.value;
+    for (uint32_t s = 0; s < m->n_field_sections; s++)
+        if (!strcmp(m->field[s].name.text, f->text)) {
+            int rc = describe_field(b, &m->field[s], &n->field, err);
+            if (rc)
+                return rc;
+        }
+    n->size = n->field.width;
+    return 0;
+}
+
 static int add_fields(struct nn_build *b, struct pd_err *err) {
     struct nn_graph *g = b->g;
     const struct data_ini *d = &g->model->data;
+    int rc = 0, only_ids;
     if (!d->line)
         return pd_fail(err, PD_ECONF, "%s: there is no section [data]", b->file);
-    if (!d->fields.line || !d->vocabulary.line || !d->format.line)
+    only_ids = d->format.line && (!strcmp(d->format.text, "ids") || !strcmp(d->format.text, "ngram"));
+    if (!d->fields.line || !d->format.line || (only_ids && !d->vocabulary.line && !g->model->n_field_sections))
         return pd_fail(err, PD_ECONF, "%s:%d: [data] needs %s", b->file, d->line,
                        !d->format.line   ? "format"
                        : !d->fields.line ? "fields"
@@ -42,18 +102,16 @@ static int add_fields(struct nn_build *b, struct pd_err *err) {
     if (d->fields.n > PD_MAX_FIELDS)
         return pd_fail(err, PD_ECONF, "%s:%d: more than %d fields", b->file, d->fields.line, PD_MAX_FIELDS);
     b->vocabulary = d->vocabulary.value;
-    for (uint32_t i = 0; i < d->fields.n; i++) {
-        const struct ini_name *f = &d->fields.at[i];
-        if (find_node(g, g->n_nodes, f->text) >= 0)
-            return pd_fail(err, PD_ECONF, "%s:%d: field '%s' is named twice", b->file, f->line, f->text);
-        struct nn_node *n = &g->node[g->n_nodes];
-        memcpy(n->name, f->text, sizeof n->name);
-        n->line = f->line;
-        n->id = n->number = g->n_nodes++;
-        n->size = 1;
-    }
+    for (uint32_t i = 0; i < d->fields.n && !rc; i++)
+        rc = add_field(b, i, err);
     g->n_fields = g->n_nodes;
-    return 0;
+    for (uint32_t i = 0; i < g->n_fields; i++)
+        g->field[i] = g->node[i].field;
+    for (uint32_t s = 0; s < g->model->n_field_sections && !rc; s++)
+        if (find_node(g, g->n_fields, g->model->field[s].name.text) < 0)
+            rc = pd_fail(err, PD_ECONF, "%s:%d: section [field %s], but [data] names no such field (line %d)", b->file,
+                         g->model->field[s].name.line, g->model->field[s].name.text, d->fields.line);
+    return rc;
 }
 
 static int check_keys(const struct nn_build *b, const struct layer_ini *ini, const struct nn_layer *type,
@@ -62,7 +120,7 @@ static int check_keys(const struct nn_build *b, const struct layer_ini *ini, con
     int line = model_ini_foreign_key(ini, type->takes, &name);
     if (!line)
         return 0;
-    char takes[300] = "";
+    char takes[600] = "";
     for (const char *const *t = type->takes; *t; t++) {
         size_t n = strlen(takes);
         snprintf(takes + n, sizeof takes - n, "%s%s", n ? ", " : "", *t);
@@ -72,7 +130,7 @@ static int check_keys(const struct nn_build *b, const struct layer_ini *ini, con
 }
 
 static const struct nn_layer *find_type(const struct nn_build *b, const struct layer_ini *ini, struct pd_err *err) {
-    char known[300] = "";
+    char known[600] = "";
     if (!ini->type.line) {
         pd_fail(err, PD_ECONF, "%s:%d: layer '%s' has no type", b->file, ini->name.line, ini->name.text);
         return NULL;
@@ -88,7 +146,7 @@ static const struct nn_layer *find_type(const struct nn_build *b, const struct l
 }
 
 static const struct nn_act *find_act(const struct nn_build *b, const struct layer_ini *ini, struct pd_err *err) {
-    char known[300] = "";
+    char known[600] = "";
     if (!ini->act.line)
         return &nn_acts[0];
     for (const struct nn_act *a = nn_acts; a->name; a++) {
@@ -211,13 +269,18 @@ static int add_layers(struct nn_build *b, struct pd_err *err) {
 /* --- costs and evaluators ------------------------------------------------------------------------ */
 
 static int find_label(const struct nn_build *b, const char *what, const char *owner, int owner_line,
-                      const struct ini_name *label, uint32_t *out, struct pd_err *err) {
+                      const struct ini_name *label, enum nn_label kind, uint32_t *out, struct pd_err *err) {
     if (!label->line)
         return pd_fail(err, PD_ECONF, "%s:%d: %s '%s' has no label", b->file, owner_line, what, owner);
     int i = find_node(b->g, b->g->n_fields, label->text);
     if (i < 0)
         return pd_fail(err, PD_ECONF, "%s:%d: %s '%s': its label '%s' is not a field", b->file, label->line, what,
                        owner, label->text);
+    enum pd_field_kind is = b->g->node[i].field.kind;
+    if (is == PD_LIST || (is == PD_DENSE && kind == NN_LABEL_CLASS))
+        return pd_fail(err, PD_ECONF, "%s:%d: %s '%s': its label '%s' is a %s field, but it needs %s", b->file, label->line, what,
+                       owner, label->text, is == PD_LIST ? "list" : "dense",
+                       kind == NN_LABEL_CLASS ? "the id of a class" : "a number or an id");
     *out = b->g->node[i].number;
     return 0;
 }
@@ -240,7 +303,7 @@ static int add_cost(struct nn_build *b, const struct cost_ini *ini, struct pd_er
     *c = (struct nn_cost_node){.name = ini->name.text, .line = ini->name.line, .id = g->n_costs};
     if (!ini->type.line)
         return pd_fail(err, PD_ECONF, "%s:%d: cost '%s' has no type", b->file, c->line, c->name);
-    char known[300] = "";
+    char known[600] = "";
     for (const struct nn_cost_type *const *t = nn_cost_types; *t && !c->type; t++) {
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", (*t)->name);
@@ -249,19 +312,41 @@ static int add_cost(struct nn_build *b, const struct cost_ini *ini, struct pd_er
     if (!c->type)
         return pd_fail(err, PD_ECONF, "%s:%d: unknown cost type '%s' (known: %s)", b->file, ini->type.line,
                        ini->type.text, known);
-    int rc = find_input_layer(b, "cost", c->name, c->line, &ini->input, &c->input, err);
-    if (!rc)
-        rc = find_label(b, "cost", c->name, c->line, &ini->label, &c->label, err);
+    if (ini->input.n != c->type->n_in && ini->input.line)
+        return pd_fail(err, PD_ECONF, "%s:%d: cost '%s': %s takes %u input%s, not %u", b->file, ini->input.line, c->name,
+                       c->type->name, c->type->n_in, c->type->n_in == 1 ? "" : "s", ini->input.n);
+    int rc = 0;
+    struct ini_name none = {"", 0};
+    for (c->n_in = 0; c->n_in < c->type->n_in && !rc; c->n_in++)
+        rc = find_input_layer(b, "cost", c->name, c->line, ini->input.line ? &ini->input.at[c->n_in] : &none, &c->in[c->n_in], err);
+    if (!rc && c->type->label != NN_LABEL_NONE)
+        rc = find_label(b, "cost", c->name, c->line, &ini->label, c->type->label, &c->label, err);
     if (rc)
         return rc;
-    struct nn_node *in = &g->node[c->input];
-    if (strcmp(in->act->name, c->type->act))
+    struct nn_node *in = &g->node[c->in[0]];
+    if (c->type->act && strcmp(in->act->name, c->type->act))
         return pd_fail(err, PD_ECONF, "%s:%d: cost '%s': %s needs an input with act = %s, but '%s' (line %d) has %s",
                        b->file, ini->input.line, c->name, c->type->name, c->type->act, in->name, in->line,
                        in->act->name);
     c->weight = (float)ini->weight.value;
-    rc = c->type->shape(b, c, err);
-    in->n_costs++;
+    c->delta = ini->delta.line ? (float)ini->delta.value : 1;
+    if (c->type->shape) {
+        rc = c->type->shape(b, c, err);
+    } else {
+        for (uint32_t k = 0; k < c->n_in && !rc; k++)
+            if (g->node[c->in[k]].size != 1)
+                rc = pd_fail(err, PD_ECONF, "%s:%d: cost '%s': %s needs one value a sample, but its input '%s' (line %d) is [batch x %u]",
+                             b->file, ini->input.line, c->name, c->type->name, g->node[c->in[k]].name, g->node[c->in[k]].line,
+                             g->node[c->in[k]].size);
+        uint32_t width = c->type->label == NN_LABEL_NONE ? 1 : g->node[c->label].size;
+        if (!rc && width != 1)
+            rc = pd_fail(err, PD_ECONF, "%s:%d: cost '%s': its label '%s' has %u values a sample, but its input is [batch x 1]", b->file,
+                         ini->label.line, c->name, g->node[c->label].name, width);
+    }
+    for (uint32_t k = 0; k < c->n_in; k++) {
+        g->node[c->in[k]].n_costs++;
+        g->node[c->in[k]].n_plain_costs += !c->type->act;
+    }
     g->n_costs++;
     return rc;
 }
@@ -271,7 +356,7 @@ static int add_evaluator(struct nn_build *b, const struct evaluator_ini *ini, st
     struct nn_eval_node *ev = &g->eval[g->n_evals];
     *ev = (struct nn_eval_node){.name = ini->name.text, .threshold = ini->threshold.line ? ini->threshold.value : 0.5,
                                 .positive = ini->positive.line ? (uint32_t)ini->positive.value : 1};
-    char known[300] = "";
+    char known[600] = "";
     for (const struct nn_evaluator *const *t = nn_evaluators; *t && !ev->type; t++) {
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", (*t)->name);
@@ -293,7 +378,7 @@ static int add_evaluator(struct nn_build *b, const struct evaluator_ini *ini, st
     }
     int rc = find_input_layer(b, "evaluator", ini->name.text, ini->name.line, &ini->input, &ev->input, err);
     if (!rc)
-        rc = find_label(b, "evaluator", ini->name.text, ini->name.line, &ini->label, &ev->label, err);
+        rc = find_label(b, "evaluator", ini->name.text, ini->name.line, &ini->label, NN_LABEL_VALUE, &ev->label, err);
     const struct nn_node *in = &g->node[ev->input];
     if (!rc && ev->type->max_cols && in->size > ev->type->max_cols)
         rc = pd_fail(err, PD_ECONF, "%s:%d: evaluator '%s': %s takes one output, but '%s' (line %d) is [batch x %u]", b->file,
@@ -317,7 +402,7 @@ static int check_used(const struct nn_build *b, struct pd_err *err) {
     }
     for (uint32_t i = g->n_fields; i < g->n_nodes; i++) {
         struct nn_node *n = &g->node[i];
-        n->dy_is_y = n->n_costs == 1 && n->n_readers == 0;
+        n->dy_is_y = n->n_costs == 1 && n->n_plain_costs == 0 && n->n_readers == 0;
     }
     return 0;
 }
@@ -344,9 +429,10 @@ static int graph_new(struct nn_graph **out, struct model_ini *model, struct pd_e
     g->model = model;
     struct nn_build b = {.g = g, .file = model->file};
     g->node = pd_calloc((size_t)model->data.fields.n + model->n_layers, sizeof *g->node);
+    g->field = pd_calloc(model->data.fields.n, sizeof *g->field);
     g->cost = pd_calloc(model->n_costs, sizeof *g->cost);
     g->eval = pd_calloc(model->n_evaluators, sizeof *g->eval);
-    int rc = g->node && g->cost && g->eval ? 0 : nn_build_no_memory(&b, err);
+    int rc = g->node && g->field && g->cost && g->eval ? 0 : nn_build_no_memory(&b, err);
     if (!rc)
         rc = add_fields(&b, err);
     if (!rc)
@@ -382,6 +468,7 @@ void nn_graph_free(struct nn_graph *g) {
         free(g->node[i].use);
     }
     free(g->node);
+    free(g->field);
     free(g->param);
     free(g->param_readers);
     free(g->cost);
@@ -392,6 +479,13 @@ void nn_graph_free(struct nn_graph *g) {
 }
 
 const struct model_ini *nn_graph_model(const struct nn_graph *g) { return g->model; }
+uint32_t nn_graph_n_fields(const struct nn_graph *g) { return g->n_fields; }
+
+const struct pd_field *nn_graph_field(const struct nn_graph *g, uint32_t i) {
+    assert(i < g->n_fields);
+    return &g->field[i];
+}
+
 uint32_t nn_graph_n_params(const struct nn_graph *g) { return g->n_params; }
 
 const struct nn_param *nn_graph_param(const struct nn_graph *g, uint32_t i) {

@@ -11,7 +11,7 @@
  *   nn_exec_backward(exec)                         gradients += their sum over the samples (not the mean)
  *
  * Values are float32, row-major, contiguous. The order of every summation is a function of the batch alone;
- * duplicate keys are combined layer by layer, the last first, and within a layer in the order of the samples.
+ * duplicate keys are combined layer by layer, the last first, in a layer field by field, and in a field in the order of the samples.
  * After nn_feed_new and nn_exec_new nothing is allocated.
  */
 #ifndef PD_NN_GRAPH_H
@@ -51,6 +51,10 @@ void nn_graph_free(struct nn_graph *g);
 /* What the file says: data (format, patterns, fields, vocabulary, start_id, end_id), optimizer. */
 const struct model_ini *nn_graph_model(const struct nn_graph *g);
 
+/* What [data] and [field ...] say of the fields, in their order: an array, i from 0. */
+uint32_t nn_graph_n_fields(const struct nn_graph *g);
+const struct pd_field *nn_graph_field(const struct nn_graph *g, uint32_t i);
+
 uint32_t nn_graph_n_params(const struct nn_graph *g);
 const struct nn_param *nn_graph_param(const struct nn_graph *g, uint32_t i); /* in the order of computation */
 int nn_graph_find_param(const struct nn_graph *g, const char *name);          /* index or -1 */
@@ -62,7 +66,8 @@ uint32_t nn_graph_n_evaluators(const struct nn_graph *g); /* see nn/eval.h */
 int nn_feed_new(struct nn_feed **out, const struct nn_graph *g, uint32_t max_batch, struct pd_err *err);
 void nn_feed_free(struct nn_feed *f);
 
-/* Take over a batch of 1..max_batch samples (copied). PD_EDATA: an id is outside its vocabulary. */
+/* Take over a batch of 1..max_batch samples (copied), whose fields are nn_graph_field's. PD_EDATA: an id is outside its
+ * vocabulary; PD_ENOMEM: lists longer than any before need more room. */
 int nn_feed_set(struct nn_feed *f, const struct pd_batch *b, struct pd_err *err);
 uint32_t nn_feed_n(const struct nn_feed *f); /* samples */
 

@@ -1,7 +1,7 @@
 /* internal.h - what the files of src/nn share: the graph's nodes, the execution's buffers, and the tables of
  * layers, activations, costs and evaluators. Adding one of those is one file (or function) and one table line.
  *
- *   fields  w1 w2 ... target                 nodes 0 .. n_fields-1: ids, one per sample
+ *   fields  w1 w2 ... target                 nodes 0 .. n_fields-1: ids, lists of ids, or values [n x width]
  *   layers  e1 e2 context hidden predict     nodes after them, inputs before users: values [n x size]
  *   costs   read a layer and a label field; their gradient starts backward
  */
@@ -9,6 +9,7 @@
 #define PD_NN_INTERNAL_H
 
 #include "base/rng.h"
+#include "data/batch.h"
 #include "nn/graph.h"
 #include "nn/model_ini.h"
 
@@ -30,32 +31,46 @@ struct nn_layer {
     const char *text;
 };
 extern const struct nn_layer *const nn_layers[]; /* ended by NULL */
-extern const struct nn_layer nn_layer_embedding, nn_layer_fc, nn_layer_concat, nn_layer_dropout;
+extern const struct nn_layer nn_layer_embedding, nn_layer_fc, nn_layer_concat, nn_layer_dropout, nn_layer_addto,
+    nn_layer_product, nn_layer_dot, nn_layer_cos_sim, nn_layer_fm, nn_layer_layer_norm;
+
+/* Keys that every layer with parameters takes: what a parameter is called, how it begins, how it is trained. */
+#define NN_PARAM_KEYS "param", "init_std", "lr_factor", "l1", "l2"
 
 /* In place over [m x n]: y = f(y), and dy = gradient before the activation from that after it. NULL: identity.
  * log_sum: see nn_softmax; others ignore it. */
 struct nn_act {
     const char *name;
     void (*forward)(size_t m, size_t n, float *y, double *log_sum);
-    void (*backward)(size_t m, size_t n, const float *y, float *dy);
+    void (*backward)(size_t m, size_t n, const float *at, float *dy);
     int row_sums; /* wants log_sum */
+    int of_x;     /* backward's `at` is what forward was given; else what it gave */
     const char *text;
 };
 extern const struct nn_act nn_acts[]; /* ended by name NULL; the first is the default */
 
-/* A cost is fused with the activation below it: it sees the values before and after it, and adds to the gradient
- * before it. */
+enum nn_label {
+    NN_LABEL_NONE,
+    NN_LABEL_CLASS, /* an id below the width of the input */
+    NN_LABEL_VALUE  /* numbers: a dense field, or an id as a number (a click of 0 or 1) */
+};
+
+/* A cost over one or several layers, and a label. Either fused with the activation of its input: it sees the values before
+ * and after it, and adds to the gradient before it. Or act is NULL: it sees the values only, and adds to the gradient after it. */
 struct nn_cost_type {
     const char *name;
-    const char *act; /* the activation it needs */
-    int (*shape)(const struct nn_build *b, const struct nn_cost_node *self, struct pd_err *err);
-    void (*before_act)(struct nn_exec *e, const struct nn_cost_node *self);
+    const char *act; /* the activation it is fused with, or NULL */
+    uint32_t n_in;
+    enum nn_label label;
+    int (*shape)(const struct nn_build *b, const struct nn_cost_node *self, struct pd_err *err); /* NULL: input [n x 1] */
+    void (*before_act)(struct nn_exec *e, const struct nn_cost_node *self); /* NULL unless fused */
     double (*value)(struct nn_exec *e, const struct nn_cost_node *self); /* unweighted sum over the samples */
-    void (*backward)(struct nn_exec *e, const struct nn_cost_node *self);
+    void (*backward)(struct nn_exec *e, const struct nn_cost_node *self, uint32_t k); /* adds to dy of input k */
     const char *text;
 };
 extern const struct nn_cost_type *const nn_cost_types[]; /* ended by NULL */
-extern const struct nn_cost_type nn_cost_cross_entropy;
+extern const struct nn_cost_type nn_cost_cross_entropy, nn_cost_binary_cross_entropy, nn_cost_square_error, nn_cost_huber,
+    nn_cost_rank, nn_cost_sum;
 
 struct nn_evaluator; /* eval_int.h */
 extern const struct nn_evaluator *const nn_evaluators[]; /* ended by NULL */
@@ -68,27 +83,35 @@ struct nn_node {
     uint32_t id;                /* its place in graph.node */
     uint32_t number;            /* layers: order in the file; keys random numbers. fields: which field */
     const struct nn_layer *type; /* NULL: a field */
+    struct pd_field field;      /* of a field: what it holds */
     const struct layer_ini *ini;
-    uint32_t size;              /* values per sample; a field: 1 */
+    uint32_t size;              /* values per sample; a field of ids: 1 */
     uint32_t n_in, *in;
-    uint32_t n_param, *param, *use; /* use: of a table, into graph.use */
+    uint32_t n_param, *param;
+    uint32_t *use;              /* by input: of a table, into graph.use */
     const struct nn_act *act;
     int bias;                   /* the last parameter is one */
-    float rate;
+    float rate;                 /* dropout's; any other layer's one number */
+    uint32_t dim;               /* values of one input (embedding), of one vector (fm) */
+    int option;                 /* a layer's choice: pooling, ... */
+    uint32_t n_extra;           /* floats per sample that forward leaves for backward: state.extra */
+    size_t n_work;              /* floats that forward and backward may use for themselves: exec.work */
     int wants_grad;             /* a parameter lies at or below it */
     uint32_t n_readers;         /* layers that take it */
-    uint32_t n_costs;
-    int dy_is_y;                /* its only reader is one cost: the gradient may replace the values */
+    uint32_t n_costs, n_plain_costs; /* that read it; of these not fused with its activation */
+    int dy_is_y;                /* its only reader is one fused cost: the gradient may replace the values */
 };
+
+enum { NN_COST_INPUTS = 2 };
 
 struct nn_cost_node {
     const char *name;
     int line;
     uint32_t id;
     const struct nn_cost_type *type;
-    uint32_t input;  /* node */
+    uint32_t n_in, in[NN_COST_INPUTS]; /* nodes */
     uint32_t label;  /* field */
-    float weight;
+    float weight, delta;
 };
 
 struct nn_eval_node {
@@ -108,6 +131,7 @@ struct nn_graph {
     struct model_ini *model;
     uint32_t n_fields, n_nodes, n_params, n_costs, n_evals, n_uses;
     struct nn_node *node;
+    struct pd_field *field;
     struct nn_param *param;
     uint32_t *param_readers; /* layers that use it */
     struct nn_cost_node *cost;
@@ -129,33 +153,48 @@ int nn_build_no_memory(const struct nn_build *b, struct pd_err *err);
  * is shared and must have the same kind and shape. */
 int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const char *suffix, enum nn_kind kind,
                    uint64_t rows, uint64_t cols, double std, struct pd_err *err);
-int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t field, struct pd_err *err);
+/* Input k, a field of ids, looks up rows of the layer's first parameter, a table. */
+int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t field, struct pd_err *err);
 int nn_build_need_values(const struct nn_build *b, const struct nn_node *self, struct pd_err *err);
+/* That, and between lo and hi (NN_MAX_INPUTS: any number) of them. */
+int nn_build_n_in(const struct nn_build *b, const struct nn_node *self, uint32_t lo, uint32_t hi, struct pd_err *err);
+int nn_build_same_size(const struct nn_build *b, const struct nn_node *self, struct pd_err *err); /* all inputs */
 uint64_t nn_build_size(const struct nn_build *b, const struct nn_node *self); /* of `size =`; 0: not given */
 
 /* --- feed and execution -------------------------------------------------------------------------- */
 
+struct nn_column {          /* of a field, see data/batch.h; what its kind does not have is NULL */
+    uint64_t *ids;
+    uint32_t *offset;
+    float *weight, *value;
+    size_t cap;             /* ids that there is room for */
+};
+
 struct nn_feed {
     const struct nn_graph *g;
     uint32_t max, n;
-    uint64_t **ids;         /* [n_fields][max] */
+    struct nn_column *col;  /* [n_fields] */
     uint32_t *stream;
     uint64_t *index;
     struct nn_keys {
         uint64_t *at;       /* sorted, unique; NULL for a dense parameter */
         uint32_t n;
+        size_t cap;
     } *keys;                /* [n_params] */
-    uint32_t **slot;        /* [n_uses][max]: which key */
+    uint32_t **slot;        /* [n_uses]: of each id of the field, which key */
+    size_t *slot_cap;
     struct nn_keyed {
         uint64_t key;
-        uint32_t use, sample;
+        uint32_t use, at;
     } *sort, *spare;        /* scratch for all uses of one table */
+    size_t sort_cap;
 };
 
 struct nn_state {           /* of a node */
     float *y, *dy;          /* [max x size]; dy NULL if none is wanted */
     int has_dy;             /* dy holds something in this backward */
-    float *mask;            /* dropout: what to multiply with */
+    float *x;               /* y before the activation, for those whose backward wants it */
+    float *extra;           /* [max x n_extra] */
     double *log_sum;        /* softmax: per row */
 };
 
@@ -168,7 +207,8 @@ struct nn_exec {
     uint64_t seed, pass;
     const float **w;        /* [n_params] */
     float **grad;
-    struct nn_state *state; /* [n_nodes] */
+    struct nn_state *state; /* [n_nodes]; of a dense field y points into the feed, others have none */
+    float *work;
     double **picked;        /* [n_costs][max]: the label's value before the activation */
     double *cost_sum;       /* [n_costs], unweighted */
     uint32_t *left;         /* [n_params]: layers still to come in this backward */
@@ -176,8 +216,18 @@ struct nn_exec {
     void *hook_arg;
 };
 
+size_t nn_feed_n_ids(const struct nn_feed *f, uint32_t field); /* of a field of ids or lists */
+
+/* Of the samples that the execution is at. */
 static inline const uint64_t *nn_ids(const struct nn_exec *e, uint32_t field) {
-    return e->feed->ids[field] + e->first;
+    return e->feed->col[field].ids + e->first;
+}
+static inline const float *nn_values(const struct nn_exec *e, uint32_t field) {
+    return e->feed->col[field].value + (size_t)e->first * e->g->node[field].size;
+}
+/* Value j of sample i's label, as a number. */
+static inline float nn_label(const struct nn_exec *e, uint32_t field, size_t i, size_t j) {
+    return e->feed->col[field].value ? nn_values(e, field)[i * e->g->node[field].size + j] : (float)nn_ids(e, field)[i];
 }
 
 /* Where a layer puts the gradient of its input `node`: NULL if nobody wants it; *add: add to what is there. */

@@ -9,8 +9,6 @@
  */
 #include "nn/kernel.h"
 
-#include <assert.h>
-#include <cblas.h>
 #include <math.h>
 #include <string.h>
 
@@ -31,27 +29,6 @@ typedef int32_t i16v __attribute__((vector_size(64)));
 #define STORE(p, v) memcpy((p), &(v), sizeof(v16))
 #define SPLAT(f) ((v16){} + (f))
 #define SELECT(mask, a, b) ((v16)(((mask) & (i16v)(a)) | (~(mask) & (i16v)(b))))
-
-/* --- matrix products ----------------------------------------------------------------------------- */
-
-void nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b, float beta,
-             float *c) {
-    assert(m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX);
-    cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n,
-                (blasint)k, alpha, a, (blasint)(ta ? m : k), b, (blasint)(tb ? k : n), beta, c, (blasint)n);
-}
-
-void nn_gemm_ref(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b,
-                 float beta, float *c) {
-    for (size_t i = 0; i < m; i++)
-        for (size_t j = 0; j < n; j++) {
-            double s = 0;
-            for (size_t l = 0; l < k; l++)
-                s += (double)(ta ? a[l * m + i] : a[i * k + l]) * (double)(tb ? b[j * k + l] : b[l * n + j]);
-            double old = beta == 0 ? 0 : (double)beta * (double)c[i * n + j];
-            c[i * n + j] = (float)((double)alpha * s + old);
-        }
-}
 
 /* --- functions of one vector --------------------------------------------------------------------- */
 
@@ -113,6 +90,57 @@ INLINE void sigmoid_grad16(const v16 *y, const v16 *dy, v16 *dx) { *dx = *dy * (
 INLINE void tanh_grad16(const v16 *y, const v16 *dy, v16 *dx) { *dx = *dy * (1.0f - *y * *y); }
 INLINE void relu_grad16(const v16 *y, const v16 *dy, v16 *dx) { *dx = SELECT(*y > SPLAT(0.0f), *dy, SPLAT(0.0f)); }
 
+/* max(x, 0) + log(1 + e^-|x|). log u of u = 1 + e in [1, 2] by Cephes' logf, times e / (u - 1), which makes up for what 1 + e lost. */
+INLINE void softplus16(const v16 *px, v16 *py) {
+    v16 a, e;
+    abs16(px, &a);
+    a = -a;
+    exp16(&a, &e);
+    v16 u = 1.0f + e;
+    i16v big = u > SPLAT(1.41421356f);
+    v16 x = SELECT(big, u * 0.5f, u) - 1.0f, z = x * x;
+    v16 p = x * 7.0376836292e-2f - 1.1514610310e-1f;
+    p = p * x + 1.1676998740e-1f;
+    p = p * x - 1.2420140846e-1f;
+    p = p * x + 1.4249322787e-1f;
+    p = p * x - 1.6668057665e-1f;
+    p = p * x + 2.0000714765e-1f;
+    p = p * x - 2.4999993993e-1f;
+    p = p * x + 3.3333331174e-1f;
+    v16 l = p * x * z - z * 0.5f;
+    l = SELECT(big, l - 2.12194440e-4f, l) + x;
+    l = SELECT(big, l + 0.693359375f, l);
+    v16 lost = u - 1.0f;
+    l = SELECT(lost == SPLAT(0.0f), e, l * (e / lost));
+    *py = SELECT(*px < SPLAT(0.0f), l, *px + l);
+}
+
+/* x (1 + tanh t) / 2 = x sigmoid(2 t), t = sqrt(2/pi) (x + 0.044715 x^3) */
+INLINE void gelu16(const v16 *px, v16 *py) {
+    const v16 x = *px;
+    v16 t = (x + x * x * x * 0.044715f) * 1.5957691216f, s;
+    sigmoid16(&t, &s);
+    *py = x * s;
+}
+
+INLINE void leaky_relu16(const v16 *px, v16 *py) { *py = SELECT(*px < SPLAT(0.0f), *px * 0.01f, *px); }
+
+INLINE void softplus_grad16(const v16 *x, const v16 *dy, v16 *dx) {
+    v16 s;
+    sigmoid16(x, &s);
+    *dx = *dy * s;
+}
+
+INLINE void gelu_grad16(const v16 *px, const v16 *dy, v16 *dx) {
+    const v16 x = *px;
+    v16 t = (x + x * x * x * 0.044715f) * 1.5957691216f, s;
+    sigmoid16(&t, &s);
+    v16 dt = (x * x * 0.134145f + 1.0f) * 1.5957691216f;
+    *dx = *dy * (s + x * s * (1.0f - s) * dt);
+}
+
+INLINE void leaky_relu_grad16(const v16 *y, const v16 *dy, v16 *dx) { *dx = SELECT(*y > SPLAT(0.0f), *dy, *dy * 0.01f); }
+
 /* The loops around them: whole vectors, then one padded with zeros. */
 #define MAP1(name, f16)                                                                                      \
     CLONES void name(size_t n, const float *x, float *y) {                                                   \
@@ -157,6 +185,12 @@ MAP1(nn_relu, relu16)
 MAP2(nn_sigmoid_grad, sigmoid_grad16)
 MAP2(nn_tanh_grad, tanh_grad16)
 MAP2(nn_relu_grad, relu_grad16)
+MAP1(nn_softplus, softplus16)
+MAP1(nn_gelu, gelu16)
+MAP1(nn_leaky_relu, leaky_relu16)
+MAP2(nn_softplus_grad, softplus_grad16)
+MAP2(nn_gelu_grad, gelu_grad16)
+MAP2(nn_leaky_relu_grad, leaky_relu_grad16)
 
 /* --- rows ---------------------------------------------------------------------------------------- */
 
@@ -268,6 +302,48 @@ CLONES void nn_add_clear(size_t n, float *restrict x, float *restrict y) {
 CLONES void nn_axpy(size_t n, float a, const float *x, float *y) {
     for (size_t i = 0; i < n; i++)
         y[i] += a * x[i];
+}
+
+CLONES void nn_times(size_t n, float a, const float *x, float *y) {
+    for (size_t i = 0; i < n; i++)
+        y[i] = a * x[i];
+}
+
+CLONES void nn_mul_add(size_t n, const float *a, const float *b, float *y) {
+    for (size_t i = 0; i < n; i++)
+        y[i] += a[i] * b[i];
+}
+
+CLONES float nn_dot(size_t n, const float *x, const float *y) {
+    v16 s = SPLAT(0.0f), a, b;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        LOAD(a, x + i);
+        LOAD(b, y + i);
+        s = s + a * b;
+    }
+    if (i < n) {
+        a = b = SPLAT(0.0f);
+        memcpy(&a, x + i, (n - i) * sizeof(float));
+        memcpy(&b, y + i, (n - i) * sizeof(float));
+        s = s + a * b;
+    }
+    return sum_lanes(&s);
+}
+
+CLONES float nn_sum(size_t n, const float *x) {
+    v16 s = SPLAT(0.0f), a;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        LOAD(a, x + i);
+        s = s + a;
+    }
+    if (i < n) {
+        a = SPLAT(0.0f);
+        memcpy(&a, x + i, (n - i) * sizeof(float));
+        s = s + a;
+    }
+    return sum_lanes(&s);
 }
 
 CLONES void nn_scale(size_t n, float a, float *y) {

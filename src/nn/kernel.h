@@ -28,11 +28,18 @@ void nn_exp(size_t n, const float *x, float *y);
 void nn_sigmoid(size_t n, const float *x, float *y);
 void nn_tanh(size_t n, const float *x, float *y);
 void nn_relu(size_t n, const float *x, float *y); /* NaN stays NaN */
+void nn_leaky_relu(size_t n, const float *x, float *y); /* 0.01 x below 0 */
+void nn_softplus(size_t n, const float *x, float *y);   /* log(1 + e^x), <= 4 ulp */
+void nn_gelu(size_t n, const float *x, float *y);       /* x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2 */
 
 /* Gradients of the above from their output: dx = dy * f'(y); dx may be dy. */
 void nn_sigmoid_grad(size_t n, const float *y, const float *dy, float *dx);
 void nn_tanh_grad(size_t n, const float *y, const float *dy, float *dx);
 void nn_relu_grad(size_t n, const float *y, const float *dy, float *dx);
+void nn_leaky_relu_grad(size_t n, const float *y, const float *dy, float *dx);
+/* These from their input. */
+void nn_softplus_grad(size_t n, const float *x, const float *dy, float *dx);
+void nn_gelu_grad(size_t n, const float *x, const float *dy, float *dx);
 
 /* Softmax of each of m rows of n values, in place; log_sum[i] = log(sum_j exp(x_ij)), before the division:
  * -log(y_ij) = log_sum[i] - x_ij without cancellation. log_sum may be NULL. */
@@ -44,6 +51,10 @@ void nn_fill_rows(size_t m, size_t n, const float *row, float *y); /* each of m 
 void nn_add(size_t n, const float *x, float *y);                   /* y += x */
 void nn_add_clear(size_t n, float *x, float *y);                   /* y += x, x = 0 */
 void nn_axpy(size_t n, float a, const float *x, float *y);         /* y += a x, product rounded first */
+void nn_times(size_t n, float a, const float *x, float *y);        /* y = a x */
+void nn_mul_add(size_t n, const float *a, const float *b, float *y); /* y += a * b, product rounded first */
+float nn_dot(size_t n, const float *x, const float *y);             /* sum of x * y, in the shape above */
+float nn_sum(size_t n, const float *x);
 void nn_scale(size_t n, float a, float *y);                         /* y *= a */
 void nn_mul(size_t n, const float *a, const float *b, float *y);   /* y = a * b; y may be a or b */
 void nn_sum_rows(size_t m, size_t n, const float *x, float *y);    /* y[j] += sum_i x_ij, rows in order */

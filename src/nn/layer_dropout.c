@@ -22,6 +22,7 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
         return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs a rate", b->file, self->line, self->name);
     self->rate = (float)self->ini->rate.value;
     self->size = b->g->node[self->in[0]].size;
+    self->n_extra = self->rate > 0 ? self->size : 0; /* the mask: what to multiply with */
     return 0;
 }
 
@@ -30,7 +31,7 @@ static void fill_mask(struct nn_exec *e, const struct nn_node *self) {
     const uint64_t *index = e->feed->index + e->first;
     uint32_t drop_below = (uint32_t)((double)self->rate * 4294967296.0);
     float keep = 1.0f / (1.0f - self->rate);
-    float *mask = e->state[self->id].mask;
+    float *mask = e->state[self->id].extra;
     for (uint32_t i = 0; i < e->n; i++) {
         struct pd_rng_key key = pd_rng_key(e->seed, PD_RNG_DROPOUT, e->pass, stream[i]);
         for (uint32_t j = 0; j < self->size; j += 4) {
@@ -51,7 +52,7 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
         return;
     }
     fill_mask(e, self);
-    nn_mul(n, x, s->mask, s->y);
+    nn_mul(n, x, s->extra, s->y);
 }
 
 static void backward(struct nn_exec *e, const struct nn_node *self) {
@@ -62,7 +63,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     if (!dx)
         return;
     if (self->rate > 0)
-        nn_mul(n, s->dy, s->mask, s->dy);
+        nn_mul(n, s->dy, s->extra, s->dy);
     if (add)
         nn_add(n, s->dy, dx);
     else

@@ -9,7 +9,7 @@
 #include "nn/internal.h"
 #include "nn/kernel.h"
 
-static const char *const takes[] = {"inputs", "param", "size", "act", "bias", "init_std", "lr_factor", "l1", "l2", NULL};
+static const char *const takes[] = {"inputs", "size", "act", "bias", NN_PARAM_KEYS, NULL};
 
 static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     const struct layer_ini *ini = self->ini;

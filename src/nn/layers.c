@@ -6,5 +6,11 @@ const struct nn_layer *const nn_layers[] = {
     &nn_layer_fc,
     &nn_layer_concat,
     &nn_layer_dropout,
+    &nn_layer_addto,
+    &nn_layer_product,
+    &nn_layer_dot,
+    &nn_layer_cos_sim,
+    &nn_layer_fm,
+    &nn_layer_layer_norm,
     NULL,
 };

@@ -12,9 +12,9 @@
 #include "nn/model_ini_key.h"
 
 enum value_type { V_NAME, V_NAMES, V_TEXT, V_SIZE, V_SIZE_OR_VOCABULARY, V_NUMBER, V_BOOL };
-enum section { S_DATA, S_LAYER, S_COST, S_OPTIMIZER, S_EVALUATOR, N_SECTIONS };
+enum section { S_DATA, S_FIELD, S_LAYER, S_COST, S_OPTIMIZER, S_EVALUATOR, N_SECTIONS };
 
-static const char *const section_name[N_SECTIONS] = {"data", "layer", "cost", "optimizer", "evaluator"};
+static const char *const section_name[N_SECTIONS] = {"data", "field", "layer", "cost", "optimizer", "evaluator"};
 
 struct key {
     enum section section;
@@ -25,6 +25,7 @@ struct key {
 };
 
 #define DATA(k, t, lo, hi) {S_DATA, #k, t, offsetof(struct data_ini, k), lo, hi}
+#define FIELD(k, t, lo, hi) {S_FIELD, #k, t, offsetof(struct field_ini, k), lo, hi}
 #define LAYER(k, t, lo, hi) {S_LAYER, #k, t, offsetof(struct layer_ini, k), lo, hi}
 #define COST(k, t, lo, hi) {S_COST, #k, t, offsetof(struct cost_ini, k), lo, hi}
 #define OPT(k, t, lo, hi) {S_OPTIMIZER, #k, t, offsetof(struct optimizer_ini, k), lo, hi}
@@ -38,6 +39,11 @@ static const struct key keys[] = {
     DATA(vocabulary_file, V_TEXT, 0, 0),
     DATA(start_id, V_SIZE, 0, 4e18),
     DATA(end_id, V_SIZE, 0, 4e18),
+    FIELD(type, V_NAME, 0, 0),
+    FIELD(size, V_SIZE, 1, 1 << 24),
+    FIELD(vocabulary, V_SIZE, 0, 4e18),
+    FIELD(max_ids, V_SIZE, 1, 1 << 20),
+    FIELD(weights, V_BOOL, 0, 0),
     LAYER(type, V_NAME, 0, 0),
     LAYER(inputs, V_NAMES, 0, 0),
     LAYER(param, V_NAMES, 0, 0),
@@ -45,15 +51,36 @@ static const struct key keys[] = {
     LAYER(act, V_NAME, 0, 0),
     LAYER(bias, V_BOOL, 0, 0),
     LAYER(sparse_update, V_BOOL, 0, 0),
+    LAYER(is_distributed, V_BOOL, 0, 0),
+    {S_LAYER, "static", V_BOOL, offsetof(struct layer_ini, is_static), 0, 0},
+    LAYER(pooling, V_NAME, 0, 0),
+    LAYER(combine, V_NAME, 0, 0),
+    LAYER(dim, V_SIZE, 1, 1 << 20),
+    LAYER(channels, V_SIZE, 1, 1 << 20),
+    LAYER(height, V_SIZE, 1, 1 << 16),
+    LAYER(width, V_SIZE, 1, 1 << 16),
+    LAYER(filter, V_SIZE, 1, 1 << 10),
+    LAYER(stride, V_SIZE, 1, 1 << 10),
+    LAYER(padding, V_SIZE, 0, 1 << 10),
+    LAYER(eps, V_NUMBER, 1e-12, 1),
+    LAYER(momentum, V_NUMBER, 0, 1),
+    LAYER(scale, V_NUMBER, -1e6, 1e6),
+    LAYER(negatives, V_SIZE, 1, 1 << 16),
+    LAYER(share, V_SIZE, 1, 1 << 20),
+    LAYER(counts, V_TEXT, 0, 0),
+    LAYER(init, V_NAME, 0, 0),
     LAYER(init_std, V_NUMBER, 0, 1e6),
+    LAYER(init_mean, V_NUMBER, -1e6, 1e6),
+    LAYER(init_max, V_NUMBER, 0, 1e6),
     LAYER(rate, V_NUMBER, 0, 0.999),
     LAYER(lr_factor, V_NUMBER, 0, 1e6),
     LAYER(l1, V_NUMBER, 0, 1e6),
     LAYER(l2, V_NUMBER, 0, 1e6),
     COST(type, V_NAME, 0, 0),
-    COST(input, V_NAME, 0, 0),
+    COST(input, V_NAMES, 0, 0),
     COST(label, V_NAME, 0, 0),
     COST(weight, V_NUMBER, 0, 1e6),
+    COST(delta, V_NUMBER, 1e-12, 1e12),
     OPT(type, V_NAME, 0, 0),
     OPT(l1, V_NUMBER, 0, 1e6),
     OPT(l2, V_NUMBER, 0, 1e6),
@@ -228,6 +255,13 @@ static void *named(void **array, uint32_t *n, size_t size, const struct parse *p
     return e;
 }
 
+static void *field_at(const struct parse *ps, const char *name, int line, struct pd_err *err) {
+    void *array = ps->m->field;
+    struct field_ini *f = named(&array, &ps->m->n_field_sections, sizeof *f, ps, name, line, err);
+    ps->m->field = array;
+    return f;
+}
+
 static void *layer_at(const struct parse *ps, const char *name, int line, struct pd_err *err) {
     void *array = ps->m->layer;
     struct layer_ini *l = named(&array, &ps->m->n_layers, sizeof *l, ps, name, line, err);
@@ -261,7 +295,7 @@ static void *section_at(const struct parse *ps, const char *section, int line, e
         s++;
     if (s == N_SECTIONS) {
         pd_fail(err, PD_ECONF,
-                "%s:%d: unknown section [%s] (known: data, layer NAME, cost NAME, optimizer, evaluator NAME, train)",
+                "%s:%d: unknown section [%s] (known: data, field NAME, layer NAME, cost NAME, optimizer, evaluator NAME, train)",
                 ps->file, line, section);
         return NULL;
     }
@@ -277,6 +311,7 @@ static void *section_at(const struct parse *ps, const char *section, int line, e
     case S_OPTIMIZER:
         ps->m->optimizer.line = ps->m->optimizer.line ? ps->m->optimizer.line : line;
         return &ps->m->optimizer;
+    case S_FIELD: return field_at(ps, name, line, err);
     case S_LAYER: return layer_at(ps, name, line, err);
     case S_COST: return cost_at(ps, name, line, err);
     case S_EVALUATOR: return evaluator_at(ps, name, line, err);
@@ -286,7 +321,7 @@ static void *section_at(const struct parse *ps, const char *section, int line, e
 }
 
 static int unknown_key(const struct parse *ps, enum section s, const char *name, int line, struct pd_err *err) {
-    char known[400] = "";
+    char known[800] = "";
     for (int i = 0; i < N_KEYS; i++) {
         size_t n = strlen(known);
         if (keys[i].section == s)
@@ -426,6 +461,9 @@ void model_ini_free(struct model_ini *m) {
         free(m->layer[i].inputs.at);
         free(m->layer[i].param.at);
     }
+    for (uint32_t i = 0; i < m->n_costs; i++)
+        free(m->cost[i].input.at);
+    free(m->field);
     free(m->layer);
     free(m->cost);
     free(m->evaluator);

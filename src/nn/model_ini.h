@@ -1,7 +1,7 @@
 /* model_ini.h - the model part of train.ini as typed structs: what the file says, each value with its line,
  * before anyone asks whether the layers fit together (that is nn_graph_new).
  *
- *   [data] [layer NAME]... [cost NAME]... [optimizer] [evaluator NAME]...     [train] is src/conf's
+ *   [data] [field NAME]... [layer NAME]... [cost NAME]... [optimizer] [evaluator NAME]...     [train] is src/conf's
  *
  * Which keys a section takes and their types is ONE table in model_ini.c.
  */
@@ -57,18 +57,34 @@ struct data_ini {
     struct ini_size start_id, end_id; /* of <s>, <e>; found in vocabulary_file when that is given */
 };
 
+/* What a field of [data] holds, where it is not one id of [data]'s vocabulary. */
+struct field_ini {
+    struct ini_name name, type;   /* id (default), list, dense */
+    struct ini_size size;         /* dense: floats per sample, default 1 */
+    struct ini_size vocabulary;   /* ids are below it; 0: any 64-bit id */
+    struct ini_size max_ids;      /* list: most ids of a sample, default 128 */
+    struct ini_bool weights;      /* list: each id has a weight */
+};
+
 struct layer_ini {
     struct ini_name name, type;
     struct ini_names inputs, param;
     struct ini_size size;
-    struct ini_name act;
-    struct ini_bool bias, sparse_update;
-    struct ini_number init_std, rate, lr_factor, l1, l2;
+    struct ini_name act, pooling, combine, init;
+    struct ini_bool bias, sparse_update, is_distributed, is_static;
+    struct ini_number init_std, init_mean, init_max, rate, lr_factor, l1, l2;
+    struct ini_size dim;                                   /* factorization machine */
+    struct ini_size channels, height, width, filter, stride, padding; /* images */
+    struct ini_number eps, momentum, scale;                /* normalisation; cosine */
+    struct ini_size negatives, share;                      /* sampled output layers */
+    struct ini_text counts;
 };
 
 struct cost_ini {
-    struct ini_name name, type, input, label;
-    struct ini_number weight;
+    struct ini_name name, type;
+    struct ini_names input;
+    struct ini_name label;
+    struct ini_number weight, delta;
 };
 
 struct evaluator_ini {
@@ -95,6 +111,8 @@ struct model_ini {
     char file[PATH_MAX];      /* as given, for messages */
     char dir[PATH_MAX];       /* its folder, "." if none */
     struct data_ini data;
+    struct field_ini *field;
+    uint32_t n_field_sections;
     struct layer_ini *layer;
     uint32_t n_layers;
     struct cost_ini *cost;

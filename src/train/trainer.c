@@ -86,7 +86,7 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     if (rc)
         return rc;
     uint32_t max = train_streams_max_batch(t->train ? t->train : t->test);
-    if (pd_batch_init(&t->batch, spec.n_fields, max))
+    if (pd_batch_init_fields(&t->batch, nn_graph_field(t->graph, 0), spec.n_fields, max))
         return pd_fail(err, PD_ENOMEM, "no memory for a batch of %u samples", max);
     rc = nn_feed_new(&t->feed, t->graph, max, err);
     if (t->o->reproducible == PD_REPRODUCIBLE_TOPOLOGY) /* see step.h */

@@ -61,15 +61,15 @@ static struct nn_eval *fill(const struct world *w, struct nn_graph *g, uint32_t 
     struct nn_feed feed = {.g = g};
     struct nn_state state[2] = {{0}};
     struct nn_exec e = {.g = g, .max = BATCH, .feed = &feed, .state = state};
-    uint64_t *ids[1];
+    struct nn_column col = {0};
     double cost;
-    feed.ids = ids;
+    feed.col = &col;
     e.cost_sum = &cost;
     assert_int_equal(nn_eval_new(&v, g, NULL), 0);
     uint32_t at = (uint32_t)((uint64_t)w->n * rank / n_ranks), end = (uint32_t)((uint64_t)w->n * (rank + 1) / n_ranks);
     for (uint32_t size = 1 + rank; at < end; at += e.n, size = size % BATCH + 1) {
         e.n = end - at < size ? end - at : size;
-        ids[0] = w->label + at;
+        col.ids = w->label + at;
         state[1].y = w->y + (size_t)at * w->cols;
         cost = 0;
         for (uint32_t i = 0; i < e.n; i++)
@@ -400,7 +400,8 @@ static void no_memory_is_an_error(void **state) {
     struct nn_node node[2] = {{.size = 1}, {.id = 1, .size = 1, .act = acts}};
     struct nn_eval_node ev = {.name = "a", .type = &nn_eval_auc, .input = 1, .positive = 1};
     struct nn_graph g = {.n_fields = 1, .n_nodes = 2, .n_evals = 1, .node = node, .eval = &ev};
-    struct nn_feed feed = {.g = &g, .ids = &w.label};
+    struct nn_column col = {.ids = w.label};
+    struct nn_feed feed = {.g = &g, .col = &col};
     struct nn_state st[2] = {{0}, {.y = w.y}};
     struct nn_exec e = {.g = &g, .max = 10, .n = 10, .feed = &feed, .state = st};
     const struct nn_eval_all alone = {.n_ranks = 1};

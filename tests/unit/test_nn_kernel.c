@@ -17,8 +17,6 @@
 
 /* The kernels once more, without clones, as plain_*. */
 #define CLONES
-#define nn_gemm plain_gemm
-#define nn_gemm_ref plain_gemm_ref
 #define nn_exp plain_exp
 #define nn_sigmoid plain_sigmoid
 #define nn_tanh plain_tanh
@@ -26,6 +24,16 @@
 #define nn_sigmoid_grad plain_sigmoid_grad
 #define nn_tanh_grad plain_tanh_grad
 #define nn_relu_grad plain_relu_grad
+#define nn_leaky_relu plain_leaky_relu
+#define nn_softplus plain_softplus
+#define nn_gelu plain_gelu
+#define nn_leaky_relu_grad plain_leaky_relu_grad
+#define nn_softplus_grad plain_softplus_grad
+#define nn_gelu_grad plain_gelu_grad
+#define nn_times plain_times
+#define nn_mul_add plain_mul_add
+#define nn_dot plain_dot
+#define nn_sum plain_sum
 #define nn_softmax plain_softmax
 #define nn_softmax_grad plain_softmax_grad
 #define nn_fill_rows plain_fill_rows
@@ -38,8 +46,6 @@
 #define nn_argmax plain_argmax
 #undef PD_NN_KERNEL_H
 #include "nn/kernel.c"
-#undef nn_gemm
-#undef nn_gemm_ref
 #undef nn_exp
 #undef nn_sigmoid
 #undef nn_tanh
@@ -47,6 +53,16 @@
 #undef nn_sigmoid_grad
 #undef nn_tanh_grad
 #undef nn_relu_grad
+#undef nn_leaky_relu
+#undef nn_softplus
+#undef nn_gelu
+#undef nn_leaky_relu_grad
+#undef nn_softplus_grad
+#undef nn_gelu_grad
+#undef nn_times
+#undef nn_mul_add
+#undef nn_dot
+#undef nn_sum
 #undef nn_softmax
 #undef nn_softmax_grad
 #undef nn_fill_rows

@@ -197,9 +197,10 @@ static void an_event_has_the_last_evaluation(void **state) {
     struct nn_node node[2] = {{.size = 1}, {.size = 1, .act = &act}};
     struct nn_eval_node ev[2] = {{.name = "area", .type = &nn_eval_auc, .input = 1, .positive = 1}, {.name = "rate", .type = &nn_eval_rmse, .input = 1}};
     struct nn_graph g = {.n_fields = 1, .n_nodes = 2, .n_evals = 2, .node = node, .eval = ev};
-    uint64_t label[2] = {1, 1}, *ids[1] = {label};
+    uint64_t label[2] = {1, 1};
     float y[2] = {0.5f, 0.5f};
-    struct nn_feed feed = {.g = &g, .ids = ids};
+    struct nn_column col = {.ids = label};
+    struct nn_feed feed = {.g = &g, .col = &col};
     struct nn_state st[2] = {{0}, {.y = y}};
     struct nn_exec e = {.g = &g, .max = 2, .n = 2, .feed = &feed, .state = st};
     struct nn_eval *v;

@@ -1,0 +1,50 @@
+/* gemm.c - matrix products through OpenBLAS, from any number of threads at a time.
+ *
+ * The serial OpenBLAS of Debian 12 (0.3.21) hands out its work buffers without a lock: two threads that begin a product at the
+ * same moment may get the same one, and both results are wrong. The linker gives us its calls of blas_memory_alloc and
+ * blas_memory_free (--wrap, see the Makefile): here they take a lock, which is held for the moment of handing out only.
+ */
+#include <assert.h>
+#include <cblas.h>
+#include <pthread.h>
+
+#include "nn/kernel.h"
+
+static pthread_mutex_t buffers = PTHREAD_MUTEX_INITIALIZER;
+
+void *__real_blas_memory_alloc(int procpos);
+void __real_blas_memory_free(void *buffer);
+void *__wrap_blas_memory_alloc(int procpos);
+void __wrap_blas_memory_free(void *buffer);
+
+void *__wrap_blas_memory_alloc(int procpos) {
+    pthread_mutex_lock(&buffers);
+    void *p = __real_blas_memory_alloc(procpos);
+    pthread_mutex_unlock(&buffers);
+    return p;
+}
+
+void __wrap_blas_memory_free(void *buffer) {
+    pthread_mutex_lock(&buffers);
+    __real_blas_memory_free(buffer);
+    pthread_mutex_unlock(&buffers);
+}
+
+void nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b, float beta,
+             float *c) {
+    assert(m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX);
+    cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n,
+                (blasint)k, alpha, a, (blasint)(ta ? m : k), b, (blasint)(tb ? k : n), beta, c, (blasint)n);
+}
+
+void nn_gemm_ref(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b,
+                 float beta, float *c) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            double s = 0;
+            for (size_t l = 0; l < k; l++)
+                s += (double)(ta ? a[l * m + i] : a[i * k + l]) * (double)(tb ? b[j * k + l] : b[l * n + j]);
+            double old = beta == 0 ? 0 : (double)beta * (double)c[i * n + j];
+            c[i * n + j] = (float)((double)alpha * s + old);
+        }
+}

@@ -1,0 +1,427 @@
+/* test_nn_layers.c - every layer, activation and cost against a plain reference in double, over fields of all kinds, and its
+ * gradients against finite differences. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <math.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/fs.h"
+#include "base/rng.h"
+#include "nn/checkgrad.h"
+#include "nn/graph.h"
+
+static char ini[] = "/tmp/test-nn-layers-XXXXXX";
+
+enum { B = 9, N = 6, V = 20, D = 3 };
+
+/* Fields: a, b numbers [6]; i, j ids; l a list, w a list with weights; t a number; y a class; c a click of 0 or 1. */
+#define HEAD                                                                                                             \
+    "[data]\nformat = ids\nfields = a b i j l w t y c\nvocabulary = 20\n[optimizer]\ntype = sgd\nlearning_rate = 1\n"    \
+    "[field a]\ntype = dense\nsize = 6\n[field b]\ntype = dense\nsize = 6\n[field t]\ntype = dense\n"                    \
+    "[field l]\ntype = list\n[field w]\ntype = list\nweights = true\nmax_ids = 7\n[field c]\nvocabulary = 2\n"
+#define LAYER(name, type, inputs, rest) "[layer " name "]\ntype = " type "\ninputs = " inputs "\n" rest
+#define FC(name, inputs, size, act) LAYER(name, "fc", inputs, "size = " size "\nact = " act "\n")
+#define EMB(name, inputs, rest) LAYER(name, "embedding", inputs, "size = 3\ninit_std = 0.5\n" rest)
+#define COST(type, input, label) "[cost c]\ntype = " type "\ninput = " input "\nlabel = " label "\n"
+#define SQUARE(input) FC("last", input, "1", "linear") COST("square_error", "last", "t")
+
+struct net {
+    struct nn_graph *g;
+    struct nn_feed *feed;
+    struct nn_exec *exec;
+    struct pd_batch b;
+    float *w[12];
+};
+
+static const struct pd_rng_key rng = {{7, 11}};
+
+/* Samples of all kinds: lists of 0 to 4 ids, some ids twice. */
+static void fill(struct pd_batch *b, const struct nn_graph *g) {
+    uint32_t n_fields = nn_graph_n_fields(g);
+    assert_int_equal(pd_batch_init_fields(b, nn_graph_field(g, 0), n_fields, B), 0);
+    for (uint32_t k = 0; k < n_fields; k++) {
+        const struct pd_field *f = nn_graph_field(g, k);
+        if (f->kind == PD_DENSE)
+            pd_rng_normal(rng, k, b->values[k], B * f->width);
+        for (uint32_t i = 0; f->kind == PD_ID && i < B; i++)
+            b->ids[k][i] = pd_rng_below(rng, k, i, f->vocabulary);
+        b->n = 0;
+        for (uint32_t i = 0, at = 0; f->kind == PD_LIST && i < B; i++) {
+            assert_int_equal(pd_batch_reserve(b, k, 4), 0);
+            for (uint32_t j = 0; j < (i * 3 + k) % 5; j++, at++) {
+                b->ids[k][at] = pd_rng_below(rng, k, at, V);
+                if (f->weighted)
+                    b->values[k][at] = 0.25f * (float)(1 + at % 7);
+            }
+            b->offset[k][i + 1] = at;
+            b->n = i + 1;
+        }
+    }
+    for (uint32_t i = 0; i < B; i++) {
+        b->stream[i] = 0;
+        b->index[i] = i;
+    }
+    b->n = B;
+}
+
+static struct nn_graph *graph(const char *text) {
+    struct nn_graph *g = NULL;
+    struct pd_err err = {0};
+    assert_int_equal(pd_write_file_atomic(ini, text, strlen(text), 0600, NULL), 0);
+    if (nn_graph_load(&g, ini, &err))
+        fail_msg("%s", err.msg);
+    return g;
+}
+
+/* Forward over the batch, every parameter normal with std 0.5; of tables all V rows are made, and those of the keys bound. */
+static double start(struct net *n, const char *text) {
+    memset(n, 0, sizeof *n);
+    n->g = graph(text);
+    fill(&n->b, n->g);
+    assert_int_equal(nn_feed_new(&n->feed, n->g, B, NULL), 0);
+    assert_int_equal(nn_exec_new(&n->exec, n->g, B, NULL), 0);
+    assert_int_equal(nn_feed_set(n->feed, &n->b, NULL), 0);
+    assert_true(nn_graph_n_params(n->g) <= 12);
+    for (uint32_t p = 0; p < nn_graph_n_params(n->g); p++) {
+        const struct nn_param *q = nn_graph_param(n->g, p);
+        uint32_t n_keys;
+        const uint64_t *keys = nn_feed_keys(n->feed, p, &n_keys);
+        float *all = calloc(q->rows * q->cols, sizeof(float));
+        pd_rng_normal(rng, 100 + p, all, q->rows * q->cols);
+        for (size_t i = 0; i < q->rows * q->cols; i++)
+            all[i] *= 0.5f;
+        n->w[p] = all;
+        if (keys) {
+            n->w[p] = calloc(n_keys * q->cols, sizeof(float));
+            for (uint32_t i = 0; i < n_keys; i++)
+                memcpy(n->w[p] + i * q->cols, all + keys[i] * q->cols, q->cols * sizeof(float));
+            free(all);
+        }
+        nn_exec_bind(n->exec, p, n->w[p], NULL);
+    }
+    struct nn_cost c;
+    nn_exec_forward(n->exec, n->feed, 0, B, NN_TEST, 1, 0, &c);
+    return c.sum;
+}
+
+static void stop(struct net *n) {
+    for (int p = 0; p < 12; p++)
+        free(n->w[p]);
+    pd_batch_release(&n->b);
+    nn_exec_free(n->exec);
+    nn_feed_free(n->feed);
+    nn_graph_free(n->g);
+}
+
+static uint32_t field(const struct net *n, const char *name) {
+    for (uint32_t k = 0; k < nn_graph_n_fields(n->g); k++)
+        if (!strcmp(nn_graph_field(n->g, k)->name, name))
+            return k;
+    fail_msg("no field %s", name);
+    return 0;
+}
+
+static double dense(const struct net *n, const char *name, uint32_t i, uint32_t j) {
+    uint32_t k = field(n, name);
+    return (double)n->b.values[k][i * nn_graph_field(n->g, k)->width + j];
+}
+
+/* Row `id` of the (first) parameter as start() made it. */
+static double row(uint64_t id, uint32_t p, uint32_t cols, uint32_t j) {
+    float all[V * 8];
+    pd_rng_normal(rng, 100 + p, all, (uint64_t)V * cols);
+    return (double)(all[id * cols + j] * 0.5f);
+}
+
+/* --- values -------------------------------------------------------------------------------------- */
+
+static double act(const char *name, double x) {
+    if (!strcmp(name, "sigmoid"))
+        return 1 / (1 + exp(-x));
+    if (!strcmp(name, "tanh"))
+        return tanh(x);
+    if (!strcmp(name, "relu"))
+        return x > 0 ? x : 0;
+    if (!strcmp(name, "leaky_relu"))
+        return x > 0 ? x : 0.01 * x;
+    if (!strcmp(name, "softplus"))
+        return log1p(exp(x));
+    if (!strcmp(name, "gelu"))
+        return x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    return x;
+}
+
+static void expect(const char *what, const struct net *n, const char *layer, uint32_t width,
+                   double (*want)(const struct net *n, uint32_t i, uint32_t j)) {
+    uint32_t size;
+    const float *y = nn_exec_output(n->exec, layer, &size);
+    assert_int_equal(size, width);
+    for (uint32_t i = 0; i < B; i++)
+        for (uint32_t j = 0; j < width; j++) {
+            double w = want(n, i, j), got = (double)y[i * width + j];
+            if (!(fabs(got - w) <= 2e-6 * (1 + fabs(w))))
+                fail_msg("%s: sample %u, value %u is %.8g, not %.8g", what, i, j, got, w);
+        }
+}
+
+static double pooled(const struct net *n, const char *name, uint32_t i, uint32_t j, int how, uint32_t p) {
+    uint32_t k = field(n, name);
+    double s = 0, count = 0, squares = 0;
+    for (uint32_t at = n->b.offset[k][i]; at < n->b.offset[k][i + 1]; at++) {
+        double w = n->b.values[k] ? (double)n->b.values[k][at] : 1;
+        s += w * row(n->b.ids[k][at], p, D, j);
+        count += w;
+        squares += w * w;
+    }
+    if (count == 0)
+        return 0;
+    return how == 0 ? s : how == 1 ? s / count : s / sqrt(squares);
+}
+
+static double want_ids(const struct net *n, uint32_t i, uint32_t j) {
+    return row(n->b.ids[field(n, j < D ? "i" : "j")][i], 0, D, j % D);
+}
+static double want_id_sum(const struct net *n, uint32_t i, uint32_t j) {
+    return want_ids(n, i, j) + want_ids(n, i, j + D) + pooled(n, "l", i, j, 0, 0);
+}
+static double want_sum(const struct net *n, uint32_t i, uint32_t j) { return pooled(n, "l", i, j, 0, 0); }
+static double want_mean(const struct net *n, uint32_t i, uint32_t j) { return pooled(n, "l", i, j, 1, 0); }
+static double want_sqrtn(const struct net *n, uint32_t i, uint32_t j) { return pooled(n, "l", i, j, 2, 0); }
+static double want_weighted_sum(const struct net *n, uint32_t i, uint32_t j) { return pooled(n, "w", i, j, 0, 0); }
+static double want_weighted_mean(const struct net *n, uint32_t i, uint32_t j) { return pooled(n, "w", i, j, 1, 0); }
+static double want_weighted_sqrtn(const struct net *n, uint32_t i, uint32_t j) { return pooled(n, "w", i, j, 2, 0); }
+static double want_addto(const struct net *n, uint32_t i, uint32_t j) { return tanh(dense(n, "a", i, j) + 2 * dense(n, "b", i, j)); }
+static double want_product(const struct net *n, uint32_t i, uint32_t j) { return dense(n, "a", i, j) * dense(n, "b", i, j); }
+static double dot(const struct net *n, const char *a, const char *b, uint32_t i) {
+    double s = 0;
+    for (uint32_t j = 0; j < N; j++)
+        s += dense(n, a, i, j) * dense(n, b, i, j);
+    return s;
+}
+static double want_dot(const struct net *n, uint32_t i, uint32_t j) { return 0.5 * dot(n, "a", "b", i) + 0 * j; }
+static double want_cos(const struct net *n, uint32_t i, uint32_t j) {
+    return 5 * dot(n, "a", "b", i) / sqrt(dot(n, "a", "a", i) * dot(n, "b", "b", i)) + 0 * j;
+}
+static double want_fm(const struct net *n, uint32_t i, uint32_t j) {
+    double v[4][D], s = 0 * j;
+    for (uint32_t k = 0; k < 4; k++)
+        for (uint32_t d = 0; d < D; d++)
+            v[k][d] = dense(n, k < 2 ? "a" : "b", i, k % 2 * D + d);
+    for (int k = 0; k < 4; k++)
+        for (int l = k + 1; l < 4; l++)
+            for (int d = 0; d < D; d++)
+                s += v[k][d] * v[l][d];
+    return s;
+}
+static double want_norm(const struct net *n, uint32_t i, uint32_t j) {
+    double m = 0, v = 0;
+    for (uint32_t k = 0; k < N; k++)
+        m += dense(n, "a", i, k) / N;
+    for (uint32_t k = 0; k < N; k++)
+        v += (dense(n, "a", i, k) - m) * (dense(n, "a", i, k) - m) / N;
+    return (dense(n, "a", i, j) - m) / sqrt(v + 1e-3) * (double)(1 + n->w[0][j]) + (double)n->w[1][j];
+}
+
+#define ON_ONE(inputs, rest) HEAD EMB("it", inputs, rest) SQUARE("it")
+static const struct {
+    const char *name, *text;
+    uint32_t width;
+    double (*want)(const struct net *n, uint32_t i, uint32_t j);
+} layers[] = {
+    {"two ids side by side", ON_ONE("i j", "sparse_update = true\n"), 2 * D, want_ids},
+    {"two ids side by side, dense", ON_ONE("i j", ""), 2 * D, want_ids},
+    {"two ids and a list added up", ON_ONE("i j l", "combine = sum\nis_distributed = true\n"), D, want_id_sum},
+    {"a list, summed", ON_ONE("l", "sparse_update = true\n"), D, want_sum},
+    {"a list, mean", ON_ONE("l", "sparse_update = true\npooling = mean\n"), D, want_mean},
+    {"a list, sqrtn, dense", ON_ONE("l", "pooling = sqrtn\n"), D, want_sqrtn},
+    {"weights, summed", ON_ONE("w", "sparse_update = true\npooling = sum\n"), D, want_weighted_sum},
+    {"weights, mean", ON_ONE("w", "pooling = mean\n"), D, want_weighted_mean},
+    {"weights, sqrtn", ON_ONE("w", "sparse_update = true\npooling = sqrtn\n"), D, want_weighted_sqrtn},
+    {"addto", HEAD LAYER("it", "addto", "a b b", "act = tanh\n") SQUARE("it"), N, want_addto},
+    {"product", HEAD LAYER("it", "product", "a b", "") SQUARE("it"), N, want_product},
+    {"dot", HEAD LAYER("it", "dot", "a b", "scale = 0.5\n") SQUARE("it"), 1, want_dot},
+    {"cos_sim", HEAD LAYER("it", "cos_sim", "a b", "scale = 5\n") SQUARE("it"), 1, want_cos},
+    {"fm", HEAD LAYER("it", "fm", "a b", "dim = 3\n") SQUARE("it"), 1, want_fm},
+    {"layer_norm", HEAD LAYER("it", "layer_norm", "a", "eps = 1e-3\n") SQUARE("it"), N, want_norm},
+};
+
+static void layers_agree_with_plain_loops(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof layers / sizeof layers[0]; k++) {
+        struct net n;
+        start(&n, layers[k].text);
+        expect(layers[k].name, &n, "it", layers[k].width, layers[k].want);
+        stop(&n);
+    }
+}
+
+static void activations_agree_with_libm(void **state) {
+    (void)state;
+    static const char *const names[] = {"linear", "sigmoid", "tanh", "relu", "leaky_relu", "softplus", "gelu"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        char text[2000];
+        struct net n;
+        uint32_t size;
+        snprintf(text, sizeof text, HEAD LAYER("it", "addto", "a b", "act = %s\n") SQUARE("it"), names[k]);
+        start(&n, text);
+        const float *y = nn_exec_output(n.exec, "it", &size);
+        for (uint32_t i = 0; i < B * N; i++) {
+            double want = act(names[k], (double)(n.b.values[0][i] + n.b.values[1][i]));
+            if (!(fabs((double)y[i] - want) <= 5e-7 * (fabs(want) + 1e-3)))
+                fail_msg("%s: %.8g, not %.8g", names[k], (double)y[i], want);
+        }
+        stop(&n);
+    }
+}
+
+/* --- costs --------------------------------------------------------------------------------------- */
+
+static double want_square(double y, double other, double t) { return (y - t) * (y - t) + 0 * other; }
+static double want_huber(double y, double other, double t) {
+    double r = fabs(y - t);
+    return (r <= 0.7 ? r * r / 2 : 0.7 * (r - 0.35)) + 0 * other;
+}
+static double want_bce(double y, double other, double t) { return -t * log(y) - (1 - t) * log(1 - y) + 0 * other; }
+static double want_rank(double y, double other, double t) { return log1p(exp(y - other)) - t * (y - other); }
+static double want_itself(double y, double other, double t) { return y + 0 * other * t; }
+
+#define SCORES(act) FC("p", "a", "1", act) FC("q", "b", "1", act)
+static const struct {
+    const char *name, *text, *label;
+    double (*want)(double y, double other, double t);
+} costs[] = {
+    {"square_error", HEAD SCORES("tanh") COST("square_error", "p", "t"), "t", want_square},
+    {"huber", HEAD SCORES("linear") COST("huber", "p", "t") "delta = 0.7\n", "t", want_huber},
+    {"binary_cross_entropy of a click", HEAD SCORES("sigmoid") COST("binary_cross_entropy", "p", "c"), "c", want_bce},
+    {"binary_cross_entropy of a number", HEAD SCORES("sigmoid") COST("binary_cross_entropy", "p", "t"), "t", want_bce},
+    {"rank", HEAD SCORES("linear") COST("rank", "p q", "c"), "c", want_rank},
+    {"sum", HEAD SCORES("softplus") "[cost c]\ntype = sum\ninput = p\n", "t", want_itself},
+};
+
+static void costs_agree_with_plain_loops(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof costs / sizeof costs[0]; k++) {
+        struct net n;
+        uint32_t size;
+        char text[3000];
+        /* what the cost does not read is read by another of weight 0 */
+        snprintf(text, sizeof text, "%s%s", costs[k].text,
+                 strcmp(costs[k].name, "rank") ? "[cost rest]\ntype = sum\ninput = q\nweight = 0\n" : "");
+        double got = start(&n, text), want = 0;
+        const float *p = nn_exec_output(n.exec, "p", &size), *q = nn_exec_output(n.exec, "q", &size);
+        uint32_t f = field(&n, costs[k].label);
+        for (uint32_t i = 0; i < B; i++) {
+            double t = n.b.values[f] ? (double)n.b.values[f][i] : (double)n.b.ids[f][i];
+            want += costs[k].want((double)p[i], (double)q[i], t);
+        }
+        if (!(fabs(got - want) <= 3e-6 * (1 + fabs(want))))
+            fail_msg("%s: %.9g, not %.9g", costs[k].name, got, want);
+        stop(&n);
+    }
+}
+
+/* --- gradients ----------------------------------------------------------------------------------- */
+
+#define THREE EMB("ei", "i", "sparse_update = true\nparam = e\n") EMB("ej", "j", "sparse_update = true\nparam = e\n")
+static const struct {
+    const char *name, *text;
+} nets[] = {
+    {"ids and lists of one table", HEAD EMB("it", "i j l w", "sparse_update = true\npooling = mean\n") SQUARE("it") },
+    {"ids and lists added up", HEAD EMB("it", "i j l", "combine = sum\n") SQUARE("it")},
+    {"lists, sum", HEAD EMB("it", "l w", "sparse_update = true\n") SQUARE("it")},
+    {"lists, sqrtn", HEAD EMB("it", "l w", "pooling = sqrtn\n") SQUARE("it")},
+    {"addto", HEAD FC("h", "a", "6", "tanh") LAYER("it", "addto", "a h h b", "act = sigmoid\n") SQUARE("it h")},
+    {"product", HEAD FC("h", "a", "6", "tanh") FC("g", "b", "6", "tanh") LAYER("it", "product", "h g", "") SQUARE("it h g")},
+    {"product with itself", HEAD FC("h", "a", "6", "tanh") LAYER("it", "product", "h h", "") SQUARE("it")},
+    {"dot", HEAD FC("h", "a", "6", "tanh") FC("g", "b", "6", "tanh") LAYER("it", "dot", "h g", "scale = 3\nact = tanh\n") SQUARE("it h g")},
+    {"cos_sim", HEAD FC("h", "a", "6", "tanh") FC("g", "b", "6", "linear") LAYER("it", "cos_sim", "h g", "scale = 3\n") SQUARE("it h g")},
+    {"cos_sim of two rows", HEAD THREE LAYER("it", "cos_sim", "ei ej", "scale = 5\n") COST("square_error", "it", "t")},
+    {"fm", HEAD EMB("v", "i j", "sparse_update = true\n") FC("h", "a", "6", "tanh") LAYER("it", "fm", "v h", "dim = 3\n") SQUARE("it h")},
+    {"layer_norm", HEAD FC("h", "a", "6", "linear") LAYER("it", "layer_norm", "h", "act = tanh\n") SQUARE("it h")},
+    {"leaky_relu", HEAD FC("h", "a", "6", "leaky_relu") SQUARE("h")},
+    {"softplus", HEAD FC("h", "a", "6", "softplus") SQUARE("h")},
+    {"gelu", HEAD FC("h", "a", "6", "gelu") SQUARE("h")},
+    {"square_error of several values", HEAD FC("h", "a", "6", "sigmoid") COST("square_error", "h", "b")},
+    {"huber", HEAD FC("h", "a", "6", "tanh") COST("huber", "h", "b") "delta = 0.5\n"},
+    {"binary_cross_entropy", HEAD THREE FC("h", "ei ej a", "1", "sigmoid") COST("binary_cross_entropy", "h", "c")},
+    {"binary_cross_entropy, weighted, of a layer that goes on", HEAD FC("h", "a", "1", "sigmoid") FC("g", "h b", "1", "sigmoid")
+         COST("binary_cross_entropy", "h", "c") "weight = 0.3\n[cost d]\ntype = binary_cross_entropy\ninput = g\nlabel = t\n"},
+    {"two costs, one fused and one not", HEAD FC("h", "a b", "1", "sigmoid") COST("binary_cross_entropy", "h", "c")
+         "[cost d]\ntype = square_error\ninput = h\nlabel = t\nweight = 2\n"},
+    {"rank", HEAD FC("p", "a", "1", "tanh") FC("q", "b", "1", "linear") COST("rank", "p q", "c")},
+    {"sum", HEAD FC("p", "a b", "1", "softplus") "[cost c]\ntype = sum\ninput = p\nweight = 1.5\n"},
+};
+
+static void collect(void *arg, const struct nn_check *c) {
+    char *s = arg;
+    size_t n = strlen(s);
+    snprintf(s + n, 600 - n, " %s:%.1e", c->param, c->max_relative);
+}
+
+static void gradients_agree_with_finite_differences(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof nets / sizeof nets[0]; i++) {
+        struct nn_graph *g = graph(nets[i].text);
+        struct pd_err err = {0};
+        char text[600] = "";
+        struct nn_check_opts o = {.seed = 3 + i};
+        int rc = nn_checkgrad(g, &o, collect, text, &err);
+        if (rc)
+            fail_msg("%s: %s (%s)", nets[i].name, err.msg, text);
+        print_message("   %-36s%s\n", nets[i].name, text);
+        nn_graph_free(g);
+    }
+}
+
+static void lists_longer_than_any_before_get_room(void **state) {
+    (void)state;
+    struct net n;
+    start(&n, layers[3].text);
+    uint32_t k = field(&n, "l"), keys;
+    n.b.n = 0;
+    assert_int_equal(pd_batch_reserve(&n.b, k, 100 * B), 0);
+    for (uint32_t i = 0; i < B; i++) {
+        for (uint32_t j = 0; j < 100; j++)
+            n.b.ids[k][i * 100 + j] = (i + j) % V;
+        n.b.offset[k][i + 1] = (i + 1) * 100;
+    }
+    n.b.n = B;
+    assert_int_equal(nn_feed_set(n.feed, &n.b, NULL), 0);
+    nn_feed_keys(n.feed, 0, &keys);
+    assert_int_equal(keys, V);
+    struct pd_err err = {0};
+    n.b.ids[k][250] = V + 5;
+    assert_int_equal(nn_feed_set(n.feed, &n.b, &err), PD_EDATA);
+    assert_string_equal(err.msg, "stream 0, sample 2: field 'l' is 25, but the vocabulary has 20 ids");
+    stop(&n);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    int fd = mkstemp(ini);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    return unlink(ini);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_agree_with_plain_loops),
+        cmocka_unit_test(activations_agree_with_libm),
+        cmocka_unit_test(costs_agree_with_plain_loops),
+        cmocka_unit_test(gradients_agree_with_finite_differences),
+        cmocka_unit_test(lists_longer_than_any_before_get_room),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
