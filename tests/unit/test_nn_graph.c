@@ -168,7 +168,7 @@ static const struct {
      ":20: parameter 'emb' has init_std 3 here, but 0.5 on line 11"},
     {"too many parameter names", DATA E1 E2 "[layer out]\ntype = fc\ninputs = e1 e2\nparam = a b c d\nsize = vocabulary\nact = softmax\n" COST OPT, ":23: layer 'out' has 3 parameters, but param names 4"},
     {"no cost", DATA E1 E2 OUT OPT, ": there is no section [cost NAME]"},
-    {"unknown cost", DATA E1 E2 OUT "[cost c]\ntype = hinge\ninput = out\nlabel = target\n" OPT, ":26: unknown cost type 'hinge' (known: cross_entropy)"},
+    {"unknown cost", DATA E1 E2 OUT "[cost c]\ntype = hinge\ninput = out\nlabel = target\n" OPT, ":26: unknown cost type 'hinge' (known: cross_entropy,"},
     {"cost of a field", DATA E1 E2 OUT "[cost c]\ntype = cross_entropy\ninput = w1\nlabel = target\n" OPT, ":27: cost 'c': there is no layer called 'w1'"},
     {"no label", DATA E1 E2 OUT "[cost c]\ntype = cross_entropy\ninput = out\n" OPT, ":26: cost 'c' has no label"},
     {"label is no field", DATA E1 E2 OUT "[cost c]\ntype = cross_entropy\ninput = out\nlabel = e1\n" OPT, ":28: cost 'c': its label 'e1' is not a field"},
