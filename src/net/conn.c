@@ -20,6 +20,8 @@ struct net_conn *net_conn_new(uv_loop_t *loop, const struct wire_hs_opts *hs, in
     c->ev = *ev;
     c->arg = arg;
     c->decoder = wire_decoder_new(hs ? NET_PRE_AUTH_FRAME : opts->max_frame);
+    if (c->decoder)
+        wire_decoder_use_pool(c->decoder, opts->pool);
     c->hs = hs ? wire_hs_new(hs, connector) : NULL;
     if (!c->decoder || (hs && !c->hs)) {
         net_conn_free(c);

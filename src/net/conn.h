@@ -30,6 +30,7 @@ struct net_opts {
     uint64_t max_frame;            /* bytes a frame may have once open; before that 4 KiB */
     uint64_t handshake_timeout_ms; /* 0: 10 s */
     const struct pd_log *log;      /* may be NULL */
+    struct pd_pool *pool;          /* memory of frames and of what waits to be sent; outlives them; may be NULL */
 };
 
 /* Connect to numeric ip:port. Never blocks. `hs` says who we are and holds the job's key (copied). */

@@ -34,7 +34,7 @@ static void on_written(uv_write_t *req, int status) {
     c->queued -= p->n;
     if (p->release)
         p->release(p->release_arg);
-    free(p);
+    pd_pool_put(c->opts.pool, p);
     if (c->closing)
         return;
     if (status) {
@@ -69,7 +69,7 @@ static int queue_rest(struct net_conn *c, uv_buf_t *bufs, unsigned n_bufs, const
     size_t left = 0;
     for (unsigned i = 0; i < n_bufs; i++)
         left += bufs[i].len;
-    struct pending *p = pd_malloc(sizeof *p + (release ? 0 : left));
+    struct pending *p = pd_pool_get(c->opts.pool, sizeof *p + (release ? 0 : left));
     if (!p)
         return PD_ENOMEM;
     p->c = c;
@@ -91,7 +91,7 @@ static int queue_rest(struct net_conn *c, uv_buf_t *bufs, unsigned n_bufs, const
     }
     int rc = uv_write(&p->req, c->out, bufs, n_bufs, on_written);
     if (rc) {
-        free(p);
+        pd_pool_put(c->opts.pool, p);
         return PD_EIO;
     }
     c->queued += left;

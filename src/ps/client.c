@@ -290,6 +290,7 @@ void ps_client_free(struct ps_client *c) {
     free(c->sums);
     pd_buf_release(&c->head);
     ps_job_release(&c->job);
+    pd_pool_free(c->pool);
     memset(c->key, 0, sizeof c->key);
     free(c);
 }

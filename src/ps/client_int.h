@@ -156,6 +156,7 @@ struct ps_client {
     uv_timer_cb on_tick;
     uint64_t ticked_at_ms;
     struct sent *free_sent;
+    struct pd_pool *pool; /* of frames */
     struct server *servers;
     uint32_t n_servers;
     struct link **links, **dense, **sparse; /* all; by thread */

@@ -386,7 +386,7 @@ static void on_close(struct net_conn *conn, const struct pd_err *why, void *arg)
 static void try_connect(struct ps_client *c, struct link *l) {
     static const struct net_events events = {.on_open = on_open, .on_frame = client_on_frame, .on_close = on_close};
     struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_TRAINER, .id = c->opts.trainer_id, .incarnation = c->incarnation}};
-    struct net_opts net = {.max_frame = PS_FRAME_MAX, .log = c->opts.log};
+    struct net_opts net = {.max_frame = PS_FRAME_MAX, .log = c->opts.log, .pool = c->pool};
     struct pd_err err = {0};
     memcpy(hs.self.job, c->job_id, sizeof hs.self.job);
     memcpy(hs.key, c->key, sizeof hs.key);
@@ -426,6 +426,8 @@ static const struct link *not_open(const struct ps_client *c) {
 }
 
 int client_connect_all(struct ps_client *c) {
+    if (!(c->pool = pd_pool_new()))
+        return client_fail(c, PD_ENOMEM, "no memory for a client");
     if (uv_loop_init(&c->loop))
         return client_fail(c, PD_EIO, "cannot make an event loop");
     c->has_loop = 1;

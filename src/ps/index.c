@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/hash.h"
-#include "ps/huge.h"
+#include "base/huge.h"
 
 enum {
     FIRST_BITS = 6, SEGMENT_BITS = 15, MAX_DEPTH = 17, /* 17 + 15 bits of the hash's upper half */
@@ -63,7 +63,7 @@ static struct slot *take_slots(struct ps_index *x) {
         a = pd_calloc(1, sizeof *a);
         if (!a)
             return NULL;
-        a->mem = ps_huge_map(ARENA_SEGMENTS * SEGMENT_BYTES);
+        a->mem = pd_huge_map(ARENA_SEGMENTS * SEGMENT_BYTES);
         if (!a->mem) {
             free(a);
             return NULL;
@@ -120,7 +120,7 @@ void ps_index_free(struct ps_index *x) {
     while (x->arenas) {
         struct arena *a = x->arenas;
         x->arenas = a->next;
-        ps_huge_unmap(a->mem, ARENA_SEGMENTS * SEGMENT_BYTES);
+        pd_huge_unmap(a->mem, ARENA_SEGMENTS * SEGMENT_BYTES);
         free(a);
     }
     free(x->spare);

@@ -32,6 +32,7 @@ struct server_thread {
     uv_timer_t tick; /* once a second: long waits; then the end of lingering */
     struct net_listener *listener;
     struct ps_shard *shard;
+    struct pd_pool *pool; /* of everything large in this thread */
     enum thread_state state;
     int verdict;              /* it lingers because of a failure */
     struct peer *peers;       /* all connections */

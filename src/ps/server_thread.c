@@ -401,7 +401,7 @@ static int listen_on(struct server_thread *t, const int *fds, struct pd_err *err
     static const struct net_events events = {.on_open = on_open, .on_frame = on_frame, .on_close = on_close};
     const struct ps_server_opts *o = &t->server->opts;
     struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_PSERVER, .incarnation = t->server->epoch}};
-    struct net_opts net = {.max_frame = PS_FRAME_MAX, .log = o->log};
+    struct net_opts net = {.max_frame = PS_FRAME_MAX, .log = o->log, .pool = t->pool};
     struct pd_buf b;
     pd_buf_init(&b);
     put_greeting(&b, t->server);
@@ -424,13 +424,15 @@ static int listen_on(struct server_thread *t, const int *fds, struct pd_err *err
 int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, struct pd_err *err) {
     static const struct ps_shard_ops ops = {.answer = shard_answers, .fail = shard_fails};
     struct server_thread *t = &s->threads[index];
+    t->pool = pd_pool_new();
     struct ps_shard_opts so = {.kind = index < s->opts.n_dense ? PS_KIND_DENSE : PS_KIND_SPARSE,
                                .n_trainers = s->opts.n_trainers, .epoch = s->epoch,
-                               .output_dir = s->opts.output_dir, .on_lost = s->opts.on_lost, .log = s->opts.log};
+                               .output_dir = s->opts.output_dir, .on_lost = s->opts.on_lost, .log = s->opts.log,
+                               .pool = t->pool};
     t->server = s;
     t->index = index;
     t->seats = pd_calloc(s->opts.n_trainers, sizeof *t->seats);
-    if (!t->seats || ps_shard_new(&t->shard, &so, &ops, t) || uv_loop_init(&t->loop)) {
+    if (!t->seats || !t->pool || ps_shard_new(&t->shard, &so, &ops, t) || uv_loop_init(&t->loop)) {
         close(fds[index]);
         return pd_fail(err, PD_ENOMEM, "no memory for a server thread");
     }
@@ -462,6 +464,7 @@ void server_thread_release(struct server_thread *t) {
         uv_loop_close(&t->loop);
     }
     ps_shard_free(t->shard);
+    pd_pool_free(t->pool);
     for (uint32_t i = 0; t->seats && i < t->server->opts.n_trainers; i++)
         free(t->seats[i].lost);
     free(t->seats);

@@ -50,10 +50,12 @@ static void drop_declaration(struct ps_shard *s) {
     free(s->decays);
     s->decays = NULL;
     free(s->segs);
-    free(s->w);
+    ps_values_drop(s->values);
+    free(s->state);
     s->tables = NULL;
     s->segs = NULL;
-    s->w = s->state = NULL;
+    s->values = NULL;
+    s->state = NULL;
     s->n_values = 0;
     ps_job_release(&s->job);
     s->declared = 0;
@@ -69,12 +71,6 @@ void ps_shard_free(struct ps_shard *s) {
         shard_member_release(s, &s->members[i]);
     for (size_t i = 0; i < s->n_waiting; i++)
         wire_frame_free(s->waiting[i].f);
-    while (s->replies) {
-        struct reply *r = s->replies;
-        s->replies = r->next;
-        free(r->data);
-        free(r);
-    }
     shard_forget_reduced(s);
     free(s->reduced);
     drop_declaration(s);
@@ -114,14 +110,15 @@ static int make_dense(struct ps_shard *s) {
     free(all);
     if (rc || s->n_values > SIZE_MAX / sizeof(float) / (1 + s->optim->state))
         return PD_ENOMEM;
-    s->w = pd_alloc64(s->n_values * sizeof(float) * (1 + s->optim->state));
-    if (!s->w)
+    s->values = ps_values_new(s->opts.pool, s->n_values);
+    s->state = pd_alloc64(s->n_values * sizeof(float) * s->optim->state);
+    if (!s->values || !s->state)
         return PD_ENOMEM;
-    s->state = s->w + s->n_values;
-    memset(s->w, 0, s->n_values * sizeof(float) * (1 + s->optim->state));
+    memset(s->values->w, 0, s->n_values * sizeof(float));
+    memset(s->state, 0, s->n_values * sizeof(float) * s->optim->state);
     for (uint32_t i = 0; i < n; i++) {
         const struct ps_dense *d = &s->job.dense[i];
-        float *w = s->w + s->segs[i].off;
+        float *w = shard_w(s, i);
         if (d->std != 0)
             pd_rng_normal_range(pd_rng_key(s->job.seed, PD_RNG_INIT, ps_name_hash(d->name), 0), 1, s->segs[i].first, w,
                                 s->segs[i].count);

@@ -52,6 +52,7 @@ struct ps_shard_opts {
     uint64_t epoch;      /* of the barrier: this start of the server */
     const char *output_dir; /* where the folder "output" of a save or load really is, on this node; NULL: as it says */
     const struct pd_log *log;
+    struct pd_pool *pool; /* memory of answers; outlives the shard; may be NULL */
 };
 
 int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts, const struct ps_shard_ops *ops, void *arg);

@@ -72,7 +72,7 @@ static int apply_dense(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct
         return 0;
     ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
     set_rates(s, a, rate, s->job.dense[id].lr_factor, s->job.dense[id].l1, s->job.dense[id].l2);
-    if (reduce_and_apply(s, m, a, s->w + seg->off, s->state + seg->off, s->n_values, seg->count))
+    if (reduce_and_apply(s, m, a, shard_w(s, id), s->state + seg->off, s->n_values, seg->count))
         return 0;
     return not_finite(s, 0, id, n_parts, err);
 }
@@ -214,7 +214,7 @@ static int apply_parts(struct ps_shard *s, uint32_t n, uint64_t n_samples, struc
     int rc = 0;
     if (!n_samples)
         return 0;
-    if (shard_room(&s->tmp, &s->cap_tmp, (size_t)n * SHARD_CHUNK, sizeof *s->tmp))
+    if (shard_room(&s->tmp, &s->cap_tmp, (size_t)n * SHARD_CHUNK, sizeof *s->tmp) || (s->values && ps_values_own(&s->values)))
         return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu", (unsigned long long)s->step);
     const struct ps_schedule_at at = {.step = s->updates, .samples = s->samples, .pass = s->pass};
     const float rate = (float)ps_learning_rate(&s->job.optim, &at);

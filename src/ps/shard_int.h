@@ -12,6 +12,7 @@
 #include "ps/shard.h"
 #include "ps/table.h"
 #include "ps/tree.h"
+#include "ps/values.h"
 #include "wire/msg.h"
 
 enum {
@@ -107,13 +108,6 @@ struct waiting {
     struct wire_frame *f;
 };
 
-struct reply {
-    struct reply *next;
-    struct ps_shard *shard;
-    size_t cap;
-    float *data;
-};
-
 struct ps_shard {
     struct ps_shard_opts opts;
     char *staged; /* folder of a save that is not committed: removed when the shard ends */
@@ -127,7 +121,8 @@ struct ps_shard {
     const struct ps_rule *rule;
     struct ps_seg *segs; /* [n_dense], of this thread */
     uint64_t n_values;
-    float *w, *state;
+    struct ps_values *values; /* NULL without dense parameters */
+    float *state;
     struct ps_table **tables; /* [n_sparse] or NULL in a dense thread */
     struct ps_decay *decays;  /* [n_sparse], likewise: l1 and l2 of rows that updates do not touch */
     uint64_t updates, samples; /* applied: steps that had samples, and how many those were */
@@ -161,13 +156,13 @@ struct ps_shard {
     struct node *nodes;
     size_t cap_nodes;
     struct row_list scratch;
-    struct reply *replies; /* free ones */
 
     struct pd_err failed;
     struct ps_shard_stats stats;
 };
 
 int shard_advance(struct ps_shard *s, struct pd_err *err); /* whatever is complete happens, and is answered */
+static inline float *shard_w(const struct ps_shard *s, uint32_t id) { return s->values->w + s->segs[id].off; }
 
 /* Make room for n elements; *cap counts them. */
 int shard_room(void *array, size_t *cap, size_t n, size_t size);

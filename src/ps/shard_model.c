@@ -76,7 +76,7 @@ static int write_part(struct ps_shard *s, const char *folder, const char *file, 
     struct model_writer *w = NULL;
     int rc = model_writer_new(&w, folder, file, e, n, err);
     for (uint32_t i = 0; s->segs && i < s->job.n_dense && !rc; i++)
-        rc = model_writer_put(w, s->w + s->segs[i].off, s->segs[i].count * sizeof(float), err);
+        rc = model_writer_put(w, shard_w(s, i), s->segs[i].count * sizeof(float), err);
     for (uint32_t i = 0; s->tables && i < s->job.n_sparse && !rc; i++)
         rc = put_table(s, i, w, err);
     if (rc)
@@ -178,7 +178,7 @@ static int load_dense(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
         return pd_fail(err, PD_ENOENT, "the model has no parameter '%s'", d->name);
     if (!p) {
         if (missing == PS_MISSING_ZERO)
-            memset(s->w + seg->off, 0, seg->count * sizeof *s->w);
+            memset(shard_w(s, id), 0, seg->count * sizeof(float));
         return 0;
     }
     int same = p->kind == MODEL_DENSE && p->n_dims == d->n_dims;
@@ -187,7 +187,7 @@ static int load_dense(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
     if (!same)
         return pd_fail(err, PD_ECONF, "parameter '%s' has %llu values here and %llu, or another shape, in the model",
                        d->name, (unsigned long long)d->n, (unsigned long long)model_param_values(p));
-    return model_read_dense(m, d->name, seg->first, seg->count, s->w + seg->off, err);
+    return model_read_dense(m, d->name, seg->first, seg->count, shard_w(s, id), err);
 }
 
 struct loading {
@@ -268,6 +268,8 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *ou
     if (steps_under_way(s))
         return pd_fail(err, PD_EPROTO, "PS_LOAD while a step is under way");
     struct model *m = NULL;
+    if (!rc && s->values && ps_values_own(&s->values))
+        rc = pd_fail(err, PD_ENOMEM, "no memory to load a model");
     if (!rc)
         rc = model_open(&m, folder, err);
     for (uint32_t i = 0; s->segs && i < s->job.n_dense && !rc; i++)

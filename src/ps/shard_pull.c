@@ -7,41 +7,35 @@
 #include "base/fault.h"
 #include "ps/shard_int.h"
 
-enum { FREE_REPLIES = 16 };
+/* --- what an answer needs until it is sent --- */
 
-/* --- memory for gathered rows: reused, since a fresh megabyte costs more in page faults than in copying --- */
+struct reply {
+    struct pd_pool *pool;
+    struct ps_values *values; /* lent, or NULL: gathered into data */
+    uint64_t step;
+    uint8_t pad[64 - 2 * sizeof(void *) - sizeof(uint64_t)];
+    float data[];
+};
 
-static struct reply *reply_new(struct ps_shard *s, size_t floats) {
-    struct reply *r = s->replies;
-    if (r)
-        s->replies = r->next;
-    else if (!(r = pd_calloc(1, sizeof *r)))
-        return NULL;
-    r->shard = s;
-    r->next = NULL;
-    if (r->cap >= floats)
-        return r;
-    free(r->data);
-    r->cap = floats + floats / 4;
-    r->data = pd_alloc64(r->cap * sizeof *r->data);
-    if (r->data)
-        return r;
-    free(r);
-    return NULL;
+static struct reply *reply_new(const struct ps_shard *s, size_t floats) {
+    struct reply *r = pd_pool_get(s->opts.pool, sizeof *r + floats * sizeof r->data[0]);
+    if (r) {
+        r->pool = s->opts.pool;
+        r->values = NULL;
+        r->step = s->step;
+    }
+    return r;
 }
 
 static void reply_release(void *arg) {
     struct reply *r = arg;
-    int n = 0;
-    for (struct reply *q = r->shard->replies; q; q = q->next)
-        n++;
-    if (n < FREE_REPLIES) {
-        r->next = r->shard->replies;
-        r->shard->replies = r;
-        return;
-    }
-    free(r->data);
-    free(r);
+    ps_values_drop(r->values);
+    pd_pool_put(r->pool, r);
+}
+
+static void reply_send(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct reply *r, const float *v, size_t n) {
+    struct iovec io[3] = {{&r->step, sizeof r->step}, {NULL, 0}, {(void *)(uintptr_t)v, n * sizeof *v}};
+    s->ops.answer(s->arg, trainer, f->type, f->req, io, 3, reply_release, r);
 }
 
 /* --- dense --- */
@@ -82,7 +76,7 @@ static int contiguous(const struct ps_shard *s, const struct pull_dense *p, cons
     for (uint32_t i = 0; i < p->n; i++) {
         const struct ps_seg *g = &s->segs[pd_get_u32(&ids)];
         if (i == 0)
-            *from = s->w + g->off;
+            *from = s->values->w + g->off;
         else
             one &= g->off == end;
         end = g->off + ps_seg_padded(g->count);
@@ -99,26 +93,24 @@ static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_
         return rc;
     const float *from = NULL;
     uint64_t floats;
-    struct reply *r = NULL;
-    if (!contiguous(s, &p, &from, &floats)) {
-        r = reply_new(s, floats);
-        if (!r)
-            return pd_fail(err, PD_ENOMEM, "no memory for an answer");
+    int lend = contiguous(s, &p, &from, &floats);
+    struct reply *r = reply_new(s, lend ? 0 : floats);
+    if (!r)
+        return pd_fail(err, PD_ENOMEM, "no memory for an answer");
+    if (lend) {
+        r->values = floats ? ps_values_lend(s->values) : NULL;
+    } else {
         struct pd_rd ids;
         pd_rd_init(&ids, p.ids, (size_t)p.n * 4);
         float *to = r->data;
         for (uint32_t i = 0; i < p.n; i++) {
-            const struct ps_seg *g = &s->segs[pd_get_u32(&ids)];
-            memcpy(to, s->w + g->off, ps_seg_padded(g->count) * sizeof *to);
-            to += ps_seg_padded(g->count);
+            uint32_t id = pd_get_u32(&ids);
+            memcpy(to, shard_w(s, id), ps_seg_padded(s->segs[id].count) * sizeof *to);
+            to += ps_seg_padded(s->segs[id].count);
         }
         from = r->data;
     }
-    struct iovec io[3] = {{&s->step, sizeof s->step}, {NULL, 0}, {(void *)(uintptr_t)from, floats * sizeof *from}};
-    /* Without a release the transport copies what it cannot send at once: the weights change with the next step. */
-    s->ops.answer(s->arg, trainer, f->type, f->req, io, 3, NULL, NULL);
-    if (r)
-        reply_release(r);
+    reply_send(s, trainer, f, r, from, floats);
     return 0;
 }
 
@@ -193,8 +185,7 @@ static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_f
     if (!r)
         return pd_fail(err, PD_ENOMEM, "no memory for an answer");
     shard_gather(s, p.table, keys, rows, p.n, r->data);
-    struct iovec io[3] = {{&s->step, sizeof s->step}, {NULL, 0}, {r->data, floats * sizeof(float)}};
-    s->ops.answer(s->arg, trainer, f->type, f->req, io, 3, reply_release, r);
+    reply_send(s, trainer, f, r, r->data, floats);
     return 0;
 }
 

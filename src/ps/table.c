@@ -9,7 +9,7 @@
 
 #include "base/fault.h"
 #include "base/rng.h"
-#include "ps/huge.h"
+#include "base/huge.h"
 
 /* The first slabs are small, for tables that are; the others have 2 to 4 MiB of huge pages. */
 enum { SMALL_SLAB = 64 << 10, N_SMALL = 16, AHEAD_ROW = 24, LINE = 64, ROW_ALIGN = 4 };
@@ -50,7 +50,7 @@ int ps_table_new(struct ps_table **out, const struct ps_table_opts *opts) {
     while (row_bytes << (t->small_shift + 1) <= SMALL_SLAB)
         t->small_shift++;
     t->large_shift = t->small_shift;
-    while (row_bytes << t->large_shift < PS_HUGE_PAGE)
+    while (row_bytes << t->large_shift < PD_HUGE_PAGE)
         t->large_shift++;
     t->n_small_rows = (uint32_t)N_SMALL << t->small_shift;
     if (ps_index_new(&t->index)) {
@@ -63,7 +63,7 @@ int ps_table_new(struct ps_table **out, const struct ps_table_opts *opts) {
 
 static void free_slab(struct slab *s) {
     if (s->mapped)
-        ps_huge_unmap(s->rows, s->mapped);
+        pd_huge_unmap(s->rows, s->mapped);
     else
         free(s->rows);
     free(s->notes);
@@ -92,7 +92,7 @@ static int add_slab(struct ps_table *t) {
     size_t n = (size_t)1 << (large ? t->large_shift : t->small_shift), page = 64 << 10;
     size_t bytes = (n * t->width * sizeof(float) + page - 1) / page * page;
     struct slab s = {.mapped = large ? bytes : 0};
-    s.rows = large ? ps_huge_map(bytes) : pd_alloc64(bytes);
+    s.rows = large ? pd_huge_map(bytes) : pd_alloc64(bytes);
     s.notes = pd_calloc(n, sizeof *s.notes);
     if (!s.rows || !s.notes) {
         if (!s.rows)

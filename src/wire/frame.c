@@ -22,6 +22,7 @@ struct node { /* a frame waiting to be taken; frames are chained through the bod
 
 struct wire_decoder {
     uint64_t max_frame;
+    struct pd_pool *pool;
     uint8_t *stage;
     size_t stage_at, stage_len; /* bytes read and not yet taken apart */
     int direct; /* the last space() pointed into the body */
@@ -33,7 +34,12 @@ struct wire_decoder {
     struct pd_err err;
 };
 
-void wire_frame_free(struct wire_frame *f) { free(f); }
+void wire_frame_free(struct wire_frame *f) {
+    if (f && f->pool)
+        pd_pool_put(f->pool, f);
+    else
+        free(f);
+}
 
 static void put_le(uint8_t *p, uint64_t v, size_t n) {
     for (size_t i = 0; i < n; i++)
@@ -81,6 +87,8 @@ void wire_decoder_free(struct wire_decoder *d) {
     free(d);
 }
 
+void wire_decoder_use_pool(struct wire_decoder *d, struct pd_pool *pool) { d->pool = pool; }
+
 void wire_decoder_limit(struct wire_decoder *d, uint64_t max_frame) { d->max_frame = max_frame; }
 
 void wire_decoder_space(struct wire_decoder *d, uint8_t **p, size_t *n) {
@@ -116,12 +124,13 @@ static int begin_frame(struct wire_decoder *d) {
     if (sum != total)
         return pd_fail(&d->err, PD_EPROTO, "%s: sections of %llu bytes in a frame of %llu", wire_msg_name(type),
                        (unsigned long long)sum, (unsigned long long)total);
-    uint8_t *mem = pd_alloc64(FRAME_SPACE + (total - WIRE_HEADER));
+    uint64_t bytes = FRAME_SPACE + (total - WIRE_HEADER);
+    uint8_t *mem = d->pool ? pd_pool_get(d->pool, bytes) : pd_alloc64(bytes);
     if (!mem)
         return pd_fail(&d->err, PD_ENOMEM, "no memory for a frame of %llu bytes", (unsigned long long)total);
     struct wire_frame *f = (struct wire_frame *)mem;
     *f = (struct wire_frame){.type = type, .flags = flags, .req = req, .n_sec = n_sec, .total = total,
-                             .data = mem + FRAME_SPACE};
+                             .data = mem + FRAME_SPACE, .pool = d->pool};
     size_t at = 0;
     for (uint32_t i = 0; i < n_sec; i++) {
         f->sec[i] = f->data + at;

@@ -18,6 +18,7 @@
 #include <sys/uio.h>
 
 #include "base/err.h"
+#include "base/pool.h"
 
 enum { WIRE_HEADER = 64, WIRE_ALIGN = 64, WIRE_SECTIONS = 4 };
 #define WIRE_MAGIC 0x314c4450u /* "PDL1" */
@@ -36,6 +37,7 @@ struct wire_frame {
     size_t len[WIRE_SECTIONS];
     uint8_t *data;
     size_t total; /* bytes on the wire */
+    struct pd_pool *pool; /* that its memory came from, or NULL */
 };
 
 void wire_frame_free(struct wire_frame *f); /* NULL is fine */
@@ -59,6 +61,7 @@ static inline size_t wire_pad(size_t n) { return (WIRE_ALIGN - n % WIRE_ALIGN) %
  */
 struct wire_decoder;
 struct wire_decoder *wire_decoder_new(uint64_t max_frame); /* NULL: out of memory */
+void wire_decoder_use_pool(struct wire_decoder *d, struct pd_pool *pool); /* for frames from now on; it outlives them */
 void wire_decoder_free(struct wire_decoder *d);
 void wire_decoder_limit(struct wire_decoder *d, uint64_t max_frame); /* checked before any allocation */
 void wire_decoder_space(struct wire_decoder *d, uint8_t **p, size_t *n);

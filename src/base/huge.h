@@ -1,13 +1,13 @@
 /* huge.h - memory in huge pages where the kernel has them: random rows of a large table then cost one miss, not two. */
-#ifndef PD_PS_HUGE_H
-#define PD_PS_HUGE_H
+#ifndef PD_BASE_HUGE_H
+#define PD_BASE_HUGE_H
 
 #include <stddef.h>
 
-enum { PS_HUGE_PAGE = 2 << 20 };
+enum { PD_HUGE_PAGE = 2 << 20 };
 
 /* Zeroed, beginning at a huge page's boundary. NULL: no memory. */
-void *ps_huge_map(size_t bytes);
-void ps_huge_unmap(void *p, size_t bytes);
+void *pd_huge_map(size_t bytes);
+void pd_huge_unmap(void *p, size_t bytes);
 
 #endif

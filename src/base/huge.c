@@ -1,5 +1,5 @@
 /* huge.c - see huge.h. */
-#include "ps/huge.h"
+#include "base/huge.h"
 
 #include <stdint.h>
 #include <sys/mman.h>
@@ -7,18 +7,18 @@
 #include "base/fault.h"
 
 /* More is mapped, and what is too much is given back. */
-void *ps_huge_map(size_t bytes) {
+void *pd_huge_map(size_t bytes) {
     if (pd_fault("alloc"))
         return NULL;
-    char *p = mmap(NULL, bytes + PS_HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p = mmap(NULL, bytes + PD_HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
-    size_t before = PS_HUGE_PAGE - (uintptr_t)p % PS_HUGE_PAGE;
+    size_t before = PD_HUGE_PAGE - (uintptr_t)p % PD_HUGE_PAGE;
     munmap(p, before);
-    if (before < PS_HUGE_PAGE)
-        munmap(p + before + bytes, PS_HUGE_PAGE - before);
+    if (before < PD_HUGE_PAGE)
+        munmap(p + before + bytes, PD_HUGE_PAGE - before);
     (void)madvise(p + before, bytes, MADV_HUGEPAGE); /* a kernel without them is only slower */
     return p + before;
 }
 
-void ps_huge_unmap(void *p, size_t bytes) { munmap(p, bytes); }
+void pd_huge_unmap(void *p, size_t bytes) { munmap(p, bytes); }

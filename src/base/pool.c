@@ -1,0 +1,145 @@
+/* pool.c - see pool.h. A block's head tells its size; free ones of a size class form a list through it.
+ *
+ * Classes: 4 of each power of two, from 4 KiB. Smaller ones are not worth keeping: the allocator is good at them.
+ */
+#include "base/pool.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/fault.h"
+#include "base/huge.h"
+
+#ifdef __has_feature
+#define ASAN_OF_CLANG __has_feature(address_sanitizer)
+#else
+#define ASAN_OF_CLANG 0
+#endif
+#if defined __SANITIZE_ADDRESS__ || ASAN_OF_CLANG
+#include <sanitizer/asan_interface.h>
+#define HIDE(p, n) __asan_poison_memory_region(p, n)
+#define SHOW(p, n) __asan_unpoison_memory_region(p, n)
+#else
+#define HIDE(p, n) ((void)(p), (void)(n))
+#define SHOW(p, n) ((void)(p), (void)(n))
+#endif
+
+enum { LEAST_BITS = 12, MOST_BITS = 40, PER_BIT = 4, WINDOW = 1024, HEAD = 64 };
+enum { N_CLASSES = (MOST_BITS - LEAST_BITS) * PER_BIT, NOT_KEPT = -1 };
+
+struct block {
+    struct block *next;
+    size_t bytes; /* with this head */
+    int class, mapped;
+};
+_Static_assert(sizeof(struct block) <= HEAD, "the head keeps the alignment");
+
+struct pd_pool {
+    struct block *free[N_CLASSES];
+    size_t in_use, kept;  /* bytes */
+    size_t peak, before;  /* most in use in this window, in the last one */
+    uint32_t n_puts;      /* of this window */
+};
+
+struct pd_pool *pd_pool_new(void) { return pd_calloc(1, sizeof(struct pd_pool)); }
+
+static void release(struct block *b) {
+    SHOW(b, b->bytes);
+    if (b->mapped)
+        pd_huge_unmap(b, b->bytes);
+    else
+        free(b);
+}
+
+/* Gives back free blocks, large ones first, until no more than `limit` bytes are kept. */
+static void trim(struct pd_pool *p, size_t limit) {
+    for (int k = N_CLASSES; k-- > 0 && p->kept > limit;)
+        while (p->free[k] && p->kept > limit) {
+            struct block *b = p->free[k];
+            p->free[k] = b->next;
+            p->kept -= b->bytes;
+            release(b);
+        }
+}
+
+void pd_pool_free(struct pd_pool *p) {
+    if (!p)
+        return;
+    trim(p, 0);
+    free(p);
+}
+
+/* The class whose blocks hold n bytes, which become its size. */
+static int class_of(size_t *n) {
+    int bits = LEAST_BITS;
+    if (*n <= (size_t)1 << (LEAST_BITS - 1))
+        return NOT_KEPT;
+    while (bits < MOST_BITS && *n > (size_t)1 << bits)
+        bits++;
+    if (bits == MOST_BITS)
+        return NOT_KEPT;
+    size_t quarter = (size_t)1 << (bits - 3), k = (*n + quarter - 1) / quarter - PER_BIT; /* 1 to 4 */
+    *n = quarter * (PER_BIT + k);
+    return (bits - LEAST_BITS) * PER_BIT + (int)k - 1;
+}
+
+static struct block *fresh(size_t bytes, int class) {
+    int mapped = class != NOT_KEPT && bytes >= PD_HUGE_PAGE;
+    if (mapped)
+        bytes = (bytes + PD_HUGE_PAGE - 1) / PD_HUGE_PAGE * PD_HUGE_PAGE;
+    struct block *b = mapped ? pd_huge_map(bytes) : pd_alloc64(bytes);
+    if (b)
+        *b = (struct block){.bytes = bytes, .class = class, .mapped = mapped};
+    return b;
+}
+
+void *pd_pool_get(struct pd_pool *p, size_t n) {
+    if (n > SIZE_MAX / 4)
+        return NULL;
+    size_t bytes = n + HEAD;
+    int class = p ? class_of(&bytes) : NOT_KEPT;
+    struct block *b = class == NOT_KEPT ? NULL : p->free[class];
+    if (b) {
+        SHOW(b, b->bytes);
+        p->free[class] = b->next;
+        p->kept -= b->bytes;
+    } else if (!(b = fresh(bytes, class))) {
+        return NULL;
+    }
+    if (p) {
+        p->in_use += b->bytes;
+        if (p->in_use > p->peak)
+            p->peak = p->in_use;
+    }
+    return (char *)b + HEAD;
+}
+
+static void next_window(struct pd_pool *p) {
+    p->before = p->peak;
+    p->peak = p->in_use;
+    p->n_puts = 0;
+    trim(p, p->before);
+}
+
+void pd_pool_put(struct pd_pool *p, void *mem) {
+    if (!mem)
+        return;
+    struct block *b = (struct block *)(void *)((char *)mem - HEAD);
+    if (p)
+        p->in_use -= b->bytes;
+    if (b->class == NOT_KEPT) {
+        release(b);
+        return;
+    }
+    b->next = p->free[b->class];
+    p->free[b->class] = b;
+    p->kept += b->bytes;
+    size_t peak = p->peak > p->before ? p->peak : p->before;
+    HIDE(mem, b->bytes - HEAD);
+    if (p->kept > peak)
+        trim(p, peak);
+    if (++p->n_puts == WINDOW)
+        next_window(p);
+}
+
+size_t pd_pool_kept(const struct pd_pool *p) { return p->kept; }

@@ -1,0 +1,132 @@
+/* An answer that is still being sent keeps its values while the server goes on: they leave without a copy. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "tests/support/ps_frames.h"
+
+enum { MOST = 64 };
+
+/* Answers with values, not yet sent. */
+struct slow {
+    const uint8_t *head[MOST];
+    const float *values[MOST];
+    size_t n_values[MOST];
+    void (*release[MOST])(void *);
+    void *arg[MOST];
+    int n;
+};
+
+static void keep(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec, uint32_t n_sec,
+                 void (*release)(void *), void *release_arg) {
+    struct slow *q = arg;
+    (void)trainer;
+    (void)req;
+    if (type == WIRE_PS_PULL_DENSE || type == WIRE_PS_PULL_ROWS) {
+        assert_true(q->n < MOST && n_sec == 3 && release);
+        q->head[q->n] = sec[0].iov_base;
+        q->values[q->n] = sec[2].iov_base;
+        q->n_values[q->n] = sec[2].iov_len / sizeof(float);
+        q->release[q->n] = release;
+        q->arg[q->n++] = release_arg;
+    } else if (release) {
+        release(release_arg);
+    }
+}
+
+static void never(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why) {
+    (void)arg;
+    (void)trainer;
+    (void)type;
+    (void)req;
+    fail_msg("%s", why->msg);
+}
+
+static void send_all(struct slow *q) {
+    while (q->n) {
+        q->n--;
+        q->release[q->n](q->arg[q->n]);
+    }
+}
+
+static void give(struct ps_shard *s, struct wire_frame *f) {
+    struct pd_err err = {0};
+    if (ps_shard_frame(s, 0, "10.0.0.9:1", f, &err))
+        fail_msg("%s", err.msg);
+}
+
+static const uint32_t both[] = {0, 1}, turned[] = {1, 0};
+static const uint64_t keys[] = {1, 5, 9};
+
+static void step(struct ps_shard *s, uint64_t k) {
+    float g[FR_VALUES], rows[3 * FR_DIM];
+    for (int i = 0; i < FR_VALUES; i++)
+        g[i] = (float)((i * 7 + (int)k) % 11) - 5;
+    for (int i = 0; i < 3 * FR_DIM; i++)
+        rows[i] = (float)((i * 5 + (int)k) % 7) - 3;
+    give(s, f_push_dense(k, 0, 0, g, FR_VALUES));
+    give(s, f_push_rows(k, 0, 0, 0, keys, 3, rows));
+    give(s, f_step_end(k, 0, 1, NULL, 0));
+}
+
+static void pull(struct ps_shard *s, uint64_t k) {
+    give(s, f_pull_dense(k, 2, both));   /* as they lie: lent */
+    give(s, f_pull_dense(k, 2, turned)); /* gathered */
+    give(s, f_pull_rows(k, 0, 0, 0, keys, 3));
+}
+
+static void answers_keep_their_step(void **state) {
+    (void)state;
+    static const char *const rule[] = {"sync", "async"};
+    enum { STEPS = 6, PULLS = 3 };
+    static const struct ps_shard_ops ops = {.answer = keep, .fail = never};
+    for (size_t r = 0; r < 2; r++)
+        for (int pooled = 0; pooled < 2; pooled++) {
+            struct pd_pool *pool = pooled ? pd_pool_new() : NULL;
+            struct ps_shard_opts o = {.kind = PS_KIND_BOTH, .n_trainers = 1, .epoch = FR_EPOCH, .pool = pool};
+            struct slow slow = {0}, fast = {0};
+            struct ps_shard *a, *b;
+            assert_int_equal(ps_shard_new(&a, &o, &ops, &slow), 0);
+            assert_int_equal(ps_shard_new(&b, &o, &ops, &fast), 0);
+            give(a, f_declare_as(1, 0, "adagrad", rule[r]));
+            give(b, f_declare_as(1, 0, "adagrad", rule[r]));
+            float want[STEPS][PULLS][64];
+            for (uint64_t k = 0; k < STEPS; k++) { /* b's answers leave at once, a's not before the end */
+                pull(b, k);
+                for (int i = 0; i < PULLS; i++) {
+                    assert_true(fast.n_values[i] > 0 && fast.n_values[i] <= 64);
+                    memcpy(want[k][i], fast.values[i], fast.n_values[i] * sizeof(float));
+                }
+                send_all(&fast);
+                step(b, k);
+                pull(a, k);
+                step(a, k);
+            }
+            assert_int_equal(slow.n, STEPS * PULLS);
+            for (int k = 0; k < STEPS; k++)
+                for (int i = 0; i < PULLS; i++) {
+                    int j = k * PULLS + i;
+                    uint64_t applied;
+                    memcpy(&applied, slow.head[j], sizeof applied);
+                    assert_int_equal(applied, k);
+                    assert_memory_equal(slow.values[j], want[k][i], slow.n_values[j] * sizeof(float));
+                    if (k)
+                        assert_memory_not_equal(want[k][i], want[k - 1][i], slow.n_values[j] * sizeof(float));
+                }
+            assert_ptr_not_equal(slow.values[0], slow.values[PULLS]); /* a copy was made only because of them */
+            send_all(&slow);
+            pull(a, STEPS);
+            pull(a, STEPS);
+            assert_ptr_equal(slow.values[0], slow.values[PULLS]); /* no copy for an answer */
+            send_all(&slow);
+            ps_shard_free(a);
+            ps_shard_free(b);
+            pd_pool_free(pool);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(answers_keep_their_step)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
