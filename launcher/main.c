@@ -26,6 +26,8 @@ static const struct command commands[] = {
     {"clean", cmd_clean, "remove what earlier jobs left on the hosts; keeps what runs and the newest"},
     {"prepare", cmd_prepare, "text files into a dictionary and shards of ids"},
     {"split", cmd_split, "deal the lines of files into shards"},
+    {"infer", cmd_infer, "what a saved model says of data, here, without a cluster"},
+    {"export", cmd_export, "a saved model in a format of numpy's, word2vec's or the original system's"},
     {"init", cmd_init, "copy a workspace template and a conf.ini to begin with"},
     {"conf", cmd_conf, "show the effective configuration and where each value comes from"},
     {"help", NULL, "show what a command does and its options"},

@@ -27,6 +27,7 @@ void worker_release(struct worker *w);
 int worker_failed(const struct worker *w, const char *role, const struct pd_err *err);
 
 int trainer_main(int argc, char **argv);
+int infer_main(int argc, char **argv); /* `paddlectl infer` runs it */
 int pserver_main(int argc, char **argv);
 
 #endif

@@ -32,6 +32,8 @@ int cmd_clean(int argc, char **argv);
 int cmd_conf(int argc, char **argv);
 int cmd_prepare(int argc, char **argv);
 int cmd_split(int argc, char **argv);
+int cmd_export(int argc, char **argv);
+int cmd_infer(int argc, char **argv);
 
 int cmd_help(const struct command *table, size_t n, int argc, char **argv);
 

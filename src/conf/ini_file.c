@@ -183,6 +183,27 @@ static char *next_piece(char *out, int size, void *arg) {
     return give(r, out, s, (size_t)(end - s), "");
 }
 
+static int read_text(const char *path, const char *text, size_t n, pd_ini_section on_section, pd_ini_pair on_pair, void *arg,
+                     struct pd_err *err) {
+    struct reading r = {.path = path, .at = text, .end = text + n, .on_pair = on_pair, .on_section = on_section, .arg = arg, .err = err};
+    pd_buf_init(&r.value);
+    if (n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
+        r.at += 3;
+    int bad_read = ini_parse_stream(next_piece, &r, on_piece, &r);
+    flush(&r);
+    if (!r.rc && bad_read) {
+        /* inih counts the pieces it read; count them again to find the file's line. */
+        struct reading again = {.path = path, .at = text, .end = r.end};
+        char piece[200];
+        for (int i = 0; i < bad_read && next_piece(piece, sizeof piece, &again); i++)
+            again.have = 1;
+        r.rc = bad_read < 0 ? pd_fail(err, PD_EIO, "%s: cannot be read", path)
+                            : pd_fail(err, PD_ECONF, "%s:%d: neither 'name = value' nor '[section]'", path, again.line);
+    }
+    pd_buf_release(&r.value);
+    return r.rc;
+}
+
 int pd_ini_read(const char *path, pd_ini_pair on_pair, void *arg, struct pd_err *err) {
     return pd_ini_read_sections(path, NULL, on_pair, arg, err);
 }
@@ -191,27 +212,12 @@ int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pai
     struct pd_buf text;
     pd_buf_init(&text);
     int rc = pd_read_file(path, MAX_FILE, &text, err);
-    if (rc) {
-        pd_buf_release(&text);
-        return rc;
-    }
-    struct reading r = {.path = path, .at = (const char *)text.data, .end = (const char *)text.data + text.len,
-                        .on_pair = on_pair, .on_section = on_section, .arg = arg, .err = err};
-    pd_buf_init(&r.value);
-    if (text.len >= 3 && !memcmp(text.data, "\xef\xbb\xbf", 3))
-        r.at += 3;
-    int bad_read = ini_parse_stream(next_piece, &r, on_piece, &r);
-    flush(&r);
-    if (!r.rc && bad_read) {
-        /* inih counts the pieces it read; count them again to find the file's line. */
-        struct reading again = {.path = path, .at = (const char *)text.data, .end = r.end};
-        char piece[200];
-        for (int i = 0; i < bad_read && next_piece(piece, sizeof piece, &again); i++)
-            again.have = 1;
-        r.rc = bad_read < 0 ? pd_fail(err, PD_EIO, "%s: cannot be read", path)
-                            : pd_fail(err, PD_ECONF, "%s:%d: neither 'name = value' nor '[section]'", path, again.line);
-    }
-    pd_buf_release(&r.value);
+    if (!rc)
+        rc = read_text(path, (const char *)text.data, text.len, on_section, on_pair, arg, err);
     pd_buf_release(&text);
-    return r.rc;
+    return rc;
+}
+
+int pd_ini_read_text(const char *name, const char *text, size_t n, pd_ini_pair on_pair, void *arg, struct pd_err *err) {
+    return read_text(name, text, n, NULL, on_pair, arg, err);
 }

@@ -7,6 +7,8 @@
 #ifndef PD_CONF_INI_FILE_H
 #define PD_CONF_INI_FILE_H
 
+#include <stddef.h>
+
 #include "base/err.h"
 
 /* Called for each pair in file order. A non-zero return ends the reading with that code; the message should begin with
@@ -16,6 +18,9 @@ typedef int (*pd_ini_pair)(void *arg, const char *section, const char *name, con
 
 /* 0; PD_ENOENT or PD_EIO (the file), PD_ECONF (its syntax, or a section name that is cut), or on_pair's code. */
 int pd_ini_read(const char *path, pd_ini_pair on_pair, void *arg, struct pd_err *err);
+
+/* The same of a text of n bytes that is here already; `name` is for messages. */
+int pd_ini_read_text(const char *name, const char *text, size_t n, pd_ini_pair on_pair, void *arg, struct pd_err *err);
 
 /* The same, which also tells of each section, an empty one too, before its first pair. Either may be NULL. */
 typedef int (*pd_ini_section)(void *arg, const char *section, int line, struct pd_err *err);

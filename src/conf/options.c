@@ -132,7 +132,7 @@ const struct pd_refused pd_refused_options[] = {
     {"parallel_nn", "layers are not placed on devices"},
     {"gpu_id", "there is no GPU support"},
     {"nccl_init", "there is no GPU support"},
-    {"predict_output_dir", "predictions come with job = infer in a later version"},
+    {"predict_output_dir", "paddlectl infer prints predictions"},
     {"comment", "it was never used"},
     {NULL, NULL},
 };

@@ -81,7 +81,7 @@ static int expand_one(struct data_files *f, const char *dir, const char *pattern
             rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", g.gl_pathv[i]);
             break;
         }
-        if (!S_ISREG(st.st_mode))
+        if (!S_ISREG(st.st_mode) && strcmp(g.gl_pathv[i], "/dev/stdin"))
             continue;
         found++;
         if (data_files_add(f, g.gl_pathv[i] + skip))

@@ -30,7 +30,7 @@ struct data_files {
     size_t n, cap;
 };
 
-/* Append the regular files that match `pattern` (glob, several separated by blanks or commas) in folder
+/* Append the regular files, and /dev/stdin, that match `pattern` (glob, several separated by blanks or commas) in folder
  * `dir` ("." = the current one) and sort the whole list by bytes. No match is PD_ENOENT with the pattern
  * in the message. Paths stay relative to `dir` if the pattern is. */
 int data_files_expand(struct data_files *f, const char *dir, const char *pattern, struct pd_err *err);

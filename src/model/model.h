@@ -110,6 +110,11 @@ struct model;
 /* Reads and checks the manifest. Parts are mapped, and their checksums verified, at their first use. */
 int model_open(struct model **out, const char *folder, struct pd_err *err);
 void model_close(struct model *m);
+/* Before the first use: checksums are not computed, so that a large model is not read once before its first row is; what is
+ * looked at is checked against the files' sizes all the same. */
+void model_trust(struct model *m);
+/* The parts that are mapped now will be read here and there: the system need not read on behind each place. */
+void model_random_access(const struct model *m);
 const struct model_manifest *model_info(const struct model *m);
 const struct model_param *model_find(const struct model *m, const char *name); /* NULL: not in the model */
 int model_verify(struct model *m, struct pd_err *err); /* every part there and whole; names the first that is not */
@@ -120,5 +125,9 @@ int model_read_dense(struct model *m, const char *name, uint64_t first, uint64_t
 int model_each_row(struct model *m, const char *name,
                    int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err), void *arg,
                    struct pd_err *err);
+/* A table's rows by key, as they stand in the mapped parts: model/table.h. One span a part; they stay while the model is open. */
+int model_each_span(struct model *m, const char *name,
+                    int (*each)(void *arg, const uint64_t *keys, const float *rows, uint64_t n, struct pd_err *err), void *arg,
+                    struct pd_err *err);
 
 #endif

@@ -453,11 +453,13 @@ static int graph_new(struct nn_graph **out, struct model_ini *model, struct pd_e
     return 0;
 }
 
-int nn_graph_load(struct nn_graph **out, const char *path, struct pd_err *err) {
+int nn_graph_load_text(struct nn_graph **out, const char *path, const char *text, struct pd_err *err) {
     struct model_ini *m;
-    int rc = model_ini_read(&m, path, err);
+    int rc = model_ini_read(&m, path, text, err);
     return rc ? rc : graph_new(out, m, err);
 }
+
+int nn_graph_load(struct nn_graph **out, const char *path, struct pd_err *err) { return nn_graph_load_text(out, path, NULL, err); }
 
 void nn_graph_free(struct nn_graph *g) {
     if (!g)
@@ -501,3 +503,15 @@ int nn_graph_find_param(const struct nn_graph *g, const char *name) {
 }
 
 uint32_t nn_graph_n_evaluators(const struct nn_graph *g) { return g->n_evals; }
+
+uint32_t nn_graph_layer_size(const struct nn_graph *g, const char *name) {
+    for (uint32_t i = g->n_fields; i < g->n_nodes; i++)
+        if (!strcmp(g->node[i].name, name))
+            return g->node[i].size;
+    return 0;
+}
+
+const char *nn_graph_cost_input(const struct nn_graph *g, uint32_t cost) {
+    assert(cost < g->n_costs);
+    return g->node[g->cost[cost].in[0]].name;
+}

@@ -46,6 +46,8 @@ struct nn_exec;
 
 /* Read train.ini and build. All errors are PD_ECONF with file:line (or PD_ENOENT, PD_EIO, PD_ENOMEM). */
 int nn_graph_load(struct nn_graph **out, const char *path, struct pd_err *err);
+/* The same of a text that a saved model has kept; `path` is where it would stand: its folder is that of vocabulary_file. */
+int nn_graph_load_text(struct nn_graph **out, const char *path, const char *text, struct pd_err *err);
 void nn_graph_free(struct nn_graph *g);
 
 /* What the file says: data (format, patterns, fields, vocabulary, start_id, end_id), optimizer. */
@@ -59,6 +61,8 @@ uint32_t nn_graph_n_params(const struct nn_graph *g);
 const struct nn_param *nn_graph_param(const struct nn_graph *g, uint32_t i); /* in the order of computation */
 int nn_graph_find_param(const struct nn_graph *g, const char *name);          /* index or -1 */
 
+uint32_t nn_graph_layer_size(const struct nn_graph *g, const char *name); /* values a sample; 0: there is no such layer */
+const char *nn_graph_cost_input(const struct nn_graph *g, uint32_t cost); /* the layer that a cost looks at (first) */
 uint32_t nn_graph_n_evaluators(const struct nn_graph *g); /* see nn/eval.h */
 
 /* --- feed ---------------------------------------------------------------------------------------- */

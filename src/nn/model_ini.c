@@ -426,7 +426,7 @@ static int scan_vocabulary(struct model_ini *m, struct pd_err *err) {
 
 /* --- in and out ---------------------------------------------------------------------------------- */
 
-int model_ini_read(struct model_ini **out, const char *path, struct pd_err *err) {
+int model_ini_read(struct model_ini **out, const char *path, const char *text, struct pd_err *err) {
     struct model_ini *m = pd_calloc(1, sizeof *m);
     if (!m)
         return pd_fail(err, PD_ENOMEM, "%s: out of memory", path);
@@ -441,7 +441,7 @@ int model_ini_read(struct model_ini **out, const char *path, struct pd_err *err)
         slash[slash == m->dir] = 0;
     else
         memcpy(m->dir, ".", 2);
-    rc = pd_ini_read(path, on_pair, &ps, err);
+    rc = text ? pd_ini_read_text(path, text, strlen(text), on_pair, &ps, err) : pd_ini_read(path, on_pair, &ps, err);
     if (!rc && m->data.vocabulary_file.line)
         rc = scan_vocabulary(m, err);
     if (rc)

@@ -122,8 +122,8 @@ struct model_ini {
     struct optimizer_ini optimizer;
 };
 
-/* Read `path`; counts the lines of vocabulary_file. Errors: PD_ECONF with "path:line: ...", PD_ENOENT, PD_EIO. */
-int model_ini_read(struct model_ini **out, const char *path, struct pd_err *err);
+/* Read `path`, or `text` if that is not NULL, as if it stood in that file; counts the lines of vocabulary_file. Errors: PD_ECONF with "path:line: ...", PD_ENOENT, PD_EIO. */
+int model_ini_read(struct model_ini **out, const char *path, const char *text, struct pd_err *err);
 void model_ini_free(struct model_ini *m);
 const char *model_ini_setting(const struct model_ini *m, const char *name); /* of [optimizer]; NULL: not given */
 

@@ -1,0 +1,142 @@
+/* table.c - see table.h. */
+#include "model/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+
+struct span {
+    const uint64_t *keys;
+    const float *rows;
+    uint64_t n;
+};
+
+struct model_table {
+    uint32_t dim;
+    struct span *span;
+    size_t n_spans;
+    uint64_t n_rows;
+    char name[MODEL_NAME_MAX + 1];
+};
+
+static int add_span(void *arg, const uint64_t *keys, const float *rows, uint64_t n, struct pd_err *err) {
+    struct model_table *t = arg;
+    struct span *grown = pd_realloc(t->span, (t->n_spans + 1) * sizeof *grown);
+    if (!grown)
+        return pd_fail(err, PD_ENOMEM, "out of memory for table '%s'", t->name);
+    t->span = grown;
+    t->span[t->n_spans++] = (struct span){keys, rows, n};
+    t->n_rows += n;
+    return 0;
+}
+
+int model_table_open(struct model_table **out, struct model *m, const char *name, struct pd_err *err) {
+    struct model_table *t = pd_calloc(1, sizeof *t);
+    if (!t)
+        return pd_fail(err, PD_ENOMEM, "out of memory for table '%s'", name);
+    const struct model_param *p = model_find(m, name);
+    if (p) {
+        memcpy(t->name, p->name, sizeof t->name);
+        t->dim = p->dim;
+    }
+    int rc = model_each_span(m, name, add_span, t, err);
+    if (rc)
+        model_table_close(t);
+    else
+        *out = t;
+    return rc;
+}
+
+void model_table_close(struct model_table *t) {
+    if (!t)
+        return;
+    free(t->span);
+    free(t);
+}
+
+uint32_t model_table_dim(const struct model_table *t) { return t->dim; }
+uint64_t model_table_rows(const struct model_table *t) { return t->n_rows; }
+
+/* Where the key would stand if the keys between the ends were spread evenly. */
+static uint64_t guess(uint64_t lo, uint64_t hi, uint64_t first, uint64_t last, uint64_t key) {
+    return lo + (uint64_t)((unsigned __int128)(hi - lo) * (key - first) / (last - first));
+}
+
+/* Its place among keys[0..n), or n. Every second probe halves, so that there are at most 2 log2(n) whatever the keys are. */
+static uint64_t place(const uint64_t *keys, uint64_t n, uint64_t key) {
+    uint64_t lo = 0, hi = n - 1;
+    for (int probe = 0; lo <= hi && key >= keys[lo] && key <= keys[hi]; probe++) {
+        uint64_t mid = keys[lo] == keys[hi] || probe % 2 ? lo + (hi - lo) / 2 : guess(lo, hi, keys[lo], keys[hi], key);
+        if (keys[mid] == key)
+            return mid;
+        if (keys[mid] < key)
+            lo = mid + 1;
+        else if (mid == 0)
+            break;
+        else
+            hi = mid - 1;
+    }
+    return n;
+}
+
+const float *model_table_find(const struct model_table *t, uint64_t key) {
+    for (size_t i = 0; i < t->n_spans; i++) {
+        uint64_t k = place(t->span[i].keys, t->span[i].n, key);
+        if (k < t->span[i].n)
+            return t->span[i].rows + k * t->dim;
+    }
+    return NULL;
+}
+
+/* --- all rows in order: a heap of the spans by their next key --- */
+
+struct head {
+    const struct span *s;
+    uint64_t at;
+};
+
+static uint64_t key_of(const struct head *h) { return h->s->keys[h->at]; }
+
+static void sift(struct head *heap, size_t n, size_t i) {
+    for (;;) {
+        size_t least = i, l = 2 * i + 1, r = l + 1;
+        if (l < n && key_of(&heap[l]) < key_of(&heap[least]))
+            least = l;
+        if (r < n && key_of(&heap[r]) < key_of(&heap[least]))
+            least = r;
+        if (least == i)
+            return;
+        struct head x = heap[i];
+        heap[i] = heap[least];
+        heap[least] = x;
+        i = least;
+    }
+}
+
+int model_table_walk(const struct model_table *t, int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err),
+                     void *arg, struct pd_err *err) {
+    struct head *heap = pd_calloc(t->n_spans + 1, sizeof *heap);
+    size_t n = 0;
+    int rc = heap ? 0 : pd_fail(err, PD_ENOMEM, "out of memory for table '%s'", t->name);
+    for (; !rc && n < t->n_spans; n++)
+        heap[n] = (struct head){&t->span[n], 0};
+    for (size_t i = n / 2; i-- > 0;)
+        sift(heap, n, i);
+    uint64_t before = 0, done = 0;
+    while (!rc && n) {
+        uint64_t key = key_of(heap);
+        if (done && key <= before)
+            rc = pd_fail(err, PD_EDATA, "table '%s': key %llu comes after %llu: a part is not in order, or two have the same row", t->name,
+                         (unsigned long long)key, (unsigned long long)before);
+        else
+            rc = each(arg, key, heap->s->rows + heap->at * t->dim, err);
+        before = key;
+        done++;
+        if (++heap->at == heap->s->n)
+            heap[0] = heap[--n];
+        sift(heap, n, 0);
+    }
+    free(heap);
+    return rc;
+}

@@ -1,0 +1,220 @@
+/* infer.c - see infer.h. */
+#include "train/infer.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "model/table.h"
+#include "nn/graph.h"
+#include "train/streams.h"
+
+struct source {          /* of a parameter's values */
+    float *w;            /* dense: all; table: the rows of the batch */
+    size_t cap;          /* rows that there is room for */
+    struct model_table *table;
+};
+
+struct infer {
+    const struct train_infer *x;
+    struct model *model;
+    struct nn_graph *graph;
+    struct nn_feed *feed;
+    struct nn_exec *exec;
+    struct pd_batch batch;
+    struct train_streams *streams;
+    struct source *source; /* [n_params] */
+    const char *layer;
+    struct pd_buf out;
+    uint32_t *best;        /* [top] */
+    uint64_t n_samples;
+};
+
+static int load_graph(struct infer *f, struct pd_err *err) {
+    char path[PATH_MAX];
+    if (f->x->config)
+        return nn_graph_load(&f->graph, f->x->config, err);
+    if (pd_fmt(path, sizeof path, "%s/train.ini", f->x->workspace))
+        return pd_fail(err, PD_EUSAGE, "path too long: %s", f->x->workspace);
+    int rc = nn_graph_load_text(&f->graph, path, model_info(f->model)->config, err);
+    if (rc)
+        pd_err_prefix(err, "the train.ini of model %s", f->x->model);
+    return rc;
+}
+
+/* Values of a dense parameter, or its table; the model's shape must be the network's. */
+static int open_param(struct infer *f, uint32_t i, struct pd_err *err) {
+    const struct nn_param *p = nn_graph_param(f->graph, i);
+    const struct model_param *q = model_find(f->model, p->name);
+    struct source *s = &f->source[i];
+    if (!q)
+        return pd_fail(err, PD_EDATA, "model %s has no parameter '%s'", f->x->model, p->name);
+    if (p->kind == NN_TABLE) {
+        if (q->kind != MODEL_TABLE || q->dim != p->cols)
+            return pd_fail(err, PD_EDATA, "'%s' is a table with rows of %llu values in the network, but not in model %s", p->name,
+                           (unsigned long long)p->cols, f->x->model);
+        return model_table_open(&s->table, f->model, p->name, err);
+    }
+    uint64_t n = p->rows * p->cols;
+    if (q->kind != MODEL_DENSE || model_param_values(q) != n)
+        return pd_fail(err, PD_EDATA, "'%s' has %llu x %llu values in the network, but not in model %s", p->name,
+                       (unsigned long long)p->rows, (unsigned long long)p->cols, f->x->model);
+    if (!(s->w = pd_alloc64(n * sizeof *s->w)))
+        return pd_fail(err, PD_ENOMEM, "no memory for '%s'", p->name);
+    return model_read_dense(f->model, p->name, 0, n, s->w, err);
+}
+
+static int open_data(struct infer *f, struct pd_err *err) {
+    const struct train_infer *x = f->x;
+    const struct model_ini *m = nn_graph_model(f->graph);
+    const char *data = strcmp(x->data, "-") ? x->data : "/dev/stdin";
+    struct data_spec spec = {.format = m->data.format.text, .n_fields = m->data.fields.n, .vocabulary = m->data.vocabulary.value,
+                             .start_id = m->data.start_id.value, .end_id = m->data.end_id.value};
+    int rc = train_streams_new(&f->streams, &spec, ".", data, "data", 1, 0, 1, x->batch_size, 0, err);
+    if (!rc && pd_batch_init_fields(&f->batch, nn_graph_field(f->graph, 0), spec.n_fields, x->batch_size))
+        rc = pd_fail(err, PD_ENOMEM, "no memory for a batch of %u samples", x->batch_size);
+    if (!rc)
+        rc = nn_feed_new(&f->feed, f->graph, x->batch_size, err);
+    return rc ? rc : nn_exec_new(&f->exec, f->graph, x->batch_size, err);
+}
+
+static int open_all(struct infer *f, struct pd_err *err) {
+    const struct train_infer *x = f->x;
+    int rc = model_open(&f->model, x->model, err);
+    if (!rc && x->trust)
+        model_trust(f->model);
+    if (!rc)
+        rc = model_verify(f->model, err);
+    if (!rc)
+        rc = load_graph(f, err);
+    if (rc)
+        return rc;
+    uint32_t size;
+    f->layer = x->layer ? x->layer : nn_graph_cost_input(f->graph, 0);
+    if (!(size = nn_graph_layer_size(f->graph, f->layer)))
+        return pd_fail(err, PD_EUSAGE, "the network has no layer '%s'", f->layer);
+    if (x->top > size)
+        return pd_fail(err, PD_EUSAGE, "layer '%s' has %u outputs, not %u", f->layer, size, x->top);
+    f->source = pd_calloc(nn_graph_n_params(f->graph), sizeof *f->source);
+    f->best = pd_calloc(x->top, sizeof *f->best);
+    if (!f->source || !f->best)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    for (uint32_t i = 0; i < nn_graph_n_params(f->graph) && !rc; i++)
+        rc = open_param(f, i, err);
+    if (!rc)
+        model_random_access(f->model);
+    return rc ? rc : open_data(f, err);
+}
+
+static void close_all(struct infer *f) {
+    for (uint32_t i = 0; f->source && i < nn_graph_n_params(f->graph); i++) {
+        free(f->source[i].w);
+        model_table_close(f->source[i].table);
+    }
+    free(f->source);
+    free(f->best);
+    nn_exec_free(f->exec);
+    nn_feed_free(f->feed);
+    pd_batch_release(&f->batch);
+    train_streams_free(f->streams);
+    nn_graph_free(f->graph);
+    model_close(f->model);
+    pd_buf_release(&f->out);
+}
+
+static int bind(struct infer *f, struct pd_err *err) {
+    for (uint32_t i = 0; i < nn_graph_n_params(f->graph); i++) {
+        struct source *s = &f->source[i];
+        size_t dim = nn_graph_param(f->graph, i)->cols;
+        uint32_t n = 0;
+        const uint64_t *keys = s->table ? nn_feed_keys(f->feed, i, &n) : NULL;
+        if (s->table && (!s->w || n > s->cap)) {
+            free(s->w);
+            s->cap = n + n / 2 + 1;
+            if (!(s->w = pd_alloc64(s->cap * dim * sizeof *s->w)))
+                return pd_fail(err, PD_ENOMEM, "no memory for %zu rows", s->cap);
+        }
+        for (uint32_t k = 0; k < n; k++) {
+            const float *row = model_table_find(s->table, keys[k]);
+            if (row)
+                memcpy(s->w + k * dim, row, dim * sizeof *row);
+            else
+                memset(s->w + k * dim, 0, dim * sizeof *s->w);
+        }
+        nn_exec_bind(f->exec, i, s->w, NULL);
+    }
+    return 0;
+}
+
+/* The `top` largest of y, largest first; equal ones by number. */
+static void select_best(struct infer *f, const float *y, uint32_t size) {
+    uint32_t top = f->x->top, n = 0;
+    for (uint32_t k = 0; k < size; k++) {
+        uint32_t at = n;
+        while (at > 0 && y[k] > y[f->best[at - 1]])
+            at--;
+        if (at >= top)
+            continue;
+        n += n < top;
+        memmove(f->best + at + 1, f->best + at, (n - 1 - at) * sizeof *f->best);
+        f->best[at] = k;
+    }
+}
+
+static int write_batch(struct infer *f, uint32_t n, struct pd_err *err) {
+    uint32_t size;
+    const float *y = nn_exec_output(f->exec, f->layer, &size);
+    pd_buf_clear(&f->out);
+    for (uint32_t i = 0; i < n; i++, y += size) {
+        uint32_t many = f->x->top ? f->x->top : size;
+        if (f->x->top)
+            select_best(f, y, size);
+        for (uint32_t k = 0; k < many; k++) {
+            if (f->x->top)
+                pd_put_fmt(&f->out, "%s%u:%.9g", k ? " " : "", f->best[k], (double)y[f->best[k]]);
+            else
+                pd_put_fmt(&f->out, "%s%.9g", k ? " " : "", (double)y[k]);
+        }
+        pd_put_u8(&f->out, '\n');
+    }
+    if (f->out.failed)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    if (pd_write_all(f->x->out_fd, f->out.data, f->out.len))
+        return pd_fail_errno(err, PD_EIO, errno, "cannot write the predictions");
+    f->n_samples += n;
+    return 0;
+}
+
+static int run(struct infer *f, struct pd_err *err) {
+    int rc = 0, n;
+    while (!rc && (n = train_streams_next(f->streams, &f->batch, err)) != 0) {
+        struct nn_cost cost;
+        if (n < 0)
+            return n;
+        rc = nn_feed_set(f->feed, &f->batch, err);
+        if (!rc)
+            rc = bind(f, err);
+        if (rc)
+            break;
+        nn_exec_forward(f->exec, f->feed, 0, (uint32_t)n, NN_TEST, 0, 0, &cost);
+        rc = write_batch(f, (uint32_t)n, err);
+    }
+    return rc;
+}
+
+int train_infer(const struct train_infer *x, uint64_t *n_samples, struct pd_err *err) {
+    struct infer f = {.x = x};
+    pd_buf_init(&f.out);
+    int rc = open_all(&f, err);
+    if (!rc)
+        rc = run(&f, err);
+    if (n_samples)
+        *n_samples = f.n_samples;
+    close_all(&f);
+    return rc;
+}
