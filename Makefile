@@ -53,7 +53,7 @@ CLIENT_LIBS = $(shell $(PKG) --libs libssh libuv libsodium jansson libarchive li
 # A sanitizer's runtime can't be linked static.
 STATIC := $(if $(SANITIZE),,-static)
 
-MODULES := base conf wire net pack agent ps nn data model train
+MODULES := base conf wire net pack agent ps nn data model train capi
 src_of   = $(sort $(wildcard $(1)/*.c))
 obj_of   = $(patsubst %.c,$(B)/%.o,$(1))
 LIB_OBJS := $(foreach m,$(MODULES),$(call obj_of,$(call src_of,src/$(m))))
@@ -64,8 +64,16 @@ WORKER_OBJS := $(call obj_of,$(filter-out worker/agent_main.c worker/worker_main
 LIBPADDLE := $(B)/libpaddle.a
 PROGRAMS := $(B)/paddlectl $(B)/paddle_agent $(B)/paddle_worker
 
+# The client library (src/capi): the same sources once more as position-independent code; everything but its calls is hidden, what
+# they don't need is left out. A sanitizer's runtime can't come with a library.
+CAPI_SRCS := $(foreach m,base conf wire net ps model capi,$(call src_of,src/$(m)))
+CAPI_OBJS := $(patsubst %.c,$(B)/pic/%.o,$(CAPI_SRCS))
+CAPI_SO   := $(B)/libpaddle_ps.so.1
+CAPI_LIBS := -luv -lsodium -ljansson -linih -lpthread -lm
+CAPI_ALL  := $(if $(SANITIZE),,$(CAPI_SO))
+
 .PHONY: all test test-fast demo bench install clean packages-build packages-demo packages-test check-sources FORCE
-all: $(PROGRAMS) build/bin
+all: $(PROGRAMS) $(CAPI_ALL) build/bin
 
 build/bin: | $(B)
 	@[ "$(FLAVOR)" != release ] || ln -sfn release build/bin
@@ -80,6 +88,14 @@ $(B)/%.o: %.c $(B)/flags
 # Rebuild when the flags change.
 $(B)/flags: FORCE | $(B)
 	@echo '$(CC) $(CFLAGS_ALL)' | cmp -s - $@ || echo '$(CC) $(CFLAGS_ALL)' > $@
+
+$(B)/pic/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -fPIC -fvisibility=hidden -MMD -MP -c $< -o $@
+
+# It finds the libraries that lie beside it: a workspace brings them all, since nodes have nothing installed.
+$(CAPI_SO): $(CAPI_OBJS)
+	$(CC) -shared -Wl,-soname,libpaddle_ps.so.1 -Wl,-rpath,'$$ORIGIN' -Wl,-z,defs $(LDFLAGS_ALL) $^ $(CAPI_LIBS) -o $@
 
 $(LIBPADDLE): $(LIB_OBJS)
 	@rm -f $@
@@ -175,6 +191,14 @@ install: all man
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/paddlectl $(DESTDIR)$(PREFIX)/share/paddlectl
 	install -m 755 $(B)/paddlectl $(DESTDIR)$(PREFIX)/bin/paddlectl
 	install -m 755 $(B)/paddle_agent $(B)/paddle_worker $(DESTDIR)$(PREFIX)/libexec/paddlectl/
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/paddlectl/python
+	install -m 755 $(CAPI_SO) $(DESTDIR)$(PREFIX)/lib/
+	ln -sfn libpaddle_ps.so.1 $(DESTDIR)$(PREFIX)/lib/libpaddle_ps.so
+	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' \
+	    'pythondir=$${prefix}/share/paddlectl/python' '' 'Name: paddle_ps' 'Description: client of paddlectl parameter servers' \
+	    'Version: 1' 'Libs: -L$${libdir} -lpaddle_ps' 'Cflags: -I$${includedir}' >$(DESTDIR)$(PREFIX)/lib/pkgconfig/paddle_ps.pc
+	install -m 644 src/capi/paddle_ps.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 src/capi/paddle_ps.py $(DESTDIR)$(PREFIX)/share/paddlectl/python/
 	cp -R workspace_template conf $(DESTDIR)$(PREFIX)/share/paddlectl/
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man5
 	install -m 644 $(MAN)/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/

@@ -68,31 +68,6 @@ static int event_fd(void) {
     return (int)fd;
 }
 
-/* "10.0.0.1,10.0.0.2:7170,[2001:db8::1],2001:db8::2" -> every item with a port; IPv6 in brackets. */
-static int complete_pservers(struct pd_options *o, struct pd_err *err) {
-    struct pd_buf b;
-    pd_buf_init(&b);
-    for (const char *s = o->pserver_list; *s;) {
-        size_t n = strcspn(s, ", ");
-        if (n) {
-            const char *close = memchr(s, ']', n), *from = close ? close : s, *colon = memchr(from, ':', (size_t)(s + n - from));
-            int bare_v6 = colon && !close && memchr(colon + 1, ':', (size_t)(s + n - colon - 1));
-            pd_put_fmt(&b, "%s%s%.*s%s", b.len ? "," : "", bare_v6 ? "[" : "", (int)n, s, bare_v6 ? "]" : "");
-            if (!colon || bare_v6)
-                pd_put_fmt(&b, ":%lld", (long long)o->port);
-        }
-        s += n + (s[n] != 0);
-    }
-    pd_put_u8(&b, 0);
-    char *list = b.failed ? NULL : pd_strdup((char *)b.data);
-    pd_buf_release(&b);
-    if (!list)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
-    free(o->pserver_list);
-    o->pserver_list = list;
-    return 0;
-}
-
 static int read_options(struct worker *w, enum pd_opt_who who, int argc, char **argv, struct pd_err *err) {
     const char **rest = pd_calloc((size_t)argc + 1, sizeof *rest);
     int n_rest = 0, rc = rest ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
@@ -105,7 +80,7 @@ static int read_options(struct worker *w, enum pd_opt_who who, int argc, char **
     free(rest);
     if (!rc && (who == PD_TRAINER || !access(w->options.config, R_OK)))
         rc = pd_options_read_train(&w->options, w->options.config, err);
-    return rc ? rc : complete_pservers(&w->options, err);
+    return rc ? rc : pd_options_complete_pservers(&w->options, err);
 }
 
 /* Messages of megabytes come and go with every step. By default glibc would give such memory back to the kernel each

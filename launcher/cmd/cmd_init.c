@@ -58,7 +58,8 @@ static void list_templates(const char *dir, FILE *f) {
 }
 
 static int init(const char *name, const char *to, struct pd_err *err) {
-    char templates[PATH_MAX], from[PATH_MAX], conf_dir[PATH_MAX], conf[PATH_MAX], new_conf[PATH_MAX], workspace[PATH_MAX];
+    char templates[PATH_MAX], from[PATH_MAX], conf_dir[PATH_MAX], conf[PATH_MAX], new_conf[PATH_MAX], workspace[PATH_MAX],
+        own_conf[PATH_MAX];
     struct stat st;
     int rc = cmd_share_dir("workspace_template", templates, sizeof templates, err);
     if (!rc)
@@ -78,7 +79,11 @@ static int init(const char *name, const char *to, struct pd_err *err) {
     if (!lstat(new_conf, &st) || !lstat(workspace, &st))
         return pd_fail(err, PD_EUSAGE, "%s has a conf.ini or workspace already; nothing was changed", to);
     rc = copy_tree(from, workspace, 0, err);
-    if (!rc)
+    /* A template with a conf.ini of its own (a trainer_command, say) brings it; it stands beside the workspace, not in it. */
+    int own = !rc && !pd_fmt(own_conf, sizeof own_conf, "%s/conf.ini", workspace) && !lstat(own_conf, &st);
+    if (own && rename(own_conf, new_conf))
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", new_conf);
+    if (!rc && !own)
         rc = copy_file(conf, new_conf, 0644, err);
     if (!rc)
         printf("%s: write your hosts there\n%s: the workspace\n", new_conf, workspace);

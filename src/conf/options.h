@@ -157,6 +157,10 @@ int pd_options_command(struct pd_options *o, unsigned who, int argc, char **argv
 int pd_options_set(struct pd_options *o, unsigned who, const char *section, const char *name, const char *value,
                    enum pd_origin_level level, const char *where, const char *base_dir, struct pd_err *err);
 
+/* [worker] pservers as the client wants it: "10.0.0.1,10.0.0.2:7170,[2001:db8::1],2001:db8::2" -> every item with a port (that of
+ * the option `port` where it has none), IPv6 in brackets. PD_ENOMEM. */
+int pd_options_complete_pservers(struct pd_options *o, struct pd_err *err);
+
 /* The value of row i as text into `out` (appended, no NUL). */
 void pd_options_text(const struct pd_options *o, size_t i, struct pd_buf *out);
 /* Row of option `name` for `who`, or -1. */

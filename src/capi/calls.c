@@ -1,0 +1,224 @@
+/* calls.c - declare, pull, push, save: the client's own calls, with what a caller could get wrong checked and said in words. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "capi/internal.h"
+
+/* Every call begins so: an error that was stays. */
+#define CHECK_OK(ps)                                                                                                                   \
+    do {                                                                                                                               \
+        if ((ps)->err.code)                                                                                                            \
+            return (ps)->err.code;                                                                                                     \
+    } while (0)
+
+struct attributes {
+    float mean, std, lr, l1, l2;
+};
+
+static int read_attributes(const char *name, const char *text, struct attributes *a, struct pd_err *err) {
+    struct {
+        const char *name;
+        float *at;
+    } known[] = {{"mean", &a->mean}, {"std", &a->std}, {"lr", &a->lr}, {"l1", &a->l1}, {"l2", &a->l2}};
+    struct capi_word w;
+    int rc = 0;
+    *a = (struct attributes){.lr = 1};
+    while (text && (rc = capi_word_next(&text, &w, err)) > 0) {
+        double v;
+        size_t i = 0;
+        while (i < sizeof known / sizeof known[0] && strcmp(known[i].name, w.name))
+            i++;
+        if (i == sizeof known / sizeof known[0])
+            return pd_fail(err, PD_ECONF, "parameter '%s': there is no attribute '%s' (mean std lr l1 l2)", name, w.name);
+        if (pd_parse_f64(w.value, -1e30, 1e30, &v))
+            return pd_fail(err, PD_ECONF, "parameter '%s': %s is a number, not '%.40s'", name, w.name, w.value);
+        *known[i].at = (float)v;
+    }
+    return rc;
+}
+
+static int append(void **list, int n, size_t size, const void *item) {
+    void *bigger = realloc(*list, ((size_t)n + 1) * size);
+    if (!bigger)
+        return PD_ENOMEM;
+    memcpy((char *)bigger + (size_t)n * size, item, size);
+    *list = bigger;
+    return 0;
+}
+
+CAPI int paddle_ps_dense(paddle_ps *ps, const char *name, unsigned n_dims, const uint64_t *shape, const char *attributes) {
+    struct attributes a;
+    CHECK_OK(ps);
+    int rc = read_attributes(name, attributes, &a, &ps->err);
+    if (rc)
+        return rc;
+    if (n_dims < 1 || n_dims > PS_DIMS_MAX)
+        return capi_fail(ps, PD_EUSAGE, "parameter '%s' has %u dimensions, not 1 to %d", name, n_dims, PS_DIMS_MAX);
+    struct ps_dense_spec spec = {.name = name, .n_dims = n_dims, .init_mean = a.mean, .init_std = a.std, .lr_factor = a.lr, .l1 = a.l1,
+                                 .l2 = a.l2};
+    uint64_t n = 1;
+    for (unsigned i = 0; i < n_dims; i++)
+        n *= spec.shape[i] = shape[i]; /* an overflow is refused with the shape, by the client */
+    int id = ps_declare_dense(ps->client, &spec);
+    if (id >= 0 && append((void **)&ps->size, id, sizeof n, &n))
+        return capi_fail(ps, PD_ENOMEM, "out of memory");
+    if (id >= 0)
+        ps->n_dense = id + 1;
+    return capi_done(ps, id);
+}
+
+CAPI int paddle_ps_table(paddle_ps *ps, const char *name, uint32_t dim, uint64_t n_rows, const char *attributes) {
+    struct attributes a;
+    CHECK_OK(ps);
+    int rc = read_attributes(name, attributes, &a, &ps->err);
+    if (rc)
+        return rc;
+    struct ps_table_spec spec = {.name = name, .dim = dim, .n_rows = n_rows, .init_mean = a.mean, .init_std = a.std, .lr_factor = a.lr,
+                                 .l1 = a.l1, .l2 = a.l2};
+    int id = ps_declare_table(ps->client, &spec);
+    if (id >= 0 && append((void **)&ps->dim, id, sizeof dim, &dim))
+        return capi_fail(ps, PD_ENOMEM, "out of memory");
+    if (id >= 0)
+        ps->n_tables = id + 1;
+    return capi_done(ps, id);
+}
+
+CAPI int paddle_ps_start(paddle_ps *ps) {
+    CHECK_OK(ps);
+    if (ps->started)
+        return capi_fail(ps, PD_EUSAGE, "paddle_ps_start was called already");
+    int rc = ps_start(ps->client);
+    ps->started = !rc;
+    return capi_done(ps, rc);
+}
+
+static int check_dense(paddle_ps *ps, int id) {
+    CHECK_OK(ps);
+    if (!ps->started)
+        return capi_fail(ps, PD_EUSAGE, "before paddle_ps_start there are no values");
+    return id >= 0 && id < ps->n_dense ? 0 : capi_fail(ps, PD_EUSAGE, "there is no dense parameter %d", id);
+}
+
+static int check_table(paddle_ps *ps, int table) {
+    CHECK_OK(ps);
+    if (!ps->started)
+        return capi_fail(ps, PD_EUSAGE, "before paddle_ps_start there are no rows");
+    return table >= 0 && table < ps->n_tables ? 0 : capi_fail(ps, PD_EUSAGE, "there is no table %d", table);
+}
+
+CAPI int paddle_ps_pull_dense(paddle_ps *ps, int id, float *out) {
+    int rc = check_dense(ps, id);
+    return rc ? rc : capi_done(ps, ps_pull_dense(ps->client, id, out, ps->size[id]));
+}
+
+CAPI int paddle_ps_push_dense(paddle_ps *ps, int id, const float *grad) {
+    int rc = check_dense(ps, id);
+    return rc ? rc : capi_done(ps, ps_push_dense(ps->client, id, grad, ps->size[id]));
+}
+
+CAPI int paddle_ps_pull_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, float *out, int create) {
+    int rc = check_table(ps, table);
+    if (rc || !n)
+        return rc;
+    struct capi_rows *r = capi_rows_take(ps, n, ids, ps->dim[table]);
+    if (!r)
+        return capi_fail(ps, PD_ENOMEM, "no memory for %zu rows of table %d", n, table);
+    rc = ps_pull_rows(ps->client, table, r->n_keys, r->key, r->value, create ? PS_CREATE : PS_NO_CREATE);
+    if (!rc)
+        r->out = out;
+    return capi_done(ps, rc);
+}
+
+CAPI int paddle_ps_push_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, const float *grad) {
+    int rc = check_table(ps, table);
+    if (rc || !n)
+        return rc;
+    struct capi_rows *r = capi_rows_take(ps, n, ids, ps->dim[table]);
+    if (!r)
+        return capi_fail(ps, PD_ENOMEM, "no memory for %zu rows of table %d", n, table);
+    memset(r->value, 0, r->n_keys * r->dim * sizeof *r->value);
+    for (size_t i = 0; i < n; i++) {
+        float *to = r->value + r->slot[i] * r->dim;
+        const float *from = grad + i * r->dim;
+        for (size_t d = 0; d < r->dim; d++)
+            to[d] += from[d];
+    }
+    return capi_done(ps, ps_push_rows(ps->client, table, r->n_keys, r->key, r->value));
+}
+
+CAPI int paddle_ps_wait(paddle_ps *ps) {
+    CHECK_OK(ps);
+    int rc = ps_wait(ps->client);
+    if (!rc)
+        capi_rows_wait_done(ps);
+    return capi_done(ps, rc);
+}
+
+CAPI int paddle_ps_step_end(paddle_ps *ps, uint64_t n_samples, const double *sums, size_t n_sums) {
+    CHECK_OK(ps);
+    if (n_sums > PS_STATS_MAX)
+        return capi_fail(ps, PD_EUSAGE, "at most %d sums travel with a step, not %zu", PS_STATS_MAX, n_sums);
+    return capi_done(ps, ps_step_end(ps->client, n_samples, sums, n_sums));
+}
+
+CAPI int paddle_ps_step_sums(paddle_ps *ps, uint64_t *step, uint64_t *n_samples, double *sums, size_t n_sums) {
+    double all[PS_STATS_MAX] = {0};
+    uint64_t s = 0, n = 0;
+    CHECK_OK(ps);
+    int rc = ps_step_stats(ps->client, &s, &n, all);
+    if (rc == 1) {
+        if (step)
+            *step = s;
+        if (n_samples)
+            *n_samples = n;
+        if (sums)
+            memcpy(sums, all, (n_sums < PS_STATS_MAX ? n_sums : PS_STATS_MAX) * sizeof *sums);
+    }
+    return capi_done(ps, rc);
+}
+
+CAPI int paddle_ps_pass_end(paddle_ps *ps) {
+    CHECK_OK(ps);
+    int rc = ps_pass_end(ps->client);
+    ps->pass += !rc;
+    return capi_done(ps, rc);
+}
+
+CAPI int paddle_ps_reduce(paddle_ps *ps, double *v, size_t n) {
+    CHECK_OK(ps);
+    return capi_done(ps, ps_reduce(ps->client, v, n));
+}
+
+CAPI int paddle_ps_barrier(paddle_ps *ps) {
+    CHECK_OK(ps);
+    return capi_done(ps, ps_barrier(ps->client));
+}
+
+CAPI int paddle_ps_save(paddle_ps *ps, const char *dir, const char *name) {
+    CHECK_OK(ps);
+    int rc = 0;
+    if (ps->options.trainer_id == 0) {
+        struct ps_save_opts s = {.dir = dir, .name = name, .pass = ps->pass ? ps->pass - 1 : 0, .config = ""};
+        rc = ps_save(ps->client, &s);
+    }
+    return capi_done(ps, rc ? rc : ps_barrier(ps->client));
+}
+
+CAPI int paddle_ps_load(paddle_ps *ps, const char *folder, const char *missing) {
+    static const char *const names[] = {"fail", "rand", "zero"}; /* the order of enum ps_missing */
+    size_t k = 0;
+    CHECK_OK(ps);
+    while (k < 3 && strcmp(names[k], missing))
+        k++;
+    if (k == 3)
+        return capi_fail(ps, PD_EUSAGE, "missing is fail, rand or zero, not '%.40s'", missing);
+    int rc = ps->options.trainer_id ? 0 : ps_load(ps->client, folder, (enum ps_missing)k);
+    return capi_done(ps, rc ? rc : ps_barrier(ps->client));
+}
+
+CAPI int paddle_ps_leave(paddle_ps *ps) {
+    CHECK_OK(ps);
+    return capi_done(ps, ps_bye(ps->client));
+}

@@ -1,0 +1,183 @@
+/* test_capi.c - libpaddle_ps: ids in any order and repeated, gradients of equal ids added up in their order, errors that stay. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "capi/paddle_ps.h"
+
+#define SETTINGS "optimizer=sgd optimizer.learning_rate=1 local=1 seed=3"
+
+static paddle_ps *join(void) {
+    char why[300] = "";
+    paddle_ps *ps = paddle_ps_join(SETTINGS, why, sizeof why);
+    if (!ps)
+        fail_msg("%s", why);
+    return ps;
+}
+
+static void test_rows_come_back_in_the_order_of_the_ids(void **state) {
+    (void)state;
+    enum { N = 7, DIM = 3 };
+    const uint64_t ids[N] = {900000000000000007u, 5, 1, 5, 0, UINT64_MAX, 5};
+    float rows[N][DIM], again[N][DIM], grad[N][DIM];
+    paddle_ps *ps = join();
+    int t = paddle_ps_table(ps, "t", DIM, 0, "std=1");
+    assert_int_equal(t, 0);
+    assert_int_equal(paddle_ps_start(ps), 0);
+    assert_int_equal(paddle_ps_pull_rows(ps, t, N, ids, &rows[0][0], 1), 0);
+    assert_int_equal(paddle_ps_wait(ps), 0);
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < N; k++)
+            assert_int_equal(memcmp(rows[i], rows[k], sizeof rows[i]) == 0, ids[i] == ids[k]);
+    for (int i = 0; i < N; i++)
+        for (int d = 0; d < DIM; d++)
+            grad[i][d] = (float)(i + 1) * 0.25f + (float)d;
+    assert_int_equal(paddle_ps_push_rows(ps, t, N, ids, &grad[0][0]), 0);
+    assert_int_equal(paddle_ps_step_end(ps, 1, NULL, 0), 0);
+    assert_int_equal(paddle_ps_pull_rows(ps, t, N, ids, &again[0][0], 1), 0);
+    assert_int_equal(paddle_ps_wait(ps), 0);
+    for (int i = 0; i < N; i++)
+        for (int d = 0; d < DIM; d++) {
+            float sum = 0;
+            for (int k = 0; k < N; k++)
+                if (ids[k] == ids[i])
+                    sum += grad[k][d];
+            assert_float_equal(again[i][d], rows[i][d] - sum, 1e-5);
+        }
+    assert_int_equal(paddle_ps_leave(ps), 0);
+    paddle_ps_free(ps);
+}
+
+static void test_many_ids_against_one_pull_of_each(void **state) {
+    (void)state;
+    enum { N = 5000, DIM = 4, ROWS = 700 };
+    uint64_t *ids = malloc(N * sizeof *ids), all[ROWS];
+    float *rows = malloc(N * DIM * sizeof *rows), *each = malloc(ROWS * DIM * sizeof *each);
+    paddle_ps *ps = join();
+    int t = paddle_ps_table(ps, "t", DIM, ROWS, "std=0.5 mean=1");
+    assert_int_equal(paddle_ps_start(ps), 0);
+    uint64_t x = 12345;
+    for (int i = 0; i < N; i++)
+        ids[i] = ((x = x * 6364136223846793005u + 1442695040888963407u) >> 33) % ROWS;
+    for (int i = 0; i < ROWS; i++)
+        all[i] = (uint64_t)(ROWS - 1 - i);
+    assert_int_equal(paddle_ps_pull_rows(ps, t, ROWS, all, each, 0), 0);
+    assert_int_equal(paddle_ps_pull_rows(ps, t, N, ids, rows, 1), 0); /* two pulls under way at once */
+    assert_int_equal(paddle_ps_wait(ps), 0);
+    for (int i = 0; i < N; i++)
+        assert_memory_equal(rows + i * DIM, each + (ROWS - 1 - ids[i]) * DIM, DIM * sizeof *rows);
+    paddle_ps_free(ps);
+    free(ids);
+    free(rows);
+    free(each);
+}
+
+static void test_dense_sums_and_saving(void **state) {
+    (void)state;
+    char dir[] = "/tmp/test-capi-XXXXXX";
+    const uint64_t shape[2] = {2, 3};
+    float w[6], grad[6] = {2, 4, 6, 8, 10, 12}, after[6];
+    double sums[2] = {7.5, -1}, got[2] = {0};
+    uint64_t step = 99, n = 0;
+    assert_non_null(mkdtemp(dir));
+    paddle_ps *ps = join();
+    int id = paddle_ps_dense(ps, "w", 2, shape, "std=0.1");
+    assert_int_equal(paddle_ps_start(ps), 0);
+    assert_int_equal(paddle_ps_pull_dense(ps, id, w), 0);
+    assert_int_equal(paddle_ps_wait(ps), 0);
+    assert_int_equal(paddle_ps_push_dense(ps, id, grad), 0);
+    assert_int_equal(paddle_ps_step_end(ps, 2, sums, 2), 0);
+    assert_int_equal(paddle_ps_pull_dense(ps, id, after), 0);
+    assert_int_equal(paddle_ps_wait(ps), 0);
+    for (int i = 0; i < 6; i++)
+        assert_float_equal(after[i], w[i] - grad[i] / 2, 1e-6);
+    assert_int_equal(paddle_ps_step_sums(ps, &step, &n, got, 2), 1);
+    assert_int_equal(step, 0);
+    assert_int_equal(n, 2);
+    assert_true(got[0] == 7.5 && got[1] == -1);
+    assert_int_equal(paddle_ps_step_sums(ps, NULL, NULL, got, 2), 0);
+    assert_int_equal(paddle_ps_pass_end(ps), 0);
+    assert_int_equal(paddle_ps_save(ps, dir, "m"), 0);
+    assert_int_equal(paddle_ps_leave(ps), 0);
+    paddle_ps_free(ps);
+
+    char folder[64], command[96];
+    snprintf(folder, sizeof folder, "%s/m", dir);
+    ps = join();
+    id = paddle_ps_dense(ps, "w", 2, shape, NULL);
+    assert_int_equal(paddle_ps_start(ps), 0);
+    assert_int_equal(paddle_ps_load(ps, folder, "fail"), 0);
+    assert_int_equal(paddle_ps_pull_dense(ps, id, w), 0);
+    assert_int_equal(paddle_ps_wait(ps), 0);
+    assert_memory_equal(w, after, sizeof w);
+    paddle_ps_free(ps);
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    assert_int_equal(system(command), 0);
+}
+
+static void test_settings_that_are_wrong(void **state) {
+    (void)state;
+    static const struct {
+        const char *settings, *says;
+    } rows[] = {
+        {"local=1", "no optimizer"},
+        {"optimizer=sdg local=1", "sdg"},
+        {"optimizer=sgd optimizer.learning_rat=1 local=1", "learning_rat"},
+        {"optimizer=sgd local=1 sed=4", "there is no setting 'sed'"},
+        {"optimizer=sgd local=1 seed", "'seed' is not NAME=VALUE"},
+        {"optimizer=sgd local=1 seed=x", "seed"},
+        {"optimizer=sgd", "no pservers"},
+        {"optimizer=sgd pservers=127.0.0.1:1 trainer_id=2 num_gradient_servers=2", "trainer_id 2 of 2"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char why[400] = "";
+        assert_null(paddle_ps_join(rows[i].settings, why, sizeof why));
+        if (!strstr(why, rows[i].says))
+            fail_msg("'%s' says '%s', not '%s'", rows[i].settings, why, rows[i].says);
+        assert_null(paddle_ps_join(rows[i].settings, NULL, 0));
+    }
+}
+
+static void test_the_first_error_stays(void **state) {
+    (void)state;
+    const uint64_t shape[1] = {4}, id0 = 0;
+    float v[4] = {0};
+    paddle_ps *ps = join();
+    assert_int_equal(paddle_ps_dense(ps, "w", 1, shape, "stdd=1"), PADDLE_PS_ECONFIG);
+    assert_non_null(strstr(paddle_ps_error(ps), "no attribute 'stdd'"));
+    assert_int_equal(paddle_ps_start(ps), PADDLE_PS_ECONFIG);
+    paddle_ps_free(ps);
+
+    ps = join();
+    int t = paddle_ps_table(ps, "t", 2, 10, NULL);
+    assert_int_equal(paddle_ps_pull_rows(ps, t, 1, &id0, v, 1), PADDLE_PS_EUSAGE);
+    assert_non_null(strstr(paddle_ps_error(ps), "before paddle_ps_start"));
+    paddle_ps_free(ps);
+
+    ps = join();
+    t = paddle_ps_table(ps, "t", 2, 10, NULL);
+    assert_int_equal(paddle_ps_start(ps), 0);
+    assert_int_equal(paddle_ps_push_rows(ps, t + 1, 1, &id0, v), PADDLE_PS_EUSAGE);
+    assert_non_null(strstr(paddle_ps_error(ps), "there is no table 1"));
+    assert_int_equal(paddle_ps_wait(ps), PADDLE_PS_EUSAGE);
+    paddle_ps_free(ps);
+    paddle_ps_free(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_come_back_in_the_order_of_the_ids),
+        cmocka_unit_test(test_many_ids_against_one_pull_of_each),
+        cmocka_unit_test(test_dense_sums_and_saving),
+        cmocka_unit_test(test_settings_that_are_wrong),
+        cmocka_unit_test(test_the_first_error_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
