@@ -43,17 +43,19 @@ int store_part_new(struct store_part **out, struct store *st, const char *tree, 
 void store_part_free(struct store_part *p); /* unpublished: removes the .part, not the tree */
 /* A manifest object. */
 int store_part_put(struct store_part *p, const struct object_id *id, const void *raw, uint32_t n, struct pd_err *err);
-/* An object now lies in file `file` (a number of the caller's) at `off`. The first one wins. Above STORE_OBJECTS it is forgotten. */
-enum { STORE_OBJECTS = 1500000 };
+/* An object now lies in file `file` (a number of the caller's) at `off`; with STORE_BUNDLE: it is the contents of that file and of
+ * those behind it (what is no regular file is skipped). The first one wins. Above STORE_OBJECTS it is forgotten. */
+enum { STORE_OBJECTS = 1500000, STORE_BUNDLE = 1 << 30, STORE_BUNDLE_FILES = 20000 };
 int store_part_note(struct store_part *p, const struct object_id *id, uint32_t raw_len, uint32_t file, uint64_t off, struct pd_err *err);
 int store_part_has(const struct store_part *p, const struct object_id *id);
 /* Where it lies: file UINT32_MAX is the part itself. 0: not here. */
 int store_part_where(const struct store_part *p, const struct object_id *id, uint32_t *raw_len, uint32_t *file, uint64_t *off);
 /* Bytes of a manifest object that was put. */
 int store_part_get(const struct store_part *p, const struct object_id *id, uint8_t *buf, uint32_t *raw_len);
-/* Becomes <root>-<unique>.cat, with the files' paths (below `base`, which is below ROOT). Last of all: the tree must be in place. */
-int store_part_publish(struct store_part *p, const struct object_id *root, const char *base, const char *const *paths, size_t n_paths,
-                       int durable, struct pd_err *err);
+/* All that becomes the catalog is written: index, the files' paths (below `base`, which is below ROOT), checksum. Then, when the
+ * tree is in place: it becomes <root>-<unique>.cat. Between the two a kill leaves a tree that is in place and no catalog. */
+int store_part_seal(struct store_part *p, const char *base, const char *const *paths, size_t n_paths, int durable, struct pd_err *err);
+int store_part_publish(struct store_part *p, const struct object_id *root, struct pd_err *err);
 
 /* --- housekeeping --- */
 
