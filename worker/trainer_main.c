@@ -47,7 +47,7 @@ int trainer_main(int argc, char **argv) {
         stop_add_terminal(&stop);
     if (!rc) {
         struct train_setup setup = {.options = &w.options, .job_id = w.job_id, .key = w.has_key ? w.key : NULL,
-                                    .output_dir = getenv("PADDLE_OUTPUT_DIR"), .log = &w.log, .out_fd = 1, .log_lines = w.log_fd != 2, .event_fd = w.event_fd,
+                                    .output_dir = getenv("PADDLE_OUTPUT_DIR"), .cpus = w.cpus.n ? &w.cpus : NULL, .log = &w.log, .out_fd = 1, .log_lines = w.log_fd != 2, .event_fd = w.event_fd,
                                     .stop = stop_asked, .stop_arg = &stop};
         rc = train_run(&setup, &err);
     }

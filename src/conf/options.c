@@ -77,6 +77,8 @@ static const struct pd_option table[] = {
     {"train", "num_passes", PD_INT, F(num_passes), ALL, "1", 1, 1000000, 0, "passes", "passes over the training data"},
     {"train", "batch_size", PD_INT, F(batch_size), ALL, "128", 1, 1 << 24, 0, "samples",
      "samples of one update: of the whole job, cut evenly over the streams; of one trainer unless update = sync"},
+    {"train", "trainer_count", PD_INT, F(trainer_count), ALL, "1", 1, 256, 0, "threads",
+     "threads of a trainer, which cut its part of a batch among them"},
     {"train", "n_streams", PD_INT, F(n_streams), ALL, "0", 0, 65536, 0, "streams",
      "streams that the data is divided into; 0: one for each trainer"},
     {"train", "seed", PD_INT, F(seed), ALL, "1", 0, 9007199254740992.0, 0, "", "seed of every random number of the job"},

@@ -76,7 +76,7 @@ struct pd_options {
     int64_t on_failure, max_restarts;  /* enum pd_on_failure */
     /* [train] */
     char *config, *save_dir, *init_model_path;
-    int64_t job, num_passes, batch_size, n_streams, seed, update, reproducible, staleness, geo_sgd_need_push_nums, log_period,
+    int64_t job, num_passes, batch_size, trainer_count, n_streams, seed, update, reproducible, staleness, geo_sgd_need_push_nums, log_period,
         saving_period, save_initial, max_bad_lines, stop_on_nan, local, use_gpu, load_missing_parameter_strategy,
         on_trainer_lost;
     double async_lagged_grad_discard_ratio, reconnect_timeout; /* seconds */

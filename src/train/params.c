@@ -216,28 +216,37 @@ static size_t next_row(const struct train_grads *g, const struct buffer *b, size
     return n;
 }
 
-/* `from` is left clean: its next user need not clear what this has in the cache. A row which only one of both has keeps its bits,
- * as at the servers. */
-void train_grads_add(struct train_params *p, struct train_grads *into, struct train_grads *from) {
+/* `from` is left clean: its next user need not clear what this has in the cache. Slices of a table are whole words of `used`. */
+void train_grads_add_slice(const struct train_params *p, struct train_grads *into, struct train_grads *from, uint32_t k, uint32_t n) {
     for (uint32_t i = 0; i < p->n; i++) {
         const struct slot *s = &p->slot[i];
         struct buffer *a = &into->of[i], *b = &from->of[i];
-        size_t n = n_rows(s), cols = s->param->cols;
-        if (!b->used)
-            nn_add_clear(n * cols, b->g, a->g);
-        for (size_t r = b->used ? next_row(from, b, 0, n) : n; r < n; r = next_row(from, b, r + 1, n))
+        size_t cols = s->param->cols;
+        if (!b->used) {
+            size_t blocks = (n_values(s) + 15) / 16, lo = blocks * k / n * 16, hi = blocks * (k + 1) / n * 16;
+            hi = hi < n_values(s) ? hi : n_values(s);
+            if (lo < hi)
+                nn_add_clear(hi - lo, b->g + lo, a->g + lo);
+            continue;
+        }
+        size_t words = n_words(n_rows(s)), lo = words * k / n, hi = words * (k + 1) / n, end = hi * 64 < n_rows(s) ? hi * 64 : n_rows(s);
+        for (size_t r = lo < hi ? next_row(from, b, lo * 64, end) : end; r < end; r = next_row(from, b, r + 1, end))
             if (a->used[r / 64] >> r % 64 & 1) {
                 nn_add_clear(cols, b->g + r * cols, a->g + r * cols);
             } else {
                 memcpy(a->g + r * cols, b->g + r * cols, cols * sizeof *b->g);
                 memset(b->g + r * cols, 0, cols * sizeof *b->g);
             }
-        for (size_t k = 0; b->used && k < n_words(n); k++) {
-            a->used[k] |= b->used[k];
-            b->used[k] = 0;
+        for (size_t w = lo; w < hi; w++) {
+            a->used[w] |= b->used[w];
+            b->used[w] = 0;
         }
-        b->n_dirty = 0;
     }
+}
+
+void train_grads_added(struct train_params *p, struct train_grads *from) {
+    for (uint32_t i = 0; i < p->n; i++)
+        from->of[i].n_dirty = 0;
     from->next = p->free;
     p->free = from;
 }

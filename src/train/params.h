@@ -30,8 +30,10 @@ void train_params_bind(struct train_params *p, struct nn_exec *exec, struct trai
 int train_grads_take(struct train_params *p, struct train_grads **out, struct pd_err *err);
 /* The set is of samples [first, first+n) of the feed only. Not called: of all, and every row of the feed is pushed. */
 void train_grads_of(struct train_params *p, struct train_grads *g, const struct nn_feed *feed, uint32_t first, uint32_t n);
-/* into += from, which is free again. Both were marked by train_grads_of. */
-void train_grads_add(struct train_params *p, struct train_grads *into, struct train_grads *from);
+/* Slice k of n of into += from; slices share nothing, so threads may add one each. Both were marked by train_grads_of. A row which
+ * only one of both has keeps its bits, as at the servers. */
+void train_grads_add_slice(const struct train_params *p, struct train_grads *into, struct train_grads *from, uint32_t k, uint32_t n);
+void train_grads_added(struct train_params *p, struct train_grads *from); /* all slices are: `from` is free again */
 /* Scale what backward added up over n_samples so that the norm of its mean over all parameters is at most max_norm. */
 void train_grads_clip(const struct train_params *p, struct train_grads *g, uint64_t n_samples, double max_norm);
 int train_grads_push(struct train_params *p, struct train_grads *g);

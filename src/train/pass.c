@@ -21,7 +21,8 @@ static int sum_over_trainers(void *arg, double *v, size_t n, struct pd_err *err)
 static int total_evaluators(struct train_loop *l, struct pd_err *err) {
     const struct nn_eval_all all = {.rank = (uint32_t)l->options->trainer_id, .n_ranks = (uint32_t)l->options->num_gradient_servers,
                                     .sum = sum_over_trainers, .arg = l};
-    return nn_eval_total(l->eval, &all, err);
+    int rc = train_team_gather(l->team, err);
+    return rc ? rc : nn_eval_total(l->eval, &all, err);
 }
 
 /* The next batch: read, made ready, its rows asked for. The number of samples, 0 at the end, or PD_E*. */
@@ -95,7 +96,7 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
 int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, struct pd_err *err) {
     train_streams_rewind(streams);
     train_report_pass_begin(l->report, pass);
-    nn_eval_clear(l->eval);
+    train_team_clear(l->team);
     uint64_t first = ps_step(l->client);
     int leave = 0;
     double all[N_SUMS], (*sums)[N_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
@@ -131,6 +132,32 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
 /* What the evaluation adds up beside the evaluators, by part: cost, samples (a double counts them exactly up to 2^53), asked. */
 enum { TEST_COST, TEST_SAMPLES, TEST_ASKED, N_TEST_SUMS };
 
+/* The n samples in the feed: parts one after the other, each cut over the threads. */
+static int test_batch(struct train_loop *l, struct train_streams *streams, uint32_t n, double (*sums)[N_TEST_SUMS], struct pd_err *err) {
+    const struct train_work w = {l->params, l->feed, (uint64_t)l->options->seed, 0};
+    struct train_piece *p = train_team_pieces(l->team);
+    uint32_t at = 0, n_pieces = 0;
+    int rc = 0, whole = l->options->reproducible == PD_REPRODUCIBLE_TOPOLOGY;
+    for (uint32_t k = 0; k < train_n_parts(l) && !rc; k++) {
+        uint32_t part = train_part(l, streams, k, n), cuts = whole ? part > 0 : train_team_size(l->team);
+        for (uint32_t i = 0; i < cuts; i++) {
+            uint32_t end = (uint32_t)((uint64_t)part * (i + 1) / cuts), first = (uint32_t)((uint64_t)part * i / cuts);
+            if (first < end)
+                p[n_pieces++] = (struct train_piece){.part = k, .first = at + first, .n = end - first};
+        }
+        at += part;
+        if (n_pieces == train_team_size(l->team) || k + 1 == train_n_parts(l)) {
+            rc = train_team_compute(l->team, &w, p, n_pieces, err);
+            for (uint32_t i = 0; i < n_pieces; i++) {
+                sums[p[i].part][TEST_COST] += p[i].cost.sum;
+                sums[p[i].part][TEST_SAMPLES] += p[i].cost.n;
+            }
+            n_pieces = 0;
+        }
+    }
+    return rc;
+}
+
 static int run_tests(struct train_loop *l, struct train_streams *streams, double (*sums)[N_TEST_SUMS], struct pd_err *err) {
     int rc = train_client_error(l, train_params_pull_dense(l->params), err), n;
     while (!rc && !asked(l) && (n = next_batch(l, streams, 0, err)) != 0) {
@@ -138,19 +165,7 @@ static int run_tests(struct train_loop *l, struct train_streams *streams, double
             return n;
         if ((rc = train_client_error(l, ps_wait(l->client), err)))
             break;
-        train_params_bind(l->params, l->exec, NULL);
-        for (uint32_t k = 0, at = 0; k < train_n_parts(l); k++) {
-            struct nn_cost cost;
-            uint32_t part = train_part(l, streams, k, (uint32_t)n);
-            if (!part)
-                continue;
-            nn_exec_forward(l->exec, l->feed, at, part, NN_TEST, (uint64_t)l->options->seed, 0, &cost);
-            sums[k][TEST_COST] += cost.sum;
-            sums[k][TEST_SAMPLES] += cost.n;
-            if ((rc = nn_eval_add(l->eval, l->exec, err)))
-                break;
-            at += part;
-        }
+        rc = test_batch(l, streams, (uint32_t)n, sums, err);
     }
     return rc;
 }
@@ -158,7 +173,7 @@ static int run_tests(struct train_loop *l, struct train_streams *streams, double
 int train_evaluate(struct train_loop *l, struct train_streams *streams, const char *when, struct pd_err *err) {
     double all[N_TEST_SUMS], (*sums)[N_TEST_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
     train_streams_rewind(streams);
-    nn_eval_clear(l->eval);
+    train_team_clear(l->team);
     int rc = sums ? 0 : pd_fail(err, PD_ENOMEM, "no memory for an evaluation");
     if (!rc && !ps_repeated(l->client)) /* else its result is known */
         rc = run_tests(l, streams, sums, err);

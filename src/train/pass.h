@@ -7,6 +7,7 @@
 #include "train/params.h"
 #include "train/report.h"
 #include "train/streams.h"
+#include "train/team.h"
 
 struct train_loop { /* borrowed; assembled by trainer.c */
     const struct pd_options *options;
@@ -14,9 +15,9 @@ struct train_loop { /* borrowed; assembled by trainer.c */
     struct ps_client *client;
     struct train_params *params;
     struct nn_feed *feed;
-    struct nn_exec *exec;
+    struct train_team *team;
     struct pd_batch *batch;
-    struct nn_eval *eval;
+    struct nn_eval *eval; /* of the team */
     struct train_report *report;
     uint32_t n_streams, stream_lo, stream_hi; /* of the job; this trainer's */
     double clip_norm; /* of [optimizer]; 0: none */

@@ -20,8 +20,9 @@ struct step {
     struct train_loop *l;
     const struct train_streams *streams;
     uint64_t pass;
-    uint32_t at; /* samples of the feed that are done: parts are computed in the order in which they stand there */
+    uint32_t at; /* samples of the feed that were taken: parts are computed in the order in which they stand there */
     double (*sums)[N_SUMS];
+    uint32_t n_wave, wave; /* by stream: pieces that the threads have computed, and those of them that were used */
 };
 
 /* What a node of the tree comes to; grads NULL: none of its streams has samples in this step. */
@@ -30,26 +31,78 @@ struct sum {
     double cost;
 };
 
-/* Forward and backward over the next n samples, which are part k. */
-static int compute(struct step *s, uint32_t k, uint32_t n, struct sum *out, struct pd_err *err) {
+/* The next n samples of the feed, as a piece of part k. */
+static int take_piece(struct step *s, struct train_piece *p, uint32_t k, uint32_t n, struct pd_err *err) {
+    *p = (struct train_piece){.part = k, .first = s->at, .n = n};
+    s->at += n;
+    return train_grads_take(s->l->params, &p->grads, err);
+}
+
+static int compute(struct step *s, uint32_t n, struct pd_err *err) {
     struct train_loop *l = s->l;
-    struct nn_cost cost;
-    int rc = train_grads_take(l->params, &out->grads, err);
+    const struct train_work w = {l->params, l->feed, (uint64_t)l->options->seed, s->pass};
+    struct train_piece *p = train_team_pieces(l->team);
+    int rc = train_team_compute(l->team, &w, p, n, err);
+    for (uint32_t i = 0; i < n && !rc; i++) {
+        s->sums[p[i].part][SUM_COST] += p[i].cost.sum;
+        s->sums[p[i].part][SUM_SAMPLES] += p[i].cost.n;
+    }
+    return rc;
+}
+
+/* All n samples, a piece for each thread, added up in their order. */
+static int compute_batch(struct step *s, uint32_t n, struct sum *out, struct pd_err *err) {
+    struct train_loop *l = s->l;
+    struct train_piece *p = train_team_pieces(l->team);
+    struct train_grads *rest[TRAIN_MAX_THREADS];
+    uint32_t n_pieces = train_team_size(l->team) < n ? train_team_size(l->team) : n;
+    int rc = 0;
+    for (uint32_t i = 0; i < n_pieces && !rc; i++) {
+        rc = take_piece(s, &p[i], 0, (uint32_t)((uint64_t)n * (i + 1) / n_pieces - (uint64_t)n * i / n_pieces), err);
+        if (!rc && n_pieces > 1)
+            train_grads_of(l->params, p[i].grads, l->feed, p[i].first, p[i].n);
+    }
+    if (!rc)
+        rc = compute(s, n_pieces, err);
     if (rc)
         return rc;
-    if (by_stream(l))
-        train_grads_of(l->params, out->grads, l->feed, s->at, n);
-    train_params_bind(l->params, l->exec, out->grads);
-    nn_exec_forward(l->exec, l->feed, s->at, n, NN_TRAIN, (uint64_t)l->options->seed, s->pass, &cost);
-    if ((rc = nn_eval_add(l->eval, l->exec, err)))
-        return rc;
-    nn_exec_backward(l->exec);
+    *out = (struct sum){p[0].grads, p[0].cost.sum};
+    for (uint32_t i = 1; i < n_pieces; i++) {
+        rest[i - 1] = p[i].grads;
+        out->cost += p[i].cost.sum;
+    }
+    if (n_pieces > 1)
+        train_team_add(l->team, l->params, out->grads, rest, n_pieces - 1);
     if (l->clip_norm > 0)
         train_grads_clip(l->params, out->grads, n, l->clip_norm);
-    s->at += n;
-    s->sums[k][SUM_COST] += cost.sum;
-    s->sums[k][SUM_SAMPLES] += cost.n;
-    out->cost = cost.sum;
+    return 0;
+}
+
+/* Part k, which has samples. Parts are asked for in their order: the threads compute as many at a time as they are. */
+static int compute_part(struct step *s, uint32_t k, struct sum *out, struct pd_err *err) {
+    struct train_loop *l = s->l;
+    struct train_piece *p = train_team_pieces(l->team);
+    int rc = 0;
+    if (s->wave == s->n_wave) {
+        s->wave = s->n_wave = 0;
+        for (uint32_t i = k; i < train_n_parts(l) && s->n_wave < train_team_size(l->team) && !rc; i++) {
+            uint32_t n = train_part(l, s->streams, i, 0);
+            if (!n)
+                continue;
+            rc = take_piece(s, &p[s->n_wave], i, n, err);
+            if (!rc)
+                train_grads_of(l->params, p[s->n_wave].grads, l->feed, p[s->n_wave].first, n);
+            s->n_wave++;
+        }
+        if (!rc)
+            rc = compute(s, s->n_wave, err);
+        if (rc)
+            return rc;
+    }
+    p += s->wave++;
+    if (l->clip_norm > 0)
+        train_grads_clip(l->params, p->grads, p->n, l->clip_norm);
+    *out = (struct sum){p->grads, p->cost.sum};
     return 0;
 }
 
@@ -59,7 +112,7 @@ static int add_up(struct step *s, uint32_t lo, uint32_t hi, struct sum *out, str
     *out = (struct sum){0};
     if (hi - lo == 1) {
         uint32_t k = lo - l->stream_lo, n = train_part(l, s->streams, k, 0);
-        return n ? compute(s, k, n, out, err) : 0;
+        return n ? compute_part(s, k, out, err) : 0;
     }
     struct sum right;
     uint32_t mid = ps_tree_mid(lo, hi);
@@ -72,7 +125,7 @@ static int add_up(struct step *s, uint32_t lo, uint32_t hi, struct sum *out, str
         *out = right;
         return 0;
     }
-    train_grads_add(l->params, out->grads, right.grads);
+    train_team_add(l->team, l->params, out->grads, &right.grads, 1);
     out->cost += right.cost;
     return 0;
 }
@@ -103,7 +156,7 @@ int train_step(struct train_loop *l, const struct train_streams *streams, uint64
     if (by_stream(l))
         return step_of_nodes(&s, asked, err);
     struct sum sum;
-    int rc = compute(&s, 0, n, &sum, err);
+    int rc = compute_batch(&s, n, &sum, err);
     if (rc)
         return rc;
     rc = train_grads_push(l->params, sum.grads);

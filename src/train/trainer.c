@@ -27,7 +27,7 @@ struct trainer {
     struct ps_client *client;
     struct train_params *params;
     struct nn_feed *feed;
-    struct nn_exec *exec;
+    struct train_team *team;
     struct nn_eval *eval;
     struct pd_batch batch;
     struct train_report report;
@@ -89,11 +89,14 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     if (pd_batch_init_fields(&t->batch, nn_graph_field(t->graph, 0), spec.n_fields, max))
         return pd_fail(err, PD_ENOMEM, "no memory for a batch of %u samples", max);
     rc = nn_feed_new(&t->feed, t->graph, max, err);
+    uint32_t n_threads = (uint32_t)t->o->trainer_count;
     if (t->o->reproducible == PD_REPRODUCIBLE_TOPOLOGY) /* see step.h */
         max = train_streams_max_share(t->train ? t->train : t->test);
+    else
+        max = (max + n_threads - 1) / n_threads;
     if (!rc)
-        rc = nn_exec_new(&t->exec, t->graph, max, err);
-    return rc ? rc : nn_eval_new(&t->eval, t->graph, err);
+        rc = nn_eval_new(&t->eval, t->graph, err);
+    return rc ? rc : train_team_new(&t->team, t->graph, n_threads, max, t->eval, t->setup->cpus, err);
 }
 
 /* train.ini's [optimizer], as the servers understand it; what is wrong with it is said with file and line. */
@@ -265,7 +268,7 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
         return rc;
     struct train_loop l = {.options = t->o, .graph = t->graph, .client = t->client, .params = t->params, .n_streams = t->n_streams,
                            .stream_lo = t->lo, .stream_hi = t->hi, .clip_norm = t->clip_norm, .feed = t->feed,
-                           .exec = t->exec, .eval = t->eval, .batch = &t->batch, .report = &t->report,
+                           .team = t->team, .eval = t->eval, .batch = &t->batch, .report = &t->report,
                            .stop = t->setup->stop, .stop_arg = t->setup->stop_arg};
     rc = t->o->job == PD_JOB_TEST ? train_evaluate(&l, t->test, "of the saved model", err) : run_passes(t, &l, err);
     if (!rc && (rc = ps_bye(t->client)))
@@ -304,8 +307,8 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
     if (!rc)
         rc = read_config(&t, err);
     if (!rc) {
-        pd_info(setup->log, "trainer %u of %u, streams %u to %u of %u, OpenBLAS for %s with %d thread(s)", t.id, t.n_trainers,
-                t.lo, t.hi - 1, t.n_streams, openblas_get_corename(), openblas_get_num_threads());
+        pd_info(setup->log, "trainer %u of %u, streams %u to %u of %u, %lld thread(s), OpenBLAS for %s with %d each", t.id, t.n_trainers,
+                t.lo, t.hi - 1, t.n_streams, (long long)t.o->trainer_count, openblas_get_corename(), openblas_get_num_threads());
         struct nn_check_opts check = {.seed = (uint64_t)t.o->seed};
         rc = t.o->job == PD_JOB_CHECKGRAD ? nn_checkgrad(t.graph, &check, on_checked, &t, err) : train_or_test(&t, err);
     }
@@ -314,7 +317,7 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
     train_params_free(t.params);
     ps_client_free(t.client);
     nn_eval_free(t.eval);
-    nn_exec_free(t.exec);
+    train_team_free(t.team);
     nn_feed_free(t.feed);
     pd_batch_release(&t.batch);
     train_streams_free(t.train);

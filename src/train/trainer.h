@@ -4,6 +4,7 @@
  *     params.c    the graph's parameters, declared to the servers, and their buffers here
  *     pass.c      the training loop of a pass, and the evaluation of held-out data
  *     step.c      one step of it: what is computed in one batch, and in which order it is added up
+ *     team.c      the threads that compute it
  *     report.c    lines for people and events for the launcher
  *     trainer.c   the jobs: train, test, checkgrad
  */
@@ -12,6 +13,7 @@
 
 #include <stdint.h>
 
+#include "base/cpus.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "conf/options.h"
@@ -21,6 +23,7 @@ struct train_setup {
     const char *job_id;               /* "" by hand */
     const uint8_t *key;               /* 32 bytes, or NULL */
     const char *output_dir;           /* PADDLE_OUTPUT_DIR, or NULL */
+    const struct pd_cpus *cpus;       /* to pin threads to, the calling one is already; or NULL */
     const struct pd_log *log;
     int out_fd;                       /* lines for people */
     int log_lines;                    /* the log gets these lines too; 0 when both would meet on one terminal */

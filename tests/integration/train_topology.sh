@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # reproducible = topology: the same job with n_streams = 12 on 1 to 5 trainers, 1 or 2 servers with 1 or 2 threads of each kind, and
-# without servers saves models of equal values, bit for bit, and prints equal costs. Streams end at different steps, the network
+# without servers, with 1 to 5 threads in a trainer, saves models of equal values, bit for bit, and prints equal costs. Streams end at different steps, the network
 # has dropout, l2 and clip_norm. Under reproducible = run three trainers end elsewhere: this test can tell.
 . "$(dirname "$0")/../support/lib.sh"
 WORKER=$BIN/paddle_worker
@@ -48,16 +48,16 @@ by_hand() { # by_hand NAME TRAINERS SERVERS THREADS [OPTION...]
 said() { grep -E 'Batch|done|Test' "$1" | sed 's/.*\(Pass\|Test\)/\1/; s/ in [0-9.]* s ([0-9]* words.s)//; s/, [0-9]* words.s$//'; }
 digest() { "$TOP/tests/support/model-digest" "$1/pass-00001" | cut -d' ' -f1; }
 
-few='1 1 1
-1 2 2
-2 1 2
-2 2 1
-3 1 1
-3 2 2
-4 1 1
-4 2 2
-5 2 1'
-[[ $BIN != *san-* ]] || few='3 2 2' # the code of every case is in this one
+few='1 1 1 5
+1 2 2 1
+2 1 2 2
+2 2 1 1
+3 1 1 3
+3 2 2 1
+4 1 1 2
+4 2 2 1
+5 2 1 1'
+[[ $BIN != *san-* ]] || few='3 2 2 2' # the code of every case is in this one
 
 # shellcheck disable=SC2086
 "$WORKER" trainer --local=1 $OPTIONS --save_dir="$TMP/local" >"$TMP/local.log" 2>&1 || die "local: $(tail -3 "$TMP/local.log")"
@@ -65,16 +65,27 @@ want=$(digest "$TMP/local")
 said "$TMP/local.log" >"$TMP/local.said"
 [ "$(grep -c Batch "$TMP/local.said")" -gt 4 ] || die "too few batches: $(cat "$TMP/local.log")"
 echo "$want  local"
-while read -r trainers servers threads; do
-    name=t$trainers-s$servers-n$threads
-    by_hand "$name" "$trainers" "$servers" "$threads"
+while read -r trainers servers threads count; do
+    name=t$trainers-s$servers-n$threads-c$count
+    by_hand "$name" "$trainers" "$servers" "$threads" --trainer_count="$count"
     got=$(digest "$TMP/$name")
-    echo "$got  $trainers trainers, $servers servers, $threads + $threads threads"
+    echo "$got  $trainers trainers, $servers servers, $threads + $threads threads, trainer_count $count"
     [ "$got" = "$want" ] || die "$name saved other values: $("$TOP/tests/support/model-digest" --names "$TMP/local/pass-00001" "$TMP/$name/pass-00001")"
     said "$TMP/$name-t0.log" >"$TMP/$name.said" # not the batches in which only others had data
     if grep -vxFf "$TMP/local.said" "$TMP/$name.said"; then die "$name printed other costs"; fi
     [ "$(grep -vc Batch "$TMP/$name.said")" = "$(grep -vc Batch "$TMP/local.said")" ] || die "$name: $(cat "$TMP/$name.said")"
 done <<<"${TOPOLOGIES:-$few}"
+
+# Under reproducible = run the threads cut each batch: the same bits again with as many, other ones with another number.
+for name in threads again; do
+    # shellcheck disable=SC2086
+    "$WORKER" trainer --local=1 $OPTIONS --reproducible=run --trainer_count=3 --save_dir="$TMP/$name" >"$TMP/$name.log" 2>&1 ||
+        die "$name: $(tail -3 "$TMP/$name.log")"
+done
+[ "$(digest "$TMP/threads")" = "$(digest "$TMP/again")" ] || die "three threads, twice: other bits"
+[ "$(said "$TMP/threads.log")" = "$(said "$TMP/again.log")" ] || die "three threads, twice: other costs"
+[ "$(digest "$TMP/threads")" != "$want" ] || die "three threads under reproducible = run have the bits of topology: this test tests nothing"
+[ "$(grep -c Batch "$TMP/threads.log")" = "$(grep -c Batch "$TMP/local.said")" ] || die "three threads: $(cat "$TMP/threads.log")"
 
 by_hand other 3 1 1 --reproducible=run
 [ "$(digest "$TMP/other")" != "$want" ] || die "three trainers under reproducible = run have the same bits: this test tests nothing"

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <math.h>
+#include <pthread.h>
 
 #include <cmocka.h>
 
@@ -79,6 +80,10 @@ static double d_sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double d_tanh(double x) { return tanh(x); }
 static double d_relu(double x) { return x > 0 ? x : 0; }
 
+static double d_softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
+static double d_leaky_relu(double x) { return x > 0 ? x : (double)0.01f * x; }
+static double d_gelu(double x) { return x / (1 + exp(-1.5957691216057308 * (x + 0.044715 * x * x * x))); }
+
 static const struct function {
     const char *name;
     void (*fast)(size_t n, const float *x, float *y);
@@ -93,6 +98,10 @@ static const struct function {
     {"tanh near 0", nn_tanh, plain_tanh, d_tanh, -1, 1, 4},
     {"tanh at 0", nn_tanh, plain_tanh, d_tanh, -1e-6, 1e-6, 4},
     {"relu", nn_relu, plain_relu, d_relu, -3, 3, 0},
+    {"leaky_relu", nn_leaky_relu, plain_leaky_relu, d_leaky_relu, -3, 3, 0.5},
+    {"softplus", nn_softplus, plain_softplus, d_softplus, -80, 80, 5},
+    {"softplus near 0", nn_softplus, plain_softplus, d_softplus, -2, 2, 5},
+    {"gelu", nn_gelu, plain_gelu, d_gelu, -2, 20, 12},
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof functions[0], SWEEP = 400003 };
 
@@ -275,6 +284,44 @@ static void products_agree_with_the_plain_loop(void **state) {
         }
 }
 
+/* Threads that multiply at the same time: what one gives is what it gives alone. With OpenBLAS' own way of handing out buffers
+ * this fails within a few rounds (see gemm.c). */
+struct multiply {
+    pthread_t thread;
+    const float *a, *b;
+    float *want, *got;
+    int wrong;
+};
+enum { M_THREADS = 4, M_ROUNDS = 300, M_M = 37, M_N = 256, M_K = 128 };
+
+static void *multiply(void *arg) {
+    struct multiply *m = arg;
+    for (int r = 0; r < M_ROUNDS; r++) {
+        nn_gemm(0, 0, M_M, M_N, M_K, 1, m->a, m->b, 0, m->got);
+        m->wrong += memcmp(m->got, m->want, M_M * M_N * sizeof(float)) != 0;
+    }
+    return NULL;
+}
+
+static void threads_that_multiply_at_once_do_not_share_a_buffer(void **state) {
+    (void)state;
+    static float a[M_THREADS][M_M * M_K], b[M_THREADS][M_K * M_N], want[M_THREADS][M_M * M_N], got[M_THREADS][M_M * M_N];
+    struct multiply m[M_THREADS];
+    for (int t = 0; t < M_THREADS; t++) {
+        fill(a[t], M_M * M_K, 80 + 2 * (uint64_t)t, 1);
+        fill(b[t], M_K * M_N, 81 + 2 * (uint64_t)t, 1);
+        m[t] = (struct multiply){.a = a[t], .b = b[t], .want = want[t], .got = got[t]};
+        nn_gemm(0, 0, M_M, M_N, M_K, 1, a[t], b[t], 0, want[t]);
+    }
+    for (int t = 0; t < M_THREADS; t++)
+        assert_int_equal(pthread_create(&m[t].thread, NULL, multiply, &m[t]), 0);
+    for (int t = 0; t < M_THREADS; t++)
+        pthread_join(m[t].thread, NULL);
+    for (int t = 0; t < M_THREADS; t++)
+        if (m[t].wrong)
+            fail_msg("thread %d: %d of %d products differ from the same one alone", t, m[t].wrong, M_ROUNDS);
+}
+
 static void the_plainest_cpu_gives_the_same_bits(void **state) {
     (void)state;
     enum { N = ROWS * COLS - 3 };
@@ -298,6 +345,9 @@ static void the_plainest_cpu_gives_the_same_bits(void **state) {
     SAME(nn_sigmoid_grad(N, x, a, a), plain_sigmoid_grad(N, x, b, b));
     SAME(nn_tanh_grad(N, x, a, a), plain_tanh_grad(N, x, b, b));
     SAME(nn_relu_grad(N, x, a, a), plain_relu_grad(N, x, b, b));
+    SAME(nn_leaky_relu_grad(N, x, a, a), plain_leaky_relu_grad(N, x, b, b));
+    SAME(nn_softplus_grad(N, x, a, a), plain_softplus_grad(N, x, b, b));
+    SAME(nn_gelu_grad(N, x, a, a), plain_gelu_grad(N, x, b, b));
     SAME(nn_softmax(ROWS, COLS - 1, a, la), plain_softmax(ROWS, COLS - 1, b, lb));
     assert_memory_equal(la, lb, sizeof la);
     SAME(nn_softmax_grad(ROWS, COLS - 1, x, a, a), plain_softmax_grad(ROWS, COLS - 1, x, b, b));
@@ -311,6 +361,9 @@ static void the_plainest_cpu_gives_the_same_bits(void **state) {
     assert_memory_equal(xa, xb, sizeof xa);
     SAME(nn_axpy(N, 0.3f, x, a), plain_axpy(N, 0.3f, x, b));
     SAME(nn_scale(N, 0.3f, a), plain_scale(N, 0.3f, b));
+    SAME(nn_times(N, 0.3f, x, a), plain_times(N, 0.3f, x, b));
+    SAME(nn_mul_add(N, x, y, a), plain_mul_add(N, x, y, b));
+    assert_true(nn_dot(N, x, y) == plain_dot(N, x, y) && nn_sum(N, x) == plain_sum(N, x));
     SAME(nn_mul(N, x, a, a), plain_mul(N, x, b, b));
     SAME(nn_sum_rows(ROWS - 1, COLS, x, a), plain_sum_rows(ROWS - 1, COLS, x, b));
 }
@@ -330,6 +383,7 @@ int main(void) {
         cmocka_unit_test(softmax_is_a_distribution_and_knows_its_log_sum),
         cmocka_unit_test(gradients_from_outputs),
         cmocka_unit_test(products_agree_with_the_plain_loop),
+        cmocka_unit_test(threads_that_multiply_at_once_do_not_share_a_buffer),
         cmocka_unit_test(the_plainest_cpu_gives_the_same_bits),
         cmocka_unit_test(the_first_largest_wins),
     };

@@ -1,0 +1,223 @@
+/* team.c - see team.h. */
+#include "train/team.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/fault.h"
+
+struct mate {
+    struct train_team *team;
+    uint32_t index;
+    int running;           /* its thread is there */
+    pthread_t thread;
+    struct nn_exec *exec;
+    struct nn_eval *eval;  /* of thread 0: the caller's */
+    int rc;
+    struct pd_err err;
+};
+
+struct train_team {
+    uint32_t n;
+    const struct pd_cpus *cpus;
+    struct train_piece *piece;
+    pthread_mutex_t lock;
+    pthread_cond_t go, done;
+    uint64_t run;          /* number of the run that was begun last */
+    uint32_t busy;         /* threads that have not ended it */
+    int quit;
+    void (*job)(struct mate *m, void *arg);
+    void *arg;
+    struct mate mate[];
+};
+
+static void *work(void *arg) {
+    struct mate *m = arg;
+    struct train_team *t = m->team;
+    uint64_t seen = 0;
+    pthread_mutex_lock(&t->lock);
+    for (;;) {
+        while (t->run == seen && !t->quit)
+            pthread_cond_wait(&t->go, &t->lock);
+        if (t->quit)
+            break;
+        seen = t->run;
+        pthread_mutex_unlock(&t->lock);
+        t->job(m, t->arg);
+        pthread_mutex_lock(&t->lock);
+        if (--t->busy == 0)
+            pthread_cond_signal(&t->done);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+/* All threads do the job, the caller among them; back when all are done. */
+static void run(struct train_team *t, void (*job)(struct mate *m, void *arg), void *arg) {
+    if (t->n > 1) {
+        pthread_mutex_lock(&t->lock);
+        t->job = job;
+        t->arg = arg;
+        t->busy = t->n - 1;
+        t->run++;
+        pthread_cond_broadcast(&t->go);
+        pthread_mutex_unlock(&t->lock);
+    }
+    job(&t->mate[0], arg);
+    if (t->n > 1) {
+        pthread_mutex_lock(&t->lock);
+        while (t->busy)
+            pthread_cond_wait(&t->done, &t->lock);
+        pthread_mutex_unlock(&t->lock);
+    }
+}
+
+static int start(struct mate *m, struct pd_err *err) {
+    int rc = pthread_create(&m->thread, NULL, work, m);
+    if (rc)
+        return pd_fail_errno(err, PD_EHOST, rc, "cannot start thread %u of the trainer", m->index);
+    m->running = 1;
+    return 0;
+}
+
+static void pin(struct mate *m, void *arg) {
+    const struct pd_cpus *cpus = arg;
+    if (m->index && pd_pin_thread(cpus, m->index)) /* thread 0 is the caller's, which pinned itself */
+        m->rc = pd_fail_errno(&m->err, PD_EHOST, errno, "cannot pin thread %u of the trainer", m->index);
+}
+
+static int first_error(struct train_team *t, struct pd_err *err) {
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->mate[i].rc) {
+            int rc = pd_fail(err, t->mate[i].rc, "%s", t->mate[i].err.msg);
+            t->mate[i].rc = 0;
+            t->mate[i].err = (struct pd_err){0};
+            return rc;
+        }
+    return 0;
+}
+
+int train_team_new(struct train_team **out, const struct nn_graph *g, uint32_t n_threads, uint32_t max_piece, struct nn_eval *eval,
+                   const struct pd_cpus *cpus, struct pd_err *err) {
+    struct train_team *t = pd_calloc(1, sizeof *t + n_threads * sizeof t->mate[0]);
+    int rc = 0;
+    if (!t)
+        return pd_fail(err, PD_ENOMEM, "out of memory for %u threads", n_threads);
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->go, NULL);
+    pthread_cond_init(&t->done, NULL);
+    t->n = n_threads;
+    t->piece = pd_calloc(n_threads, sizeof *t->piece);
+    if (!t->piece)
+        rc = pd_fail(err, PD_ENOMEM, "out of memory for %u threads", n_threads);
+    for (uint32_t i = 0; i < n_threads && !rc; i++) {
+        struct mate *m = &t->mate[i];
+        m->team = t;
+        m->index = i;
+        m->eval = eval;
+        rc = nn_exec_new(&m->exec, g, max_piece, err);
+        if (!rc && i) {
+            m->eval = NULL;
+            rc = nn_eval_new(&m->eval, g, err);
+        }
+    }
+    for (uint32_t i = 1; i < n_threads && !rc; i++)
+        rc = start(&t->mate[i], err);
+    if (!rc && cpus) {
+        run(t, pin, (void *)(uintptr_t)cpus);
+        rc = first_error(t, err);
+    }
+    if (rc)
+        train_team_free(t);
+    else
+        *out = t;
+    return rc;
+}
+
+void train_team_free(struct train_team *t) {
+    if (!t)
+        return;
+    pthread_mutex_lock(&t->lock);
+    t->quit = 1;
+    pthread_cond_broadcast(&t->go);
+    pthread_mutex_unlock(&t->lock);
+    for (uint32_t i = 0; i < t->n; i++) {
+        struct mate *m = &t->mate[i];
+        if (m->running)
+            pthread_join(m->thread, NULL);
+        nn_exec_free(m->exec);
+        if (i)
+            nn_eval_free(m->eval);
+    }
+    pthread_cond_destroy(&t->go);
+    pthread_cond_destroy(&t->done);
+    pthread_mutex_destroy(&t->lock);
+    free(t->piece);
+    free(t);
+}
+
+uint32_t train_team_size(const struct train_team *t) { return t->n; }
+struct train_piece *train_team_pieces(struct train_team *t) { return t->piece; }
+
+/* --- pieces --- */
+
+struct compute {
+    const struct train_work *w;
+    struct train_piece *piece;
+    uint32_t n;
+};
+
+static void compute(struct mate *m, void *arg) {
+    const struct compute *c = arg;
+    for (uint32_t i = m->index; i < c->n && !m->rc; i += m->team->n) {
+        struct train_piece *p = &c->piece[i];
+        train_params_bind(c->w->params, m->exec, p->grads);
+        nn_exec_forward(m->exec, c->w->feed, p->first, p->n, p->grads ? NN_TRAIN : NN_TEST, c->w->seed, c->w->pass, &p->cost);
+        m->rc = nn_eval_add(m->eval, m->exec, &m->err);
+        if (!m->rc && p->grads)
+            nn_exec_backward(m->exec);
+    }
+}
+
+int train_team_compute(struct train_team *t, const struct train_work *w, struct train_piece *piece, uint32_t n, struct pd_err *err) {
+    struct compute c = {w, piece, n};
+    if (n == 1)
+        compute(&t->mate[0], &c);
+    else
+        run(t, compute, &c);
+    return first_error(t, err);
+}
+
+struct add {
+    struct train_params *p;
+    struct train_grads *into, *const *from;
+    uint32_t n;
+};
+
+static void add(struct mate *m, void *arg) {
+    const struct add *a = arg;
+    for (uint32_t i = 0; i < a->n; i++)
+        train_grads_add_slice(a->p, a->into, a->from[i], m->index, m->team->n);
+}
+
+void train_team_add(struct train_team *t, struct train_params *p, struct train_grads *into, struct train_grads *const *from, uint32_t n) {
+    struct add a = {p, into, from, n};
+    run(t, add, &a);
+    for (uint32_t i = 0; i < n; i++)
+        train_grads_added(p, from[i]);
+}
+
+int train_team_gather(struct train_team *t, struct pd_err *err) {
+    int rc = 0;
+    for (uint32_t i = 1; i < t->n && !rc; i++) {
+        rc = nn_eval_merge(t->mate[0].eval, t->mate[i].eval, err);
+        nn_eval_clear(t->mate[i].eval);
+    }
+    return rc;
+}
+
+void train_team_clear(struct train_team *t) {
+    for (uint32_t i = 0; i < t->n; i++)
+        nn_eval_clear(t->mate[i].eval);
+}

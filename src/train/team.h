@@ -1,0 +1,50 @@
+/* team.h - the threads of a trainer (trainer_count): each has the buffers of an execution and evaluators of its own, and computes
+ * pieces of a batch; values of the parameters, and the feed, are shared and only read.
+ *
+ *     caller = thread 0       thread 1 ... n-1
+ *     pieces 0, n, 2n, ...    pieces 1, n+1, ...      <- which thread computes a piece changes no bit of it
+ *
+ * No lock is taken per sample: the threads meet at the beginning and the end of a run. With one thread nothing is started.
+ */
+#ifndef PD_TRAIN_TEAM_H
+#define PD_TRAIN_TEAM_H
+
+#include "base/cpus.h"
+#include "nn/eval.h"
+#include "train/params.h"
+
+struct train_team;
+
+enum { TRAIN_MAX_THREADS = 256 };
+
+struct train_piece { /* samples [first, first + n) of the feed */
+    uint32_t part, first, n;
+    struct train_grads *grads; /* where backward adds; NULL: forward only, as a test */
+    struct nn_cost cost;       /* out */
+};
+
+struct train_work {
+    struct train_params *params; /* whose rows and values are here */
+    const struct nn_feed *feed;
+    uint64_t seed, pass;
+};
+
+/* 1 <= n_threads <= TRAIN_MAX_THREADS; a piece has at most max_piece samples. `eval` is the caller's and thread 0's; cpus: thread i is pinned to the
+ * i-th core in turn, NULL: not. PD_ENOMEM, PD_EHOST. */
+int train_team_new(struct train_team **out, const struct nn_graph *g, uint32_t n_threads, uint32_t max_piece, struct nn_eval *eval,
+                   const struct pd_cpus *cpus, struct pd_err *err);
+void train_team_free(struct train_team *t);
+uint32_t train_team_size(const struct train_team *t);
+struct train_piece *train_team_pieces(struct train_team *t); /* [size], for the caller to use */
+
+/* Compute all pieces, with their evaluators. The first error in the order of the threads, or 0. */
+int train_team_compute(struct train_team *t, const struct train_work *w, struct train_piece *piece, uint32_t n, struct pd_err *err);
+/* into += from[0] + from[1] ... in this order, cut over the threads; the sets in `from` are free again. All were marked by
+ * train_grads_of. */
+void train_team_add(struct train_team *t, struct train_params *p, struct train_grads *into, struct train_grads *const *from, uint32_t n);
+
+/* The evaluators of all threads into that of the caller; and forget what they hold. */
+int train_team_gather(struct train_team *t, struct pd_err *err);
+void train_team_clear(struct train_team *t);
+
+#endif
