@@ -1,16 +1,26 @@
 /* tree.c - see tree.h. */
 #include "ps/tree.h"
 
-static struct ps_add *plan_node(const struct ps_range *r, uint32_t i, uint32_t j, uint32_t lo, uint32_t hi,
+uint32_t ps_tree_mid(uint32_t n_streams, uint32_t lo, uint32_t hi) {
+    for (uint64_t n = 2; n <= 4; n++)
+        for (uint64_t t = 1; t < n; t++) {
+            uint32_t cut = (uint32_t)(t * n_streams / n);
+            if (cut > lo && cut < hi)
+                return cut;
+        }
+    return lo + (hi - lo) / 2;
+}
+
+static struct ps_add *plan_node(uint32_t n_streams, const struct ps_range *r, uint32_t i, uint32_t j, uint32_t lo, uint32_t hi,
                                 struct ps_add *out) {
     while (j - i > 1) {
-        uint32_t mid = ps_tree_mid(lo, hi), k = i;
+        uint32_t mid = ps_tree_mid(n_streams, lo, hi), k = i;
         while (k < j && r[k].lo < mid)
             k++;
         if (k > i && r[k - 1].hi > mid) { /* crosses the middle */
             k = i + (j - i) / 2;
-            out = plan_node(r, i, k, r[i].lo, r[k - 1].hi, out);
-            out = plan_node(r, k, j, r[k].lo, r[j - 1].hi, out);
+            out = plan_node(n_streams, r, i, k, r[i].lo, r[k - 1].hi, out);
+            out = plan_node(n_streams, r, k, j, r[k].lo, r[j - 1].hi, out);
         } else if (k == i) {
             lo = mid;
             continue;
@@ -18,8 +28,8 @@ static struct ps_add *plan_node(const struct ps_range *r, uint32_t i, uint32_t j
             hi = mid;
             continue;
         } else {
-            out = plan_node(r, i, k, lo, mid, out);
-            out = plan_node(r, k, j, mid, hi, out);
+            out = plan_node(n_streams, r, i, k, lo, mid, out);
+            out = plan_node(n_streams, r, k, j, mid, hi, out);
         }
         *out++ = (struct ps_add){i, k};
         return out;
@@ -27,25 +37,25 @@ static struct ps_add *plan_node(const struct ps_range *r, uint32_t i, uint32_t j
     return out;
 }
 
-static uint32_t nodes_below(struct ps_range node, uint32_t lo, uint32_t hi, struct ps_range *out, uint32_t n) {
+static uint32_t nodes_below(uint32_t n_streams, struct ps_range node, uint32_t lo, uint32_t hi, struct ps_range *out, uint32_t n) {
     if (node.hi <= lo || hi <= node.lo)
         return n;
     if (lo <= node.lo && node.hi <= hi) {
         out[n] = node;
         return n + 1;
     }
-    uint32_t mid = ps_tree_mid(node.lo, node.hi);
-    n = nodes_below((struct ps_range){node.lo, mid}, lo, hi, out, n);
-    return nodes_below((struct ps_range){mid, node.hi}, lo, hi, out, n);
+    uint32_t mid = ps_tree_mid(n_streams, node.lo, node.hi);
+    n = nodes_below(n_streams, (struct ps_range){node.lo, mid}, lo, hi, out, n);
+    return nodes_below(n_streams, (struct ps_range){mid, node.hi}, lo, hi, out, n);
 }
 
 /* Below the node where lo and hi part, each side adds at most one node a level. */
 uint32_t ps_tree_nodes(uint32_t n_streams, uint32_t lo, uint32_t hi, struct ps_range *out) {
-    return nodes_below((struct ps_range){0, n_streams}, lo, hi, out, 0);
+    return nodes_below(n_streams, (struct ps_range){0, n_streams}, lo, hi, out, 0);
 }
 
 void ps_tree_plan(const struct ps_range *r, size_t n, uint32_t n_streams, struct ps_add *out) {
-    (void)plan_node(r, 0, (uint32_t)n, 0, n_streams, out);
+    (void)plan_node(n_streams, r, 0, (uint32_t)n, 0, n_streams, out);
 }
 
 void ps_tree_sum_f64(const struct ps_add *plan, size_t m, double *const *v, size_t n) {

@@ -1,6 +1,9 @@
 /* tree.h - the fixed order in which contributions are added, whatever order they arrived in.
  *
- * The tree stands over stream ids: a node [lo, hi) has the children [lo, mid) and [mid, hi), mid = lo + (hi-lo)/2. A
+ * The tree stands over stream ids: a node [lo, hi) has the children [lo, mid) and [mid, hi). mid is where the streams of two
+ * trainers part, when that is within the node, else where those of three or of four first do (trainer t of n owns streams
+ * [t S / n, (t + 1) S / n) of S), else the middle. So the streams of a trainer are few nodes for the usual numbers of trainers:
+ * of 12 streams and 2, 3 or 4 trainers at most two. A
  * contribution that covers a node is that node's value, an absent stream adds nothing. Where a contribution crosses
  * mid, the sorted list is halved by index instead. A trainer that adds its own streams in this tree thus gives
  * the same bits as one trainer per stream, as long as its streams are a node.
@@ -22,7 +25,7 @@ struct ps_add {
 enum { PS_NODES_MAX = 64 };
 uint32_t ps_tree_nodes(uint32_t n_streams, uint32_t lo, uint32_t hi, struct ps_range *out);
 
-static inline uint32_t ps_tree_mid(uint32_t lo, uint32_t hi) { return lo + (hi - lo) / 2; }
+uint32_t ps_tree_mid(uint32_t n_streams, uint32_t lo, uint32_t hi); /* lo + 2 <= hi */
 
 /* The n-1 additions for n >= 1 disjoint ranges sorted by lo; the sum ends in value[0]. */
 void ps_tree_plan(const struct ps_range *r, size_t n, uint32_t n_streams, struct ps_add *out);

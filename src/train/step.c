@@ -115,7 +115,7 @@ static int add_up(struct step *s, uint32_t lo, uint32_t hi, struct sum *out, str
         return n ? compute_part(s, k, out, err) : 0;
     }
     struct sum right;
-    uint32_t mid = ps_tree_mid(lo, hi);
+    uint32_t mid = ps_tree_mid(l->n_streams, lo, hi);
     int rc = add_up(s, lo, mid, out, err);
     if (!rc)
         rc = add_up(s, mid, hi, &right, err);

@@ -189,7 +189,7 @@ static void test_nodes_as_parts_give_the_same_bits_for_any_number_of_trainers(vo
         free(got);
     }
     t.parts = 0; /* as one contribution of each trainer the sums associate otherwise: this test can tell */
-    t.n_trainers = 3;
+    t.n_trainers = 5;
     struct toy_result *other = run(&t);
     assert_memory_not_equal(want->dense, other->dense, sizeof want->dense);
     assert_true(want->noise != other->noise);

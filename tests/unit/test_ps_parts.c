@@ -117,8 +117,9 @@ static void test_tree_nodes_of_a_range(void **state) {
         uint32_t n_streams, lo, hi;
         const char *want;
     } row[] = {
-        {12, 0, 12, "0-12 "}, {12, 0, 4, "0-3 3-4 "}, {12, 4, 8, "4-6 6-7 7-8 "}, {12, 8, 12, "8-9 9-12 "}, {12, 3, 6, "3-6 "},
-        {1, 0, 1, "0-1 "}, {7, 1, 6, "1-3 3-5 5-6 "}, {7, 2, 2, ""},
+        {12, 0, 12, "0-12 "}, {12, 0, 6, "0-6 "}, {12, 6, 12, "6-12 "}, {12, 0, 4, "0-4 "}, {12, 4, 8, "4-6 6-8 "}, {12, 8, 12, "8-12 "},
+        {12, 0, 3, "0-3 "}, {12, 3, 6, "3-4 4-6 "}, {12, 6, 9, "6-8 8-9 "}, {12, 9, 12, "9-12 "}, {12, 2, 4, "2-3 3-4 "}, {12, 7, 9, "7-8 8-9 "},
+        {1, 0, 1, "0-1 "}, {7, 1, 6, "1-2 2-3 3-4 4-5 5-6 "}, {7, 2, 2, ""},
     };
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         struct ps_range r[PS_NODES_MAX];
@@ -130,13 +131,14 @@ static void test_tree_nodes_of_a_range(void **state) {
             fail_msg("[%u, %u) of %u: %s instead of %s", row[i].lo, row[i].hi, row[i].n_streams, got, row[i].want);
     }
     struct ps_range most[PS_NODES_MAX];
-    assert_true(ps_tree_nodes(UINT32_MAX, 1, UINT32_MAX - 1, most) <= PS_NODES_MAX);
+    for (uint32_t n = UINT32_MAX; n > 1000; n = n / 3 * 2 + 1)
+        assert_in_range(ps_tree_nodes(n, 1, n - 1, most), 1, PS_NODES_MAX);
 }
 
 /* A trainer that owns the streams of a node and adds them in the tree contributes the same bits as separate ones. */
 static void test_tree_is_the_same_for_nodes(void **state) {
     (void)state;
-    enum { S = 16 };
+    enum { S = 16, HALF = S / 2 };
     float x[S];
     struct ps_range all[S];
     struct ps_add plan[S];
@@ -144,24 +146,24 @@ static void test_tree_is_the_same_for_nodes(void **state) {
     for (uint32_t i = 0; i < S; i++)
         all[i] = (struct ps_range){i, i + 1};
     const float *val[S];
-    float tmp[S], part[4], one;
+    float tmp[S], part[2], one;
     for (uint32_t i = 0; i < S; i++)
         val[i] = &x[i];
     ps_tree_plan(all, S, S, plan);
     one = *ps_tree_sum_f32(plan, S, val, tmp, 1);
-    struct ps_range quarter[4];
-    for (uint32_t q = 0; q < 4; q++) {
-        for (uint32_t i = 0; i < 4; i++)
-            val[i] = &x[4 * q + i];
-        ps_tree_plan(all + 4 * q, 4, S, plan);
-        part[q] = *ps_tree_sum_f32(plan, 4, val, tmp, 1);
-        quarter[q] = (struct ps_range){4 * q, 4 * q + 4};
+    struct ps_range half[2];
+    for (uint32_t q = 0; q < 2; q++) {
+        for (uint32_t i = 0; i < HALF; i++)
+            val[i] = &x[HALF * q + i];
+        ps_tree_plan(all + HALF * q, HALF, S, plan);
+        part[q] = *ps_tree_sum_f32(plan, HALF, val, tmp, 1);
+        half[q] = (struct ps_range){HALF * q, HALF * q + HALF};
     }
-    for (uint32_t q = 0; q < 4; q++)
+    for (uint32_t q = 0; q < 2; q++)
         val[q] = &part[q];
-    ps_tree_plan(quarter, 4, S, plan);
-    float four = *ps_tree_sum_f32(plan, 4, val, tmp, 1);
-    assert_memory_equal(&one, &four, 4);
+    ps_tree_plan(half, 2, S, plan);
+    float two = *ps_tree_sum_f32(plan, 2, val, tmp, 1);
+    assert_memory_equal(&one, &two, 4);
 }
 
 /* --- table --- */
@@ -171,6 +173,40 @@ static struct ps_table *new_table(uint32_t dim) {
     struct ps_table_opts o = {.name = "t", .dim = dim, .state = 1, .seed = 5, .mean = 0.5f, .std = 2};
     assert_int_equal(ps_table_new(&t, &o), 0);
     return t;
+}
+
+/* What each of T trainers adds of its own streams, node by node, and then all of it: the same bits for every T. */
+static void test_tree_sums_do_not_depend_on_the_trainers(void **state) {
+    (void)state;
+    enum { MOST = 40 };
+    float x[MOST], first = 0;
+    pd_rng_normal(pd_rng_key(1, 2, 1, 1), 0, x, MOST);
+    for (uint32_t S = 1; S <= MOST; S++)
+        for (uint32_t T = 1; T <= S; T++) {
+            struct ps_range node[MOST], leaf[MOST];
+            struct ps_add plan[MOST];
+            const float *val[MOST];
+            float sum[MOST], tmp[MOST];
+            uint32_t n = 0;
+            for (uint32_t t = 0; t < T; t++)
+                n += ps_tree_nodes(S, t * S / T, (t + 1) * S / T, node + n);
+            for (uint32_t k = 0; k < n; k++) {
+                for (uint32_t i = node[k].lo; i < node[k].hi; i++) {
+                    leaf[i - node[k].lo] = (struct ps_range){i, i + 1};
+                    val[i - node[k].lo] = &x[i];
+                }
+                ps_tree_plan(leaf, node[k].hi - node[k].lo, S, plan);
+                sum[k] = *ps_tree_sum_f32(plan, node[k].hi - node[k].lo, val, tmp, 1);
+            }
+            for (uint32_t k = 0; k < n; k++)
+                val[k] = &sum[k];
+            ps_tree_plan(node, n, S, plan);
+            float all = *ps_tree_sum_f32(plan, n, val, tmp, 1);
+            if (T == 1)
+                first = all;
+            else if (memcmp(&all, &first, sizeof all))
+                fail_msg("%u streams, %u trainers: %a instead of %a", S, T, (double)all, (double)first);
+        }
 }
 
 static void test_table_rows_are_functions_of_their_key(void **state) {
@@ -402,6 +438,7 @@ int main(void) {
         cmocka_unit_test(test_tree_plans),
         cmocka_unit_test(test_tree_nodes_of_a_range),
         cmocka_unit_test(test_tree_is_the_same_for_nodes),
+        cmocka_unit_test(test_tree_sums_do_not_depend_on_the_trainers),
         cmocka_unit_test(test_table_rows_are_functions_of_their_key),
         cmocka_unit_test(test_table_without_memory),
         cmocka_unit_test(test_table_grows_without_losing_rows_or_memory),
