@@ -1,4 +1,4 @@
-/* lines.h - a file line by line, with bounded memory and known byte offsets; shared by the readers of data and the
+/* lines.h - a file line by line, with bounded memory and known byte offsets (of what is unpacked: see input.h); shared by the readers of data and the
  * commands that prepare it. */
 #ifndef PD_DATA_LINES_H
 #define PD_DATA_LINES_H
@@ -7,10 +7,12 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "data/reader.h"
+#include "data/input.h"
+
+enum { DATA_MAX_LINE = 1 << 20 };
 
 struct data_lines {
-    int fd;             /* -1: closed */
+    struct data_input *in; /* NULL: closed */
     char *buf;          /* DATA_MAX_LINE + a read's worth */
     size_t pos, len;    /* unread: buf[pos, len) */
     uint64_t offset;    /* in the file, of buf[pos] */
@@ -28,7 +30,8 @@ int data_lines_open(struct data_lines *l, const char *path, const char *shown, u
 void data_lines_close(struct data_lines *l);
 
 /* The next line without its newline, valid until the next call. 1: a line; 0: end of file; PD_EDATA without a
- * message: longer than DATA_MAX_LINE, skipped; PD_EIO. A last line without a newline counts. */
-int data_lines_next(struct data_lines *l, const char *shown, char **line, size_t *n, struct pd_err *err);
+ * message: longer than DATA_MAX_LINE, skipped; PD_EIO, and PD_EDATA with a
+ * message when packed data is broken. A last line without a newline counts. */
+int data_lines_next(struct data_lines *l, char **line, size_t *n, struct pd_err *err);
 
 #endif

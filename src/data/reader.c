@@ -1,9 +1,4 @@
-/* reader.c - see reader.h.
- *
- * A line is parsed once into `ids`; its samples are then windows of n_fields of it, whatever the format: a format
- * only says what surrounds the ids and how many windows there are. The position between two samples is the line's
- * start and the number of its windows delivered.
- */
+/* reader.c - see reader.h. Takes the blocks of a pipe in order; the position is known for every sample of a block. */
 #include "data/reader.h"
 
 #include <inttypes.h>
@@ -13,73 +8,47 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/rng.h"
 #include "base/str.h"
-#include "data/lines.h"
+#include "data/format.h"
+#include "data/pipe.h"
 
-struct data_reader;
-
-struct format {
-    const char *name;
-    int sentence; /* <s> before and <e> behind the ids of a line */
-    /* The number of windows in n ids; -1: the line is bad. */
-    int64_t (*windows)(uint64_t n, uint32_t n_fields);
-    const char *text;
-};
-
-static int64_t one_window(uint64_t n, uint32_t n_fields) { return n == n_fields ? 1 : -1; }
-static int64_t sliding(uint64_t n, uint32_t n_fields) { return n < n_fields ? 0 : (int64_t)(n - n_fields + 1); }
-
-static const struct format formats[] = {
-    {"ids", 0, one_window, "one sample a line, one id per field"},
-    {"ngram", 1, sliding, "a line is a sentence; samples are the windows over <s> line <e>"},
-};
-enum { N_FORMATS = sizeof formats / sizeof formats[0] };
+enum { MAX_SHUFFLE = 1 << 28 };
 
 struct data_reader {
     struct data_spec spec;
-    const struct format *format;
+    struct data_schema *own;       /* made of the spec; NULL: the caller's */
+    const struct data_schema *schema;
+    struct data_plan *plan;
     char *dir;
     uint32_t stream;
-    struct data_files files;   /* of this stream */
+    struct data_files files;       /* of this stream */
     uint64_t files_hash;
+    struct data_pipe pipe;
 
-    size_t file;               /* the one being read; == files.n at the end */
-    struct data_lines lines;   /* open on it, or closed: it has not been opened yet */
-    uint64_t *ids;             /* of the current line */
-    size_t n_ids, cap_ids;
-    uint64_t line_offset, line; /* where the current line starts, its number */
-    uint64_t in_line, windows;  /* delivered, in all */
-    uint64_t index, bad_lines;  /* of this pass */
-    int failed;                 /* an error was returned; only rewind and seek help */
+    int started;                   /* the pipe runs */
+    struct data_block *block;      /* being taken from, or NULL */
+    uint32_t at, at_bad;           /* its next sample, its next bad line */
+    uint64_t file, offset, line;   /* without a block: where the next one begins */
+    uint64_t raw;                  /* bytes of that file on disk before it */
+    uint64_t pass, index, bad_lines;
+    int ended, failed;             /* failed: an error was returned; only rewind and seek help */
+
+    struct pd_batch pool;          /* the shuffle buffer; cap 0: none */
+    uint32_t *order;               /* [pool.cap] */
+    uint32_t given;                /* of pool.n */
+    struct data_pos group;         /* where the pool's samples begin */
 };
 
-static const struct format *find_format(const char *name) {
-    for (int i = 0; i < N_FORMATS; i++)
-        if (!strcmp(formats[i].name, name))
-            return &formats[i];
-    return NULL;
-}
-
 int data_spec_check(const struct data_spec *s, struct pd_err *err) {
-    const struct format *f = find_format(s->format);
-    if (!f) {
-        char known[200] = "";
-        for (int i = 0; i < N_FORMATS; i++) {
-            size_t n = strlen(known);
-            snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", formats[i].name);
-        }
-        return pd_fail(err, PD_ECONF, "unknown data format '%s' (known: %s)", s->format, known);
-    }
-    if (s->n_fields < 1 || s->n_fields > PD_MAX_FIELDS)
-        return pd_fail(err, PD_ECONF, "%u fields; there can be 1 to %d", s->n_fields, PD_MAX_FIELDS);
-    if (f->sentence && s->start_id == s->end_id)
-        return pd_fail(err, PD_ECONF,
-                       "format %s needs the ids of <s> and <e>: a vocabulary_file that has both, or start_id and end_id",
-                       f->name);
-    if (f->sentence && s->vocabulary && (s->start_id >= s->vocabulary || s->end_id >= s->vocabulary))
-        return pd_fail(err, PD_ECONF, "start_id %" PRIu64 " or end_id %" PRIu64 " is not below the vocabulary, %" PRIu64,
-                       s->start_id, s->end_id, s->vocabulary);
-    return 0;
+    struct data_schema *schema = NULL;
+    int rc = 0;
+    if (!s->schema)
+        rc = data_schema_plain(&schema, s->format, s->n_fields, s->vocabulary, s->start_id, s->end_id, err);
+    data_schema_free(schema);
+    if (!rc && s->shuffle_buffer > MAX_SHUFFLE)
+        rc = pd_fail(err, PD_ECONF, "shuffle_buffer is at most %d samples", MAX_SHUFFLE);
+    return rc;
 }
 
 /* --- in and out ---------------------------------------------------------------------------------- */
@@ -101,6 +70,17 @@ static int take_files(struct data_reader *r, const struct data_files *files, uin
     return 0;
 }
 
+static int make_pool(struct data_reader *r) {
+    struct pd_field fields[PD_MAX_FIELDS];
+    uint32_t n = (uint32_t)r->spec.shuffle_buffer;
+    if (n <= 1)
+        return 0;
+    for (uint32_t k = 0; k < r->schema->n_fields; k++)
+        fields[k] = r->schema->field[k].batch;
+    r->order = pd_calloc(n, sizeof *r->order);
+    return r->order ? pd_batch_init_fields(&r->pool, fields, r->schema->n_fields, n) : PD_ENOMEM;
+}
+
 int data_reader_new(struct data_reader **out, const struct data_spec *spec, const char *dir,
                     const struct data_files *files, uint32_t stream, uint32_t n_streams, struct pd_err *err) {
     int rc = data_spec_check(spec, err);
@@ -111,16 +91,23 @@ int data_reader_new(struct data_reader **out, const struct data_spec *spec, cons
     struct data_reader *r = pd_calloc(1, sizeof *r);
     if (!r)
         return pd_fail(err, PD_ENOMEM, "out of memory for a data reader");
-    r->lines.fd = -1;
     r->spec = *spec;
-    r->format = find_format(spec->format);
-    r->spec.format = r->format->name;
+    r->schema = spec->schema;
     r->stream = stream;
+    r->line = 1;
+    if (!r->schema) {
+        rc = data_schema_plain(&r->own, spec->format, spec->n_fields, spec->vocabulary, spec->start_id, spec->end_id, err);
+        r->schema = r->own;
+    }
     r->dir = pd_strdup(dir);
-    if (!r->dir || take_files(r, files, n_streams))
+    if (!rc && (!r->dir || take_files(r, files, n_streams)))
         rc = pd_fail(err, PD_ENOMEM, "out of memory for a data reader");
     if (!rc)
-        rc = data_lines_init(&r->lines, err);
+        rc = data_plan_new(&r->plan, r->schema, dir, r->files.n ? r->files.path[0] : NULL, err);
+    if (!rc && make_pool(r))
+        rc = pd_fail(err, PD_ENOMEM, "out of memory for a shuffle_buffer of %" PRIu64 " samples", spec->shuffle_buffer);
+    if (!rc)
+        rc = data_pipe_init(&r->pipe, spec->workers, r->schema, r->plan, r->dir, &r->files, spec->seed, stream, err);
     if (rc) {
         data_reader_free(r);
         return rc;
@@ -132,215 +119,237 @@ int data_reader_new(struct data_reader **out, const struct data_spec *spec, cons
 void data_reader_free(struct data_reader *r) {
     if (!r)
         return;
-    data_lines_release(&r->lines);
+    data_pipe_release(&r->pipe);
     data_files_release(&r->files);
-    free(r->ids);
+    data_plan_free(r->plan);
+    data_schema_free(r->own);
+    pd_batch_release(&r->pool);
+    free(r->order);
     free(r->dir);
     free(r);
 }
 
-/* --- lines --------------------------------------------------------------------------------------- */
+/* --- blocks -------------------------------------------------------------------------------------- */
 
-static int open_file(struct data_reader *r, uint64_t offset, uint64_t line, struct pd_err *err) {
-    const char *name = r->files.path[r->file];
-    char path[PATH_MAX];
-    int here = name[0] == '/' || !strcmp(r->dir, ".");
-    if (pd_fmt(path, sizeof path, "%s%s%s", here ? "" : r->dir, here ? "" : "/", name))
-        return pd_fail(err, PD_EIO, "path too long: %s/%s", r->dir, name);
-    return data_lines_open(&r->lines, path, name, offset, line, err);
-}
-
-static int push_id(struct data_reader *r, uint64_t id) {
-    if (r->n_ids == r->cap_ids) {
-        size_t cap = r->cap_ids ? 2 * r->cap_ids : 256;
-        uint64_t *grown = pd_realloc(r->ids, cap * sizeof *grown);
-        if (!grown)
-            return PD_ENOMEM;
-        r->ids = grown;
-        r->cap_ids = cap;
-    }
-    r->ids[r->n_ids++] = id;
-    return 0;
-}
-
-static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-
-/* Fills r->ids from a line. 0, PD_ENOMEM, or PD_EDATA with the reason in `why`. */
-static int parse_ids(struct data_reader *r, const char *s, size_t n, char *why, size_t cap) {
-    const char *end = s + n;
-    r->n_ids = 0;
-    if (r->format->sentence && push_id(r, r->spec.start_id))
-        return PD_ENOMEM;
-    for (;;) {
-        while (s < end && is_blank(*s))
-            s++;
-        if (s == end)
-            break;
-        const char *start = s;
-        uint64_t v = 0;
-        int overflow = 0;
-        for (; s < end && *s >= '0' && *s <= '9'; s++) {
-            uint64_t d = (uint64_t)(*s - '0');
-            overflow |= v > (UINT64_MAX - d) / 10;
-            v = v * 10 + d;
-        }
-        if (s == start || (s < end && !is_blank(*s)) || overflow) {
-            while (s < end && !is_blank(*s))
-                s++;
-            snprintf(why, cap, "'%.*s' is not an id", (int)(s - start < 40 ? s - start : 40), start);
-            return PD_EDATA;
-        }
-        if (r->spec.vocabulary && v >= r->spec.vocabulary) {
-            snprintf(why, cap, "id %" PRIu64 " is not below the vocabulary, %" PRIu64, v, r->spec.vocabulary);
-            return PD_EDATA;
-        }
-        if (push_id(r, v))
-            return PD_ENOMEM;
-    }
-    if (r->format->sentence && r->n_ids > 1 && push_id(r, r->spec.end_id))
-        return PD_ENOMEM;
-    return 0;
-}
-
-static int bad_line(struct data_reader *r, const char *why, struct pd_err *err) {
-    struct pd_err e = {0};
-    pd_fail(&e, PD_EDATA, "%s:%" PRIu64 ": %s", r->files.path[r->file], r->lines.line, why);
+static int report(struct data_reader *r, const struct data_bad *bad, struct pd_err *err) {
+    const char *message = (const char *)r->block->messages.data + bad->text;
     if (r->spec.on_bad)
-        r->spec.on_bad(r->spec.arg, e.msg);
-    r->windows = r->in_line = 0;
+        r->spec.on_bad(r->spec.arg, message);
     if (++r->bad_lines <= r->spec.max_bad_lines)
         return 0;
-    return pd_fail(err, PD_EDATA, "%s (bad lines: %" PRIu64 ", allowed: %" PRIu64 ")", e.msg, r->bad_lines,
-                   r->spec.max_bad_lines);
+    return pd_fail(err, PD_EDATA, "%s (bad lines: %" PRIu64 ", allowed: %" PRIu64 ")", message, r->bad_lines, r->spec.max_bad_lines);
 }
 
-/* Take over a line: r->windows says how many samples it has. */
-static int take_line(struct data_reader *r, const char *s, size_t n, struct pd_err *err) {
-    char why[200];
-    int rc = parse_ids(r, s, n, why, sizeof why);
-    if (rc == PD_ENOMEM)
-        return pd_fail(err, PD_ENOMEM, "%s: out of memory for a line", r->files.path[r->file]);
-    if (rc)
-        return bad_line(r, why, err);
-    r->in_line = r->windows = 0;
-    if (r->n_ids == (r->format->sentence ? 1u : 0u)) /* a blank line */
-        return 0;
-    int64_t w = r->format->windows(r->n_ids, r->spec.n_fields);
-    if (w < 0) {
-        snprintf(why, sizeof why, "%zu ids, but there are %u fields", r->n_ids, r->spec.n_fields);
-        return bad_line(r, why, err);
-    }
-    r->windows = (uint64_t)w;
+/* The block is used up: the place behind it is where reading goes on. */
+static int leave_block(struct data_reader *r, struct pd_err *err) {
+    const struct data_block *b = r->block;
+    if (b->rc)
+        return pd_fail(err, b->rc, "%s", b->err.msg);
+    r->file = b->file;
+    r->offset = b->end_offset;
+    r->line = b->end_line;
+    r->raw = b->end_raw;
+    r->block = NULL;
+    data_pipe_give(&r->pipe);
     return 0;
 }
 
-/* Go on to the next line, in the next file if need be. 1: there is one (maybe without samples), 0: the end. */
-static int next_line(struct data_reader *r, struct pd_err *err) {
-    while (r->file < r->files.n) {
-        int rc = r->lines.fd < 0 ? open_file(r, 0, 0, err) : 0;
-        if (rc)
-            return rc;
-        char *s;
-        size_t n;
-        r->line_offset = r->lines.offset;
-        rc = data_lines_next(&r->lines, r->files.path[r->file], &s, &n, err);
-        r->line = r->lines.line;
-        if (rc == 1)
-            rc = take_line(r, s, n, err);
-        else if (rc == PD_EDATA)
-            rc = bad_line(r, "the line is longer than 1 MiB", err);
-        else if (rc == 0) {
-            data_lines_close(&r->lines);
-            r->file++;
-            r->line_offset = r->line = r->windows = r->in_line = 0;
+static void next_block(struct data_reader *r) {
+    if (!r->started) {
+        data_pipe_start(&r->pipe, r->pass, r->file, r->offset, r->line);
+        r->started = 1;
+    }
+    struct data_block *b = data_pipe_take(&r->pipe);
+    if (b->is_end) {
+        r->ended = 1;
+        r->file = r->files.n;
+        r->offset = r->raw = 0;
+        r->line = 1;
+        return;
+    }
+    r->block = b;
+    r->at = r->at_bad = 0;
+}
+
+/* Up to n samples, in the order of the files, into b. As data_reader_next. */
+static int deliver(struct data_reader *r, uint32_t n, struct pd_batch *b, struct pd_err *err) {
+    uint32_t got = 0;
+    int rc = 0;
+    while (got < n && !rc && !r->ended) {
+        if (!r->block) {
+            next_block(r);
             continue;
         }
-        return rc ? rc : 1;
+        const struct data_block *x = r->block;
+        const struct data_bad *bad = r->at_bad < x->n_bad ? &x->bad[r->at_bad] : NULL;
+        if (bad && bad->before <= r->at) {
+            r->at_bad++;
+            rc = report(r, bad, err);
+            continue;
+        }
+        uint32_t run = (bad ? bad->before : x->samples.n) - r->at;
+        run = run < n - got ? run : n - got;
+        if (!run) {
+            rc = leave_block(r, err);
+            continue;
+        }
+        uint32_t first = b->n;
+        if (pd_batch_append(b, &x->samples, r->at, run)) {
+            rc = pd_fail(err, PD_ENOMEM, "out of memory for a batch's lists");
+            break;
+        }
+        for (uint32_t i = 0; i < run; i++) {
+            b->stream[first + i] = r->stream;
+            b->index[first + i] = r->index++;
+        }
+        r->at += run;
+        got += run;
     }
-    return 0;
+    if (!rc)
+        return (int)got;
+    b->n -= got;
+    r->failed = 1;
+    return rc;
 }
 
-/* --- samples ------------------------------------------------------------------------------------- */
+/* --- shuffling ----------------------------------------------------------------------------------- */
 
-static void emit(struct data_reader *r, struct pd_batch *b) {
-    const uint64_t *w = r->ids + r->in_line;
-    for (uint32_t k = 0; k < r->spec.n_fields; k++)
-        b->ids[k][b->n] = w[k];
-    b->stream[b->n] = r->stream;
-    b->index[b->n] = r->index;
-    b->n++;
-    r->in_line++;
-    r->index++;
+static void tell_in_order(const struct data_reader *r, struct data_pos *pos);
+
+/* The next group of samples, in an order that is a function of (seed, pass, stream, the samples before it). */
+static int fill_pool(struct data_reader *r, struct pd_err *err) {
+    struct pd_rng_key key = pd_rng_key(r->spec.seed, PD_RNG_READER, r->pass, r->stream);
+    uint64_t group = r->index;
+    tell_in_order(r, &r->group);
+    pd_batch_clear(&r->pool);
+    r->given = 0;
+    int n = deliver(r, r->pool.cap, &r->pool, err);
+    for (uint32_t i = 0; n > 0 && i < r->pool.n; i++)
+        r->order[i] = i;
+    for (uint32_t i = n > 0 ? r->pool.n : 0; i > 1; i--) {
+        uint32_t j = (uint32_t)pd_rng_below(key, group, i, i), t = r->order[i - 1];
+        r->order[i - 1] = r->order[j];
+        r->order[j] = t;
+    }
+    return n;
+}
+
+static int deliver_shuffled(struct data_reader *r, uint32_t n, struct pd_batch *b, struct pd_err *err) {
+    uint32_t got = 0;
+    int rc = 1;
+    while (got < n) {
+        if (r->given == r->pool.n && (rc = fill_pool(r, err)) <= 0)
+            break;
+        if (pd_batch_append(b, &r->pool, r->order[r->given], 1)) {
+            rc = pd_fail(err, PD_ENOMEM, "out of memory for a batch's lists");
+            r->failed = 1;
+            break;
+        }
+        r->given++;
+        got++;
+    }
+    if (rc >= 0)
+        return (int)got;
+    b->n -= got;
+    return rc;
 }
 
 int data_reader_next(struct data_reader *r, uint32_t n, struct pd_batch *b, struct pd_err *err) {
-    uint32_t got = 0;
     if (r->failed)
         return pd_fail(err, PD_EDATA, "the data reader has failed before");
     if (n > b->cap - b->n)
         n = b->cap - b->n;
     if (n > INT_MAX)
         n = INT_MAX;
-    while (got < n) {
-        if (r->in_line < r->windows) {
-            emit(r, b);
-            got++;
-            continue;
-        }
-        int rc = next_line(r, err);
-        if (rc < 0) {
-            b->n -= got;
-            r->failed = 1;
-            return rc;
-        }
-        if (rc == 0)
-            break;
-    }
-    return (int)got;
+    return r->pool.cap ? deliver_shuffled(r, n, b, err) : deliver(r, n, b, err);
 }
 
 /* --- position ------------------------------------------------------------------------------------ */
 
-void data_reader_rewind(struct data_reader *r) {
-    data_lines_close(&r->lines);
-    r->file = 0;
-    r->line_offset = r->line = r->in_line = r->windows = r->index = r->bad_lines = 0;
-    r->failed = 0;
+static void go_to(struct data_reader *r, uint64_t pass, uint64_t file, uint64_t offset, uint64_t line) {
+    r->block = NULL;
+    r->started = r->ended = r->failed = 0;
+    r->pass = pass;
+    r->file = file;
+    r->offset = offset;
+    r->line = line;
+    r->raw = 0;
+    r->index = r->bad_lines = 0;
+    r->given = 0;
+    pd_batch_clear(&r->pool);
 }
 
-/* Behind the last sample of a line the position is the start of the next line. */
+void data_reader_rewind(struct data_reader *r, uint64_t pass) { go_to(r, pass, 0, 0, 1); }
+
+/* Behind the last sample of a line the position is the start of the next line that holds one, or can't be read. */
+static void tell_in_order(const struct data_reader *r, struct data_pos *pos) {
+    const struct data_block *b = r->block;
+    *pos = (struct data_pos){.files_hash = r->files_hash, .file = r->file, .offset = r->offset, .line = r->line,
+                             .index = r->index, .bad_lines = r->bad_lines, .pass = r->pass};
+    if (!b)
+        return;
+    pos->file = b->file;
+    pos->offset = b->end_offset;
+    pos->line = b->end_line;
+    int bad = r->at_bad < b->n_bad && b->bad[r->at_bad].before <= r->at;
+    if (!bad && r->at >= b->samples.n)
+        return;
+    struct data_where w = bad ? (struct data_where){b->bad[r->at_bad].at, b->bad[r->at_bad].line, 0} : b->where[r->at];
+    pos->offset = b->offset + (r->schema->format->records ? (uint64_t)w.line * r->schema->field[0].batch.width : w.at);
+    pos->line = b->line + w.line;
+    pos->in_line = w.in_line;
+}
+
 void data_reader_tell(const struct data_reader *r, struct data_pos *pos) {
-    int inside = r->in_line < r->windows;
-    int open = r->lines.fd >= 0;
-    *pos = (struct data_pos){.files_hash = r->files_hash,
-                             .file = r->file,
-                             .offset = inside ? r->line_offset : open ? r->lines.offset : 0,
-                             .line = inside ? r->line : open ? r->lines.line + 1 : 1,
-                             .in_line = inside ? r->in_line : 0,
-                             .index = r->index,
-                             .bad_lines = r->bad_lines};
+    if (r->given < r->pool.n) {
+        *pos = r->group;
+        pos->skip = r->given;
+    } else {
+        tell_in_order(r, pos);
+    }
+}
+
+void data_reader_progress(const struct data_reader *r, uint64_t *file, uint64_t *bytes) {
+    const struct data_block *b = r->block;
+    *file = b ? b->file : r->file;
+    *bytes = b && b->file != r->file ? 0 : r->raw;
+    if (b && b->samples.n && b->end_raw > *bytes)
+        *bytes += (uint64_t)((double)(b->end_raw - *bytes) * r->at / b->samples.n);
+}
+
+/* Behind the first `in_line` samples of the line that the next block begins with. */
+static int into_line(struct data_reader *r, const struct data_pos *pos, struct pd_err *err) {
+    next_block(r);
+    const struct data_block *b = r->block;
+    uint32_t n = 0;
+    if (b && b->rc)
+        return pd_fail(err, b->rc, "%s", b->err.msg);
+    while (b && n < b->samples.n && b->where[n].line == 0)
+        n++;
+    if (!b || b->file != pos->file || pos->in_line > n)
+        return pd_fail(err, PD_EDATA, "%s:%" PRIu64 ": the file has changed since its position was saved",
+                       r->files.path[pos->file], pos->line);
+    r->at = (uint32_t)pos->in_line;
+    return 0;
 }
 
 int data_reader_seek(struct data_reader *r, const struct data_pos *pos, struct pd_err *err) {
-    data_reader_rewind(r);
+    int rc = 0;
+    go_to(r, pos->pass, pos->file, pos->offset, pos->line);
     r->failed = 1; /* until it has worked */
-    if (pos->files_hash != r->files_hash || pos->file > r->files.n || pos->line < 1)
-        return pd_fail(err, PD_EDATA, "the saved position belongs to another list of files (stream %u)", r->stream);
-    r->file = (size_t)pos->file;
+    if (pos->files_hash != r->files_hash || pos->file > r->files.n || pos->line < 1 || (pos->skip && pos->skip >= r->pool.cap))
+        return pd_fail(err, PD_EDATA, "the saved position belongs to another list of files or shuffle_buffer (stream %u)", r->stream);
     r->index = pos->index;
     r->bad_lines = pos->bad_lines;
-    if (r->file < r->files.n) {
-        int rc = open_file(r, pos->offset, pos->line - 1, err);
-        if (!rc && pos->in_line) {
-            size_t at = r->file;
-            rc = next_line(r, err);
-            if (rc >= 0 && (rc == 0 || r->file != at || pos->in_line > r->windows))
-                rc = pd_fail(err, PD_EDATA, "%s:%" PRIu64 ": the file has changed since its position was saved",
-                             r->files.path[at], pos->line);
-        }
+    if (pos->in_line && pos->file < r->files.n && (rc = into_line(r, pos, err)))
+        return rc;
+    if (pos->skip) {
+        rc = fill_pool(r, err);
+        if (rc >= 0 && pos->skip > r->pool.n)
+            rc = pd_fail(err, PD_EDATA, "the files of stream %u have changed since their position was saved", r->stream);
         if (rc < 0)
             return rc;
-        r->in_line = pos->in_line;
+        r->given = (uint32_t)pos->skip;
     }
     r->failed = 0;
     return 0;
@@ -348,41 +357,3 @@ int data_reader_seek(struct data_reader *r, const struct data_pos *pos, struct p
 
 uint64_t data_reader_bad_lines(const struct data_reader *r) { return r->bad_lines; }
 size_t data_reader_n_files(const struct data_reader *r) { return r->files.n; }
-
-#define POS_FMT "v1:%016" PRIx64 ":%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%" PRIu64
-
-void data_pos_format(const struct data_pos *p, char out[DATA_POS_TEXT]) {
-    snprintf(out, DATA_POS_TEXT, POS_FMT, p->files_hash, p->file, p->offset, p->line, p->in_line, p->index,
-             p->bad_lines);
-}
-
-int data_pos_parse(const char *text, struct data_pos *pos) {
-    char copy[DATA_POS_TEXT], hash[17] = "", *at = copy;
-    uint8_t bytes[8];
-    uint64_t v[6];
-    if (pd_fmt(copy, sizeof copy, "%s", text) || !pd_starts(copy, "v1:"))
-        return PD_EDATA;
-    at += 3;
-    char *colon = strchr(at, ':');
-    if (!colon || colon - at != 16)
-        return PD_EDATA;
-    memcpy(hash, at, 16);
-    if (pd_unhex(bytes, 8, hash))
-        return PD_EDATA;
-    at = colon + 1;
-    for (int i = 0; i < 6; i++) {
-        colon = strchr(at, ':');
-        if ((colon == NULL) != (i == 5))
-            return PD_EDATA;
-        if (colon)
-            *colon = 0;
-        if (pd_parse_u64(at, INT64_MAX, &v[i]))
-            return PD_EDATA;
-        at = colon ? colon + 1 : at;
-    }
-    uint64_t h = 0;
-    for (int i = 0; i < 8; i++)
-        h = h << 8 | bytes[i];
-    *pos = (struct data_pos){h, v[0], v[1], v[2], v[3], v[4], v[5]};
-    return 0;
-}

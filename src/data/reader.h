@@ -1,16 +1,17 @@
-/* reader.h - a stream of samples: the files that belong to it, read in order, line by line.
+/* reader.h - a stream of samples: the files that belong to it, read in order, shuffled within a bounded buffer.
  *
  *   file list of the job (sorted by bytes)   0 1 2 3 4 5 ...
  *   stream of file i: i mod n_streams        0 1 2 0 1 2      <- data_stream_of, the one place that says so
  *
- * Formats are a table in reader.c; in each of them a line holds ids in decimal, separated by blanks:
- *   ids    one sample a line, one id per field
- *   ngram  a line is a sentence; the samples are the windows of n_fields over  <s> line <e>
- * Blank lines hold no sample. Memory is bounded: one buffer, one line of at most DATA_MAX_LINE bytes.
+ *   files ─▶ blocks of lines ─▶ samples ─▶ shuffle buffer ─▶ batches
+ *            (pipe.h: read and parsed ahead by threads)
  *
- * A line that can't be read (no number, id >= vocabulary, wrong count, too long) is reported through on_bad
- * with file:line, counted and left out; more than max_bad_lines of them in a pass end the reading with PD_EDATA.
- * All functions: one thread per reader; nothing is shared between readers.
+ * What the lines are is the schema's business (schema.h, docs/data.md). Files may be packed with gzip or zstd. Memory is bounded: a few
+ * blocks, one line of at most DATA_MAX_LINE bytes, the shuffle buffer; nothing is allocated once these have grown to what the data
+ * needs. What comes out is a function of files, schema, seed, pass, stream and shuffle_buffer: not of threads or timing.
+ *
+ * A line that can't be read is reported through on_bad with file:line, counted and left out; more than max_bad_lines of them in a
+ * pass end the reading with PD_EDATA. All functions: one thread at a time per reader; nothing is shared between readers but the pool.
  */
 #ifndef PD_DATA_READER_H
 #define PD_DATA_READER_H
@@ -20,8 +21,10 @@
 
 #include "base/err.h"
 #include "data/batch.h"
+#include "data/lines.h"
+#include "data/schema.h"
 
-enum { DATA_MAX_LINE = 1 << 20, DATA_POS_TEXT = 200 };
+enum { DATA_POS_TEXT = 250 };
 
 /* --- file lists ---------------------------------------------------------------------------------- */
 
@@ -42,25 +45,34 @@ uint32_t data_stream_of(size_t file, uint32_t n_streams);
 
 /* --- reader -------------------------------------------------------------------------------------- */
 
+struct data_workers; /* pipe.h */
+
 struct data_spec {
-    const char *format;      /* name in the table: "ids", "ngram" */
+    const struct data_schema *schema; /* outlives the reader; or NULL: plain ids, described by the next five */
+    const char *format;      /* "ids", "ngram" */
     uint32_t n_fields;       /* 1..PD_MAX_FIELDS */
     uint64_t vocabulary;     /* ids are below it; 0: not checked */
     uint64_t start_id, end_id; /* <s> and <e>, for ngram */
     uint64_t max_bad_lines;  /* per pass; 0: the first bad line ends the reading */
-    void (*on_bad)(void *arg, const char *message); /* "data/x-00001:17: ..."; may be NULL */
+    uint64_t shuffle_buffer; /* samples are shuffled within groups of so many; 0 or 1: they are not */
+    uint64_t seed;           /* of shuffling and of skipgram's and cbow's draws, with the pass and the stream */
+    struct data_workers *workers; /* threads that read and parse ahead; NULL: none */
+    void (*on_bad)(void *arg, const char *message); /* "data/x-00001:17: ...", from within data_reader_next; may be NULL */
     void *arg;
 };
 
-/* Where the next sample comes from. Valid for the same file list only; `files_hash` finds out. */
+/* Where the next sample comes from. Valid for the same file list, schema, seed and shuffle_buffer; `files_hash` finds out about the
+ * files. With a shuffle buffer: where its group begins, and how many samples of the group have been given out. */
 struct data_pos {
     uint64_t files_hash;  /* of the names of this stream's files */
     uint64_t file;        /* number within the stream's own files; == their count at the end */
-    uint64_t offset;      /* byte at which the line starts */
+    uint64_t offset;      /* byte at which the line starts, of what is unpacked */
     uint64_t line;        /* its number, from 1 */
     uint64_t in_line;     /* samples of that line already delivered */
-    uint64_t index;       /* samples of this pass delivered so far */
+    uint64_t index;       /* samples of this pass before it */
     uint64_t bad_lines;   /* of this pass so far */
+    uint64_t pass;
+    uint64_t skip;        /* samples of the group given out */
 };
 
 struct data_reader;
@@ -79,11 +91,18 @@ void data_reader_free(struct data_reader *r);
  * rewind, seek and free are allowed. */
 int data_reader_next(struct data_reader *r, uint32_t n, struct pd_batch *b, struct pd_err *err);
 
-void data_reader_rewind(struct data_reader *r); /* to the start of the stream: a new pass */
+void data_reader_rewind(struct data_reader *r, uint64_t pass); /* to the start of the stream, for pass number `pass` */
+
+/* tell: where the sample that _next would give next comes from, whatever was read ahead. seek: go there; what follows is what would have
+ * followed, whichever process reads on and with how many threads. Costs reading a packed file up to there, and refilling the
+ * shuffle buffer. PD_EDATA: another list of files, or the file has changed; then only rewind, seek and free are allowed. */
 void data_reader_tell(const struct data_reader *r, struct data_pos *pos);
 int data_reader_seek(struct data_reader *r, const struct data_pos *pos, struct pd_err *err);
 uint64_t data_reader_bad_lines(const struct data_reader *r); /* of this pass */
 size_t data_reader_n_files(const struct data_reader *r);     /* of this stream; 0 is allowed: no samples */
+
+/* How far reading is: file number within the stream's own, and bytes of it as it is on disk. */
+void data_reader_progress(const struct data_reader *r, uint64_t *file, uint64_t *bytes);
 
 /* A position as one line of text without blanks, for a checkpoint's manifest. */
 void data_pos_format(const struct data_pos *pos, char out[DATA_POS_TEXT]);

@@ -13,7 +13,7 @@ static int split_file(struct data_lines *l, const char *path, struct data_shards
     while (!rc) {
         char *line;
         size_t n;
-        rc = data_lines_next(l, shown, &line, &n, err);
+        rc = data_lines_next(l, &line, &n, err);
         if (rc == PD_EDATA)
             return pd_fail(err, PD_EDATA, "%s:%llu: the line is longer than 1 MiB", shown, (unsigned long long)l->line);
         if (rc <= 0)

@@ -94,7 +94,7 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
 }
 
 int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, struct pd_err *err) {
-    train_streams_rewind(streams);
+    train_streams_rewind(streams, pass);
     train_report_pass_begin(l->report, pass);
     train_team_clear(l->team);
     uint64_t first = ps_step(l->client);
@@ -172,7 +172,7 @@ static int run_tests(struct train_loop *l, struct train_streams *streams, double
 
 int train_evaluate(struct train_loop *l, struct train_streams *streams, const char *when, struct pd_err *err) {
     double all[N_TEST_SUMS], (*sums)[N_TEST_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
-    train_streams_rewind(streams);
+    train_streams_rewind(streams, 0);
     train_team_clear(l->team);
     int rc = sums ? 0 : pd_fail(err, PD_ENOMEM, "no memory for an evaluation");
     if (!rc && !ps_repeated(l->client)) /* else its result is known */

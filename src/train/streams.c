@@ -129,17 +129,17 @@ int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_er
     return (int)b->n;
 }
 
-void train_streams_rewind(struct train_streams *s) {
+void train_streams_rewind(struct train_streams *s, uint64_t pass) {
     for (uint32_t i = s->lo; i < s->hi; i++)
-        data_reader_rewind(s->reader[i - s->lo]);
+        data_reader_rewind(s->reader[i - s->lo], pass);
 }
 
 double train_streams_fraction(const struct train_streams *s) {
     uint64_t done = 0;
     for (uint32_t i = s->lo; i < s->hi; i++) {
-        struct data_pos pos;
-        data_reader_tell(s->reader[i - s->lo], &pos);
-        done += s->before[i + pos.file * s->n_streams] + pos.offset; /* the job's number of the file: data_stream_of */
+        uint64_t file, bytes;
+        data_reader_progress(s->reader[i - s->lo], &file, &bytes);
+        done += s->before[i + file * s->n_streams] + bytes; /* the job's number of the file: data_stream_of */
     }
     return s->total ? (double)done / (double)s->total : -1;
 }

@@ -32,7 +32,7 @@ uint32_t train_streams_max_share(const struct train_streams *s); /* of one strea
 int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_err *err);
 /* How many of them each stream gave, first stream first; their samples stand in `b` in this order. */
 const uint32_t *train_streams_counts(const struct train_streams *s);
-void train_streams_rewind(struct train_streams *s);
+void train_streams_rewind(struct train_streams *s, uint64_t pass);
 double train_streams_fraction(const struct train_streams *s); /* of this pass that has been read, 0..1, by bytes; -1: unknown */
 uint64_t train_streams_bad_lines(const struct train_streams *s); /* of this pass */
 

@@ -104,7 +104,7 @@ static void every_sample_is_read_once_and_shares_add_up(void **state) {
             for (int n; (n = train_streams_next(s, &b, NULL)) != 0;)
                 for (int i = 0; i < n; i++)
                     seen[b.ids[0][i]]++;
-            train_streams_rewind(s);
+            train_streams_rewind(s, 0);
         }
         pd_batch_release(&b);
         train_streams_free(s);
@@ -141,7 +141,7 @@ static void the_fraction_that_is_read_is_told(void **state) {
     for (int pass = 0; pass < 2; pass++) {
         double last = 0;
         int n = 0;
-        train_streams_rewind(s);
+        train_streams_rewind(s, 0);
         assert_true(train_streams_fraction(s) < 0.01);
         while (train_streams_next(s, &b, &err) > 0) {
             double f = train_streams_fraction(s);

@@ -1,0 +1,35 @@
+/* source.h - the files of a stream cut into blocks of whole lines, in order. One thread at a time. */
+#ifndef PD_DATA_SOURCE_H
+#define PD_DATA_SOURCE_H
+
+#include "data/block.h"
+#include "data/input.h"
+#include "data/reader.h"
+
+struct data_source {
+    const struct data_schema *schema;
+    const char *dir;
+    const struct data_files *files;
+    uint64_t file;              /* the one being read */
+    struct data_input *in;      /* open on it, or NULL */
+    struct data_input *labels;  /* idx: the file beside it */
+    uint32_t idx_left;          /* idx: images of this file still to come */
+    uint64_t offset, line;      /* of the next block */
+    char *tail;                 /* [BLOCK_BYTES] bytes behind the last block's last line */
+    size_t n_tail;
+};
+
+int data_source_init(struct data_source *s, const struct data_schema *schema, const char *dir, const struct data_files *files);
+void data_source_release(struct data_source *s);
+
+/* Go on at this place: unpacked offset and number of a line's start. Opens nothing yet. */
+void data_source_goto(struct data_source *s, uint64_t file, uint64_t offset, uint64_t line);
+
+/* Fill the next block (cleared before): its chunk, is_end, or rc and err. */
+void data_source_fill(struct data_source *s, struct data_block *b);
+
+/* Images, records of an idx file: open both files, and read as a block (source_idx.c). */
+int data_idx_open(struct data_source *s, const char *path, const char *shown, struct pd_err *err);
+int data_idx_fill(struct data_source *s, struct data_block *b, const char *shown);
+
+#endif
