@@ -4,13 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int all_ids(struct data_schema *s, struct pd_err *err) {
-    for (uint32_t k = 0; k < s->n_fields; k++)
-        if (s->field[k].batch.kind != PD_ID)
-            return pd_fail(err, PD_ECONF, "format %s: field '%s' can only be an id", s->format->name, s->field[k].batch.name);
-    return 0;
-}
-
 static int check_ngram(struct data_schema *s, struct pd_err *err) {
     if (s->start_id == s->end_id)
         return pd_fail(err, PD_ECONF,
@@ -19,7 +12,7 @@ static int check_ngram(struct data_schema *s, struct pd_err *err) {
     if (s->vocabulary && (s->start_id >= s->vocabulary || s->end_id >= s->vocabulary))
         return pd_fail(err, PD_ECONF, "start_id %llu or end_id %llu is not below the vocabulary, %llu",
                        (unsigned long long)s->start_id, (unsigned long long)s->end_id, (unsigned long long)s->vocabulary);
-    return all_ids(s, err);
+    return 0;
 }
 
 static int kinds(const struct data_schema *s, enum pd_field_kind a, enum pd_field_kind b, const char *want, struct pd_err *err) {
@@ -61,8 +54,8 @@ static const struct data_preset libsvm[] = {{"label", "vocabulary", "2"}, {"feat
 static const struct data_preset idx[] = {{"image", "size", "784"}, {"label", "vocabulary", "10"}, {NULL, NULL, NULL}};
 
 const struct data_format data_formats[] = {
-    {.name = "ids", .vocabulary = 1, .line = data_line_ids, .check = all_ids, .text_line = "one sample a line, one id per field"},
-    {.name = "ngram", .vocabulary = 1, .markers = 1, .text = 1, .line = data_line_ngram, .check = check_ngram,
+    {.name = "ids", .vocabulary = 1, .only_ids = 1, .line = data_line_ids, .text_line = "one sample a line, one id per field"},
+    {.name = "ngram", .vocabulary = 1, .markers = 1, .text = 1, .only_ids = 1, .line = data_line_ngram, .check = check_ngram,
      .text_line = "a line is a sentence; samples are the windows over <s> line <e>"},
     {.name = "skipgram", .fields = "center context", .vocabulary = 1, .text = 1, .line = data_line_skipgram,
      .check = check_skipgram, .text_line = "a line is a sentence; samples are pairs of a word and one near it"},

@@ -28,6 +28,7 @@ struct data_format {
     int records;           /* not lines: see source.c */
     /* What fits: called when all keys are set. NULL: nothing to add. */
     int (*check)(struct data_schema *s, struct pd_err *err);
+    int only_ids;          /* it can be read when all its fields are ids */
     /* A line into samples of p->block: 0; PD_EDATA with p->why; PD_ENOMEM. On failure whatever was appended is taken back by the
      * caller. */
     int (*line)(struct data_parser *p, const char *s, size_t n);

@@ -210,11 +210,14 @@ int data_plan_new(struct data_plan **out, const struct data_schema *s, const cha
     if (!p)
         return pd_fail(err, PD_ENOMEM, "out of memory for a data reader");
     p->schema = s;
+    for (uint32_t k = 0; s->format->only_ids && !rc && k < s->n_fields; k++)
+        if (s->field[k].batch.kind != PD_ID)
+            rc = pd_fail(err, PD_ECONF, "format %s: field '%s' can only be an id", s->format->name, s->field[k].batch.name);
     for (int i = 0; i < PLAN_LOGS; i++)
         p->log[i] = (float)log1p(i);
-    if (s->format->any_fields && s->n_columns)
+    if (!rc && s->format->any_fields && s->n_columns)
         rc = make_actions(p, s->column, s->n_columns, err);
-    else if (s->format->any_fields && first)
+    else if (!rc && s->format->any_fields && first)
         rc = read_header(p, dir, first, err);
     if (!rc && s->subsample > 0)
         rc = read_counts(p, dir, err);

@@ -90,6 +90,8 @@ void data_schema_keys(int field, char *known, size_t cap);
 const char *data_schema_format(const struct data_schema *s);
 /* Are its samples the words of texts (rates are then words/s)? */
 int data_schema_is_text(const struct data_schema *s);
+/* Is it a text of ids, and nobody has said how many there are? */
+int data_schema_lacks_vocabulary(const struct data_schema *s);
 int data_schema_find(const struct data_schema *s, const char *name); /* field or -1 */
 
 #endif

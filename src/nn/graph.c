@@ -29,89 +29,31 @@ static int find_layer_ini(const struct model_ini *m, const char *name) {
     return -1;
 }
 
-static int bad_field(const struct nn_build *b, const struct field_ini *f, int line, const char *what, struct pd_err *err) {
-    return pd_fail(err, PD_ECONF, "%s:%d: field '%s': %s", b->file, line, f->name.text, what);
-}
-
-/* What section [field NAME] says of a field, over what [data] says of all. */
-static int describe_field(const struct nn_build *b, const struct field_ini *f, struct pd_field *out, struct pd_err *err) {
-    static const struct {
-        const char *name;
-        enum pd_field_kind kind;
-    } kinds[] = {{"id", PD_ID}, {"list", PD_LIST}, {"dense", PD_DENSE}};
-    size_t k = 0;
-    while (f->type.line && k < 3 && strcmp(kinds[k].name, f->type.text))
-        k++;
-    if (k == 3)
-        return bad_field(b, f, f->type.line, "its type is id, list or dense", err);
-    out->kind = kinds[k].kind;
-    if (f->size.line && out->kind != PD_DENSE)
-        return bad_field(b, f, f->size.line, "only a dense field has a size", err);
-    if (f->vocabulary.line && out->kind == PD_DENSE)
-        return bad_field(b, f, f->vocabulary.line, "a dense field has no vocabulary", err);
-    if ((f->max_ids.line || f->weights.line) && out->kind != PD_LIST)
-        return bad_field(b, f, f->max_ids.line ? f->max_ids.line : f->weights.line, "only a list has max_ids and weights", err);
-    if (f->size.line)
-        out->width = (uint32_t)f->size.value;
-    if (f->vocabulary.line)
-        out->vocabulary = f->vocabulary.value;
-    if (out->kind == PD_DENSE)
-        out->vocabulary = 0;
-    if (out->kind == PD_LIST)
-        out->max_ids = f->max_ids.line ? (uint32_t)f->max_ids.value : 128;
-    out->weighted = f->weights.value;
-    return 0;
-}
-
-static int add_field(struct nn_build *b, uint32_t i, struct pd_err *err) {
-    struct nn_graph *g = b->g;
+static void add_field(struct nn_graph *g, uint32_t i) {
     const struct model_ini *m = g->model;
-    const struct ini_name *f = &m->data.fields.at[i];
-    if (find_node(g, g->n_nodes, f->text) >= 0)
-        return pd_fail(err, PD_ECONF, "%s:%d: field '%s' is named twice", b->file, f->line, f->text);
     struct nn_node *n = &g->node[g->n_nodes];
-    memcpy(n->name, f->text, sizeof n->name);
-    memcpy(n->field.name, f->text, sizeof n->field.name);
-    n->line = f->line;
+    n->field = m->schema->field[i].batch;
+    memcpy(n->name, n->field.name, sizeof n->name);
+    n->line = m->data.fields.line;
     n->id = n->number = g->n_nodes++;
-    n->field.kind = PD_ID;
-    n->field.width = n->field.max_ids = 1;
-    n->field.vocabulary = m->data.vocabulary.value;
-    for (uint32_t s = 0; s < m->n_field_sections; s++)
-        if (!strcmp(m->field[s].name.text, f->text)) {
-            int rc = describe_field(b, &m->field[s], &n->field, err);
-            if (rc)
-                return rc;
-        }
     n->size = n->field.width;
-    return 0;
 }
 
 static int add_fields(struct nn_build *b, struct pd_err *err) {
     struct nn_graph *g = b->g;
     const struct data_ini *d = &g->model->data;
-    int rc = 0, only_ids;
+    const struct data_schema *s = g->model->schema;
     if (!d->line)
         return pd_fail(err, PD_ECONF, "%s: there is no section [data]", b->file);
-    only_ids = d->format.line && (!strcmp(d->format.text, "ids") || !strcmp(d->format.text, "ngram"));
-    if (!d->fields.line || !d->format.line || (only_ids && !d->vocabulary.line && !g->model->n_field_sections))
-        return pd_fail(err, PD_ECONF, "%s:%d: [data] needs %s", b->file, d->line,
-                       !d->format.line   ? "format"
-                       : !d->fields.line ? "fields"
-                                         : "vocabulary or vocabulary_file");
-    if (d->fields.n > PD_MAX_FIELDS)
-        return pd_fail(err, PD_ECONF, "%s:%d: more than %d fields", b->file, d->fields.line, PD_MAX_FIELDS);
+    if (!s || data_schema_lacks_vocabulary(s))
+        return pd_fail(err, PD_ECONF, "%s:%d: [data] needs %s", b->file, d->line, !s ? "format" : "vocabulary or vocabulary_file");
     b->vocabulary = d->vocabulary.value;
-    for (uint32_t i = 0; i < d->fields.n && !rc; i++)
-        rc = add_field(b, i, err);
+    for (uint32_t i = 0; i < s->n_fields; i++)
+        add_field(g, i);
     g->n_fields = g->n_nodes;
     for (uint32_t i = 0; i < g->n_fields; i++)
         g->field[i] = g->node[i].field;
-    for (uint32_t s = 0; s < g->model->n_field_sections && !rc; s++)
-        if (find_node(g, g->n_fields, g->model->field[s].name.text) < 0)
-            rc = pd_fail(err, PD_ECONF, "%s:%d: section [field %s], but [data] names no such field (line %d)", b->file,
-                         g->model->field[s].name.line, g->model->field[s].name.text, d->fields.line);
-    return rc;
+    return 0;
 }
 
 static int check_keys(const struct nn_build *b, const struct layer_ini *ini, const struct nn_layer *type,

@@ -25,25 +25,17 @@ struct key {
 };
 
 #define DATA(k, t, lo, hi) {S_DATA, #k, t, offsetof(struct data_ini, k), lo, hi}
-#define FIELD(k, t, lo, hi) {S_FIELD, #k, t, offsetof(struct field_ini, k), lo, hi}
 #define LAYER(k, t, lo, hi) {S_LAYER, #k, t, offsetof(struct layer_ini, k), lo, hi}
 #define COST(k, t, lo, hi) {S_COST, #k, t, offsetof(struct cost_ini, k), lo, hi}
 #define OPT(k, t, lo, hi) {S_OPTIMIZER, #k, t, offsetof(struct optimizer_ini, k), lo, hi}
 #define EVAL(k, t, lo, hi) {S_EVALUATOR, #k, t, offsetof(struct evaluator_ini, k), lo, hi}
 static const struct key keys[] = {
-    DATA(format, V_NAME, 0, 0),
     DATA(train, V_TEXT, 0, 0),
     DATA(test, V_TEXT, 0, 0),
-    DATA(fields, V_NAMES, 0, 0),
     DATA(vocabulary, V_SIZE, 1, 4e18),
     DATA(vocabulary_file, V_TEXT, 0, 0),
     DATA(start_id, V_SIZE, 0, 4e18),
     DATA(end_id, V_SIZE, 0, 4e18),
-    FIELD(type, V_NAME, 0, 0),
-    FIELD(size, V_SIZE, 1, 1 << 24),
-    FIELD(vocabulary, V_SIZE, 0, 4e18),
-    FIELD(max_ids, V_SIZE, 1, 1 << 20),
-    FIELD(weights, V_BOOL, 0, 0),
     LAYER(type, V_NAME, 0, 0),
     LAYER(inputs, V_NAMES, 0, 0),
     LAYER(param, V_NAMES, 0, 0),
@@ -255,13 +247,6 @@ static void *named(void **array, uint32_t *n, size_t size, const struct parse *p
     return e;
 }
 
-static void *field_at(const struct parse *ps, const char *name, int line, struct pd_err *err) {
-    void *array = ps->m->field;
-    struct field_ini *f = named(&array, &ps->m->n_field_sections, sizeof *f, ps, name, line, err);
-    ps->m->field = array;
-    return f;
-}
-
 static void *layer_at(const struct parse *ps, const char *name, int line, struct pd_err *err) {
     void *array = ps->m->layer;
     struct layer_ini *l = named(&array, &ps->m->n_layers, sizeof *l, ps, name, line, err);
@@ -311,7 +296,7 @@ static void *section_at(const struct parse *ps, const char *section, int line, e
     case S_OPTIMIZER:
         ps->m->optimizer.line = ps->m->optimizer.line ? ps->m->optimizer.line : line;
         return &ps->m->optimizer;
-    case S_FIELD: return field_at(ps, name, line, err);
+    case S_FIELD: return ps->m; /* its keys are handed on */
     case S_LAYER: return layer_at(ps, name, line, err);
     case S_COST: return cost_at(ps, name, line, err);
     case S_EVALUATOR: return evaluator_at(ps, name, line, err);
@@ -326,6 +311,11 @@ static int unknown_key(const struct parse *ps, enum section s, const char *name,
         size_t n = strlen(known);
         if (keys[i].section == s)
             snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", keys[i].name);
+    }
+    if (s == S_DATA && *known) {
+        size_t n = strlen(known);
+        snprintf(known + n, sizeof known - n, ", ");
+        data_schema_keys(0, known + n + 2, sizeof known - n - 2);
     }
     return pd_fail(err, PD_ECONF, "%s:%d: unknown key '%s' in [%s] (known: %s)", ps->file, line, name, section_name[s],
                    known);
@@ -355,6 +345,28 @@ const char *model_ini_setting(const struct model_ini *m, const char *name) {
     return NULL;
 }
 
+static int add_data_setting(const struct parse *ps, const char *field, const char *key, const char *value, int line,
+                            struct pd_err *err) {
+    struct model_ini *m = ps->m;
+    struct data_setting *grown = pd_realloc(m->data_setting, (m->n_data_settings + 1) * sizeof *grown), *s;
+    if (!grown)
+        return pd_fail(err, PD_ENOMEM, "%s: out of memory", ps->file);
+    m->data_setting = grown;
+    s = &grown[m->n_data_settings];
+    *s = (struct data_setting){.line = line};
+    if (*field && (!name_ok(field, strlen(field)) || pd_fmt(s->field, sizeof s->field, "%s", field)))
+        return pd_fail(err, PD_ECONF, "%s:%d: [field %s]: a name is 1 to %d letters, digits or _ . -", ps->file, line, field,
+                       NN_NAME_MAX - 1);
+    if (!*value)
+        return pd_fail(err, PD_ECONF, "%s:%d: %s is empty", ps->file, line, key);
+    if (pd_fmt(s->key, sizeof s->key, "%s", key))
+        return unknown_key(ps, *field ? S_FIELD : S_DATA, key, line, err);
+    if (!(s->value = pd_strdup(value)))
+        return pd_fail(err, PD_ENOMEM, "%s: out of memory", ps->file);
+    m->n_data_settings++;
+    return 0;
+}
+
 static int on_pair(void *arg, const char *section, const char *name, const char *value, int line, struct pd_err *err) {
     struct parse *ps = arg;
     enum section which;
@@ -365,6 +377,9 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
     void *base = section_at(ps, section, line, &which, err);
     if (!base)
         return err && err->code ? err->code : PD_ECONF;
+    const char *of = section + strcspn(section, " \t");
+    if (which == S_FIELD || (which == S_DATA && data_schema_key(0, name)))
+        return add_data_setting(ps, which == S_FIELD ? of + strspn(of, " \t") : "", name, value, line, err);
     for (int i = 0; i < N_KEYS; i++)
         if (keys[i].section == which && !strcmp(keys[i].name, name))
             return set_value(ps, &keys[i], base, value, line, err);
@@ -424,6 +439,43 @@ static int scan_vocabulary(struct model_ini *m, struct pd_err *err) {
     return 0;
 }
 
+/* --- the data ------------------------------------------------------------------------------------ */
+
+static const struct data_setting *data_setting(const struct model_ini *m, const char *key) {
+    for (uint32_t i = 0; i < m->n_data_settings; i++)
+        if (!*m->data_setting[i].field && !strcmp(m->data_setting[i].key, key))
+            return &m->data_setting[i];
+    return NULL;
+}
+
+/* The schema, and its format and fields as names of the file. */
+static int make_schema(struct model_ini *m, struct pd_err *err) {
+    struct data_ini *d = &m->data;
+    const struct data_setting *format = data_setting(m, "format"), *fields = data_setting(m, "fields");
+    int line = 0;
+    if (!format)
+        return 0; /* nn_graph_new says so, or it is not asked */
+    int rc = data_schema_make(&m->schema, m->data_setting, m->n_data_settings, d->vocabulary.value, d->start_id.value,
+                              d->end_id.value, &line, err);
+    if (rc) {
+        char where[PATH_MAX + 20];
+        snprintf(where, sizeof where, "%s:%d", m->file, line ? line : d->line);
+        pd_err_prefix(err, "%s", where);
+        return rc;
+    }
+    d->format.line = format->line;
+    snprintf(d->format.text, sizeof d->format.text, "%s", data_schema_format(m->schema));
+    d->fields.line = fields ? fields->line : format->line;
+    if (!(d->fields.at = pd_calloc(m->schema->n_fields, sizeof *d->fields.at)))
+        return pd_fail(err, PD_ENOMEM, "%s: out of memory", m->file);
+    for (d->fields.n = 0; d->fields.n < m->schema->n_fields; d->fields.n++) {
+        struct ini_name *to = &d->fields.at[d->fields.n];
+        memcpy(to->text, m->schema->field[d->fields.n].batch.name, sizeof to->text);
+        to->line = d->fields.line;
+    }
+    return 0;
+}
+
 /* --- in and out ---------------------------------------------------------------------------------- */
 
 int model_ini_read(struct model_ini **out, const char *path, const char *text, struct pd_err *err) {
@@ -444,6 +496,8 @@ int model_ini_read(struct model_ini **out, const char *path, const char *text, s
     rc = text ? pd_ini_read_text(path, text, strlen(text), on_pair, &ps, err) : pd_ini_read(path, on_pair, &ps, err);
     if (!rc && m->data.vocabulary_file.line)
         rc = scan_vocabulary(m, err);
+    if (!rc)
+        rc = make_schema(m, err);
     if (rc)
         goto fail;
     *out = m;
@@ -463,7 +517,10 @@ void model_ini_free(struct model_ini *m) {
     }
     for (uint32_t i = 0; i < m->n_costs; i++)
         free(m->cost[i].input.at);
-    free(m->field);
+    for (uint32_t i = 0; i < m->n_data_settings; i++)
+        free((char *)(uintptr_t)m->data_setting[i].value);
+    free(m->data_setting);
+    data_schema_free(m->schema);
     free(m->layer);
     free(m->cost);
     free(m->evaluator);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "data/schema.h"
 
 enum { NN_NAME_MAX = 64, NN_MAX_INPUTS = 64, NN_MAX_LAYERS = 1024 };
 
@@ -49,21 +50,12 @@ struct ini_bool {
 
 struct data_ini {
     int line;                 /* of the section; 0: there is none */
-    struct ini_name format;
+    struct ini_name format;   /* of the schema */
     struct ini_text train, test; /* patterns, relative to the folder of train.ini */
-    struct ini_names fields;
+    struct ini_names fields;     /* of the schema */
     struct ini_size vocabulary;  /* given, or the number of lines of vocabulary_file */
     struct ini_text vocabulary_file;
     struct ini_size start_id, end_id; /* of <s>, <e>; found in vocabulary_file when that is given */
-};
-
-/* What a field of [data] holds, where it is not one id of [data]'s vocabulary. */
-struct field_ini {
-    struct ini_name name, type;   /* id (default), list, dense */
-    struct ini_size size;         /* dense: floats per sample, default 1 */
-    struct ini_size vocabulary;   /* ids are below it; 0: any 64-bit id */
-    struct ini_size max_ids;      /* list: most ids of a sample, default 128 */
-    struct ini_bool weights;      /* list: each id has a weight */
 };
 
 struct layer_ini {
@@ -111,8 +103,9 @@ struct model_ini {
     char file[PATH_MAX];      /* as given, for messages */
     char dir[PATH_MAX];       /* its folder, "." if none */
     struct data_ini data;
-    struct field_ini *field;
-    uint32_t n_field_sections;
+    struct data_setting *data_setting; /* of [data] and [field NAME]: src/data knows what they mean */
+    uint32_t n_data_settings;
+    struct data_schema *schema;        /* made of them; NULL: there is no [data], or it has no format */
     struct layer_ini *layer;
     uint32_t n_layers;
     struct cost_ini *cost;

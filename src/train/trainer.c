@@ -68,13 +68,12 @@ static int check_options(struct trainer *t, struct pd_err *err) {
 
 static int open_data(struct trainer *t, struct pd_err *err) {
     const struct model_ini *m = nn_graph_model(t->graph);
-    struct data_spec spec = {.format = m->data.format.text, .n_fields = m->data.fields.n, .vocabulary = m->data.vocabulary.value,
-                             .start_id = m->data.start_id.value, .end_id = m->data.end_id.value,
-                             .max_bad_lines = (uint64_t)t->o->max_bad_lines, .on_bad = on_bad_line, .arg = t};
+    struct data_spec spec = {.schema = m->schema, .max_bad_lines = (uint64_t)t->o->max_bad_lines, .seed = (uint64_t)t->o->seed,
+                             .on_bad = on_bad_line, .arg = t};
     uint64_t batch = (uint64_t)t->o->batch_size;
     int own = t->o->update != PD_UPDATE_SYNC;
     int rc = 0;
-    if (!strcmp(spec.format, "ngram")) /* each sample predicts one word */
+    if (data_schema_is_text(m->schema)) /* each sample predicts one word */
         t->report.unit = "words";
     t->report.perplexity = m->n_costs == 1 && !strcmp(m->cost[0].type.text, "cross_entropy");
     if (t->o->job == PD_JOB_TRAIN)
@@ -86,7 +85,7 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     if (rc)
         return rc;
     uint32_t max = train_streams_max_batch(t->train ? t->train : t->test);
-    if (pd_batch_init_fields(&t->batch, nn_graph_field(t->graph, 0), spec.n_fields, max))
+    if (pd_batch_init_fields(&t->batch, nn_graph_field(t->graph, 0), m->schema->n_fields, max))
         return pd_fail(err, PD_ENOMEM, "no memory for a batch of %u samples", max);
     rc = nn_feed_new(&t->feed, t->graph, max, err);
     uint32_t n_threads = (uint32_t)t->o->trainer_count;
