@@ -73,10 +73,9 @@ static int open_data(struct infer *f, struct pd_err *err) {
     const struct train_infer *x = f->x;
     const struct model_ini *m = nn_graph_model(f->graph);
     const char *data = strcmp(x->data, "-") ? x->data : "/dev/stdin";
-    struct data_spec spec = {.format = m->data.format.text, .n_fields = m->data.fields.n, .vocabulary = m->data.vocabulary.value,
-                             .start_id = m->data.start_id.value, .end_id = m->data.end_id.value};
+    struct data_spec spec = {.schema = m->schema};
     int rc = train_streams_new(&f->streams, &spec, ".", data, "data", 1, 0, 1, x->batch_size, 0, err);
-    if (!rc && pd_batch_init_fields(&f->batch, nn_graph_field(f->graph, 0), spec.n_fields, x->batch_size))
+    if (!rc && pd_batch_init_fields(&f->batch, nn_graph_field(f->graph, 0), m->schema->n_fields, x->batch_size))
         rc = pd_fail(err, PD_ENOMEM, "no memory for a batch of %u samples", x->batch_size);
     if (!rc)
         rc = nn_feed_new(&f->feed, f->graph, x->batch_size, err);
