@@ -1,8 +1,9 @@
 /* gemm.c - matrix products through OpenBLAS, from any number of threads at a time.
  *
- * The serial OpenBLAS of Debian 12 (0.3.21) hands out its work buffers without a lock: two threads that begin a product at the
- * same moment may get the same one, and both results are wrong. The linker gives us its calls of blas_memory_alloc and
- * blas_memory_free (--wrap, see the Makefile): here they take a lock, which is held for the moment of handing out only.
+ * The serial OpenBLAS of Debian 12 (0.3.21) looks for a free work buffer and takes it in two steps without a lock (blas_memory_alloc
+ * gives its lock back before): two threads that begin a product at the same moment may get the same one, and both results
+ * are wrong. The linker gives us its calls of blas_memory_alloc and blas_memory_free (--wrap, see the Makefile): here they take
+ * a lock, which is held for the moment of handing out only.
  */
 #include <assert.h>
 #include <cblas.h>

@@ -284,8 +284,40 @@ static void products_agree_with_the_plain_loop(void **state) {
         }
 }
 
-/* Threads that multiply at the same time: what one gives is what it gives alone. With OpenBLAS' own way of handing out buffers
- * this fails within a few rounds (see gemm.c). */
+/* See gemm.c. OpenBLAS' own way looks at a place and takes it in two steps without a lock; the moment between is a few instructions,
+ * so that this catches a missing lock only now and then, but never a lock that is there. */
+void *blas_memory_alloc(int procpos);
+void blas_memory_free(void *buffer);
+enum { BUFFER_ROUNDS = 50000 };
+
+static void *hold_buffers(void *arg) {
+    int *shared = arg;
+    for (int r = 0; r < BUFFER_ROUNDS; r++) {
+        int *b = blas_memory_alloc(0);
+        *shared += __atomic_fetch_add(b, 1, __ATOMIC_SEQ_CST) != 0;
+        __atomic_fetch_sub(b, 1, __ATOMIC_SEQ_CST);
+        blas_memory_free(b);
+    }
+    return NULL;
+}
+
+static void no_two_threads_hold_the_same_work_buffer(void **state) {
+    (void)state;
+    pthread_t thread[3];
+    int shared[3] = {0};
+    int *b[3];
+    for (int t = 0; t < 3; t++) /* what is in them does not matter to OpenBLAS */
+        *(b[t] = blas_memory_alloc(0)) = 0;
+    for (int t = 0; t < 3; t++)
+        blas_memory_free(b[t]);
+    for (int t = 0; t < 3; t++)
+        assert_int_equal(pthread_create(&thread[t], NULL, hold_buffers, &shared[t]), 0);
+    for (int t = 0; t < 3; t++)
+        pthread_join(thread[t], NULL);
+    assert_int_equal(shared[0] + shared[1] + shared[2], 0);
+}
+
+/* Threads that multiply at the same time: what one gives is what it gives alone. */
 struct multiply {
     pthread_t thread;
     const float *a, *b;
@@ -383,6 +415,7 @@ int main(void) {
         cmocka_unit_test(softmax_is_a_distribution_and_knows_its_log_sum),
         cmocka_unit_test(gradients_from_outputs),
         cmocka_unit_test(products_agree_with_the_plain_loop),
+        cmocka_unit_test(no_two_threads_hold_the_same_work_buffer),
         cmocka_unit_test(threads_that_multiply_at_once_do_not_share_a_buffer),
         cmocka_unit_test(the_plainest_cpu_gives_the_same_bits),
         cmocka_unit_test(the_first_largest_wins),
