@@ -32,7 +32,7 @@ struct nn_layer {
 };
 extern const struct nn_layer *const nn_layers[]; /* ended by NULL */
 extern const struct nn_layer nn_layer_embedding, nn_layer_fc, nn_layer_concat, nn_layer_dropout, nn_layer_addto,
-    nn_layer_product, nn_layer_dot, nn_layer_cos_sim, nn_layer_fm, nn_layer_layer_norm;
+    nn_layer_product, nn_layer_dot, nn_layer_cos_sim, nn_layer_fm, nn_layer_layer_norm, nn_layer_conv, nn_layer_pool;
 
 /* Keys that every layer with parameters takes: what a parameter is called, how it begins, how it is trained. */
 #define NN_PARAM_KEYS "param", "init_std", "lr_factor", "l1", "l2"
@@ -77,6 +77,15 @@ extern const struct nn_evaluator *const nn_evaluators[]; /* ended by NULL */
 
 /* --- graph --------------------------------------------------------------------------------------- */
 
+struct nn_image { /* values of a sample as an image; 0: they are none */
+    uint32_t channels, height, width;
+};
+
+struct nn_window { /* moves over an image */
+    struct nn_image in;
+    uint32_t filter, stride, padding;
+};
+
 struct nn_node {
     char name[NN_NAME_MAX];
     int line;
@@ -93,6 +102,8 @@ struct nn_node {
     int bias;                   /* the last parameter is one */
     float rate;                 /* dropout's; any other layer's one number */
     uint32_t dim;               /* values of one input (embedding), of one vector (fm) */
+    struct nn_image image;
+    struct nn_window window;
     int option;                 /* a layer's choice: pooling, ... */
     uint32_t n_extra;           /* floats per sample that forward leaves for backward: state.extra */
     size_t n_work;              /* floats that forward and backward may use for themselves: exec.work */

@@ -22,6 +22,7 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
         return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs a rate", b->file, self->line, self->name);
     self->rate = (float)self->ini->rate.value;
     self->size = b->g->node[self->in[0]].size;
+    self->image = b->g->node[self->in[0]].image;
     self->n_extra = self->rate > 0 ? self->size : 0; /* the mask: what to multiply with */
     return 0;
 }

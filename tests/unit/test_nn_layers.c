@@ -230,6 +230,41 @@ static double want_norm(const struct net *n, uint32_t i, uint32_t j) {
     return (dense(n, "a", i, j) - m) / sqrt(v + 1e-3) * (double)(1 + n->w[0][j]) + (double)n->w[1][j];
 }
 
+/* a as an image of 1 x 2 x 3, b as 2 x 3 x 1; weights and biases are the parameters. */
+static double at_image(const struct net *n, const char *name, uint32_t i, int c, int y, int x, int h, int w) {
+    return y < 0 || x < 0 || y >= h || x >= w ? 0 : dense(n, name, i, (uint32_t)((c * h + y) * w + x));
+}
+static double want_conv(const struct net *n, uint32_t i, uint32_t j) { /* 2 filters of 2 x 2, padding 1: 3 x 4 places */
+    int f = (int)j / 12, r = (int)j % 12 / 4, c = (int)j % 4;
+    double s = (double)n->w[1][f];
+    for (int k = 0; k < 4; k++)
+        s += at_image(n, "a", i, 0, r + k / 2 - 1, c + k % 2 - 1, 2, 3) * (double)n->w[0][k * 2 + f];
+    return s;
+}
+static double want_stride(const struct net *n, uint32_t i, uint32_t j) { /* b, 2 channels of 3 x 1, a filter of 1, stride 2: 2 x 1 places */
+    int f = (int)j / 2, r = (int)j % 2;
+    double s = 0;
+    for (int ch = 0; ch < 2; ch++)
+        s += at_image(n, "b", i, ch, r * 2, 0, 3, 1) * (double)n->w[0][ch * 3 + f];
+    return s;
+}
+static double want_max(const struct net *n, uint32_t i, uint32_t j) { /* 2 x 2, stride 1: 1 x 2 places */
+    double m = -1e9;
+    for (int k = 0; k < 4; k++)
+        m = fmax(m, at_image(n, "a", i, 0, k / 2, (int)j + k % 2, 2, 3));
+    return m;
+}
+static double want_avg(const struct net *n, uint32_t i, uint32_t j) { /* 2 x 2, padding 1, stride 2: 2 x 2 places */
+    double s = 0, count = 0;
+    for (int k = 0; k < 4; k++) {
+        int y = (int)j / 2 * 2 + k / 2 - 1, x = (int)j % 2 * 2 + k % 2 - 1;
+        s += at_image(n, "a", i, 0, y, x, 2, 3);
+        count += y >= 0 && x >= 0 && y < 2 && x < 3;
+    }
+    return s / count;
+}
+
+#define IMAGE "height = 2\nwidth = 3\n"
 #define ON_ONE(inputs, rest) HEAD EMB("it", inputs, rest) SQUARE("it")
 static const struct {
     const char *name, *text;
@@ -251,6 +286,10 @@ static const struct {
     {"cos_sim", HEAD LAYER("it", "cos_sim", "a b", "scale = 5\n") SQUARE("it"), 1, want_cos},
     {"fm", HEAD LAYER("it", "fm", "a b", "dim = 3\n") SQUARE("it"), 1, want_fm},
     {"layer_norm", HEAD LAYER("it", "layer_norm", "a", "eps = 1e-3\n") SQUARE("it"), N, want_norm},
+    {"conv, padded", HEAD LAYER("it", "conv", "a", IMAGE "filter = 2\npadding = 1\nsize = 2\n") SQUARE("it"), 24, want_conv},
+    {"conv, strided", HEAD LAYER("it", "conv", "b", "channels = 2\nheight = 3\nwidth = 1\nfilter = 1\nstride = 2\nsize = 3\nbias = false\n") SQUARE("it"), 6, want_stride},
+    {"pool, max", HEAD LAYER("it", "pool", "a", IMAGE "filter = 2\nstride = 1\n") SQUARE("it"), 2, want_max},
+    {"pool, mean", HEAD LAYER("it", "pool", "a", IMAGE "filter = 2\npadding = 1\npooling = mean\n") SQUARE("it"), 4, want_avg},
 };
 
 static void layers_agree_with_plain_loops(void **state) {
@@ -346,6 +385,10 @@ static const struct {
     {"cos_sim of two rows", HEAD THREE LAYER("it", "cos_sim", "ei ej", "scale = 5\n") COST("square_error", "it", "t")},
     {"fm", HEAD EMB("v", "i j", "sparse_update = true\n") FC("h", "a", "6", "tanh") LAYER("it", "fm", "v h", "dim = 3\n") SQUARE("it h")},
     {"layer_norm", HEAD FC("h", "a", "6", "linear") LAYER("it", "layer_norm", "h", "act = tanh\n") SQUARE("it h")},
+    {"conv over conv", HEAD FC("h", "a", "20", "tanh") LAYER("k", "conv", "h", "height = 4\nwidth = 5\nfilter = 3\npadding = 1\nsize = 3\nact = tanh\n")
+         LAYER("it", "conv", "k", "filter = 2\nstride = 2\nsize = 2\n") SQUARE("it h")},
+    {"pool, max", HEAD FC("h", "a", "20", "tanh") LAYER("it", "pool", "h", "height = 4\nwidth = 5\nfilter = 3\nstride = 2\npadding = 1\n") SQUARE("it h")},
+    {"pool, mean", HEAD FC("h", "a", "20", "tanh") LAYER("it", "pool", "h", "height = 4\nwidth = 5\nfilter = 2\npooling = mean\n") SQUARE("it h")},
     {"leaky_relu", HEAD FC("h", "a", "6", "leaky_relu") SQUARE("h")},
     {"softplus", HEAD FC("h", "a", "6", "softplus") SQUARE("h")},
     {"gelu", HEAD FC("h", "a", "6", "gelu") SQUARE("h")},
