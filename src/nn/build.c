@@ -30,20 +30,28 @@ int nn_build_need_values(const struct nn_build *b, const struct nn_node *self, s
     return 0;
 }
 
-int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t field, struct pd_err *err) {
+static int build_use(struct nn_build *b, struct nn_node *self, uint32_t k, struct nn_use use, struct pd_err *err) {
     struct nn_graph *g = b->g;
-    uint32_t param = self->param[0], u = 0;
-    while (u < g->n_uses && (g->use[u].param != param || g->use[u].field != field))
+    uint32_t u = 0;
+    while (u < g->n_uses && (g->use[u].param != use.param || g->use[u].field != use.field || g->use[u].drawn != use.drawn))
         u++;
     if (u == g->n_uses) {
         struct nn_use *grown = pd_realloc(g->use, (g->n_uses + 1) * sizeof *grown);
         if (!grown)
             return nn_build_no_memory(b, err);
         g->use = grown;
-        g->use[g->n_uses++] = (struct nn_use){param, field};
+        g->use[g->n_uses++] = use;
     }
     self->use[k] = u;
     return 0;
+}
+
+int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t field, struct pd_err *err) {
+    return build_use(b, self, k, (struct nn_use){self->param[0], field, 0}, err);
+}
+
+int nn_build_use_drawn(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t sampler, struct pd_err *err) {
+    return build_use(b, self, k, (struct nn_use){self->param[0], sampler, 1}, err);
 }
 
 static int share_param(const struct nn_build *b, const struct nn_node *self, struct nn_param *p, int line,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "nn/internal.h"
+#include "nn/sampler.h"
 
 /* Look-ups that there is room for at first: lists grow when a batch needs it. */
 static size_t first_room(const struct nn_feed *f, const struct pd_field *field) {
@@ -32,7 +32,8 @@ static int feed_alloc(struct nn_feed *f) {
     f->keys = pd_calloc(g->n_params, sizeof *f->keys);
     f->slot = pd_calloc(g->n_uses, sizeof *f->slot);
     f->slot_cap = pd_calloc(g->n_uses, sizeof *f->slot_cap);
-    if (!f->col || !f->stream || !f->index || !f->keys || !f->slot || !f->slot_cap)
+    f->draw = pd_calloc(g->n_samplers, sizeof *f->draw);
+    if (!f->col || !f->draw || !f->stream || !f->index || !f->keys || !f->slot || !f->slot_cap)
         return -1;
     for (uint32_t i = 0; i < g->n_fields; i++)
         if (column_alloc(f, &f->col[i], &g->node[i].field))
@@ -67,6 +68,11 @@ void nn_feed_free(struct nn_feed *f) {
         free(f->slot[u]);
     for (uint32_t p = 0; f->keys && p < f->g->n_params; p++)
         free(f->keys[p].at);
+    for (uint32_t i = 0; f->draw && i < f->g->n_samplers; i++) {
+        free(f->draw[i].ids);
+        free(f->draw[i].group);
+    }
+    free(f->draw);
     free(f->col);
     free(f->slot);
     free(f->slot_cap);
@@ -84,8 +90,7 @@ size_t nn_feed_n_ids(const struct nn_feed *f, uint32_t field) {
     return f->col[field].offset ? f->col[field].offset[f->n] : f->n;
 }
 
-/* Room for `need` elements of `size` bytes; what was there is not kept. */
-static int grow(void *at, size_t *cap, size_t need, size_t size) {
+int nn_feed_grow(void *at, size_t *cap, size_t need, size_t size) {
     void **p = at;
     if (need <= *cap && *p)
         return 0;
@@ -103,7 +108,7 @@ static int copy_ids(struct nn_feed *f, const struct pd_batch *b, uint32_t k, str
     if (field->kind == PD_LIST) {
         size_t cap = c->cap;
         n = b->offset[k][b->n];
-        if (grow(&c->ids, &c->cap, n, sizeof *c->ids) || (field->weighted && grow(&c->weight, &cap, n, sizeof *c->weight)))
+        if (nn_feed_grow(&c->ids, &c->cap, n, sizeof *c->ids) || (field->weighted && nn_feed_grow(&c->weight, &cap, n, sizeof *c->weight)))
             return pd_fail(err, PD_ENOMEM, "out of memory for %zu ids of field '%s'", n, f->g->node[k].name);
         memcpy(c->offset, b->offset[k], ((size_t)b->n + 1) * sizeof *c->offset);
         if (field->weighted)
@@ -142,6 +147,17 @@ static void radix_sort(struct nn_feed *f, size_t n) {
     }
 }
 
+/* What look-up u of this batch looks up. */
+static const uint64_t *ids_of(const struct nn_feed *f, uint32_t u, size_t *n) {
+    const struct nn_use *use = &f->g->use[u];
+    if (use->drawn) {
+        *n = (size_t)f->draw[use->field].n_groups * f->g->sampler[use->field].n;
+        return f->draw[use->field].ids;
+    }
+    *n = nn_feed_n_ids(f, use->field);
+    return f->col[use->field].ids;
+}
+
 static int collect(struct nn_feed *f, uint32_t param, struct pd_err *err) {
     const struct nn_graph *g = f->g;
     struct nn_keys *keys = &f->keys[param];
@@ -149,18 +165,20 @@ static int collect(struct nn_feed *f, uint32_t param, struct pd_err *err) {
     int bad = 0;
     for (uint32_t u = 0; u < g->n_uses; u++)
         if (g->use[u].param == param) {
-            size_t ids = nn_feed_n_ids(f, g->use[u].field);
-            bad |= grow(&f->slot[u], &f->slot_cap[u], ids, sizeof **f->slot);
+            size_t ids;
+            ids_of(f, u, &ids);
+            bad |= nn_feed_grow(&f->slot[u], &f->slot_cap[u], ids, sizeof **f->slot);
             total += ids;
         }
-    bad |= grow(&keys->at, &keys->cap, total, sizeof *keys->at) || grow(&f->spare, &spare_cap, total, sizeof *f->spare) ||
-           grow(&f->sort, &f->sort_cap, total, sizeof *f->sort);
+    bad |= nn_feed_grow(&keys->at, &keys->cap, total, sizeof *keys->at) || nn_feed_grow(&f->spare, &spare_cap, total, sizeof *f->spare) ||
+           nn_feed_grow(&f->sort, &f->sort_cap, total, sizeof *f->sort);
     if (bad)
         return pd_fail(err, PD_ENOMEM, "out of memory for %zu look-ups in '%s'", total, g->param[param].name);
     for (uint32_t u = 0; u < g->n_uses; u++) {
-        size_t ids = g->use[u].param == param ? nn_feed_n_ids(f, g->use[u].field) : 0;
-        for (size_t i = 0; i < ids; i++)
-            f->sort[n++] = (struct nn_keyed){f->col[g->use[u].field].ids[i], u, (uint32_t)i};
+        size_t count;
+        const uint64_t *ids = ids_of(f, u, &count);
+        for (size_t i = 0; g->use[u].param == param && i < count; i++)
+            f->sort[n++] = (struct nn_keyed){ids[i], u, (uint32_t)i};
     }
     if (n)
         radix_sort(f, n);
@@ -191,10 +209,18 @@ int nn_feed_set(struct nn_feed *f, const struct pd_batch *b, struct pd_err *err)
     memcpy(f->stream, b->stream, b->n * sizeof *f->stream);
     memcpy(f->index, b->index, b->n * sizeof *f->index);
     f->n = b->n;
+    for (uint32_t i = 0; i < g->n_samplers && !rc; i++)
+        if (nn_draw_fill(&f->draw[i], &g->sampler[i], f))
+            rc = pd_fail(err, PD_ENOMEM, "out of memory for the ids that are drawn");
     for (uint32_t p = 0; p < g->n_params && !rc; p++)
         if (g->param[p].kind == NN_TABLE)
             rc = collect(f, p, err);
     return rc;
+}
+
+void nn_feed_seed(struct nn_feed *f, uint64_t seed, uint64_t pass) {
+    f->seed = seed;
+    f->pass = pass;
 }
 
 uint32_t nn_feed_n(const struct nn_feed *f) { return f->n; }
@@ -207,10 +233,18 @@ const uint64_t *nn_feed_keys(const struct nn_feed *f, uint32_t param, uint32_t *
 void nn_feed_mark(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n, uint64_t *bits) {
     assert(first <= f->n && n <= f->n - first);
     for (uint32_t u = 0; u < f->g->n_uses; u++) {
-        if (f->g->use[u].param != param)
+        if (f->g->use[u].param != param || !n)
             continue;
-        const uint32_t *offset = f->col[f->g->use[u].field].offset;
-        size_t lo = offset ? offset[first] : first, hi = offset ? offset[first + n] : first + n;
+        const struct nn_use *use = &f->g->use[u];
+        size_t lo = first, hi = first + n;
+        if (use->drawn) {
+            const uint32_t *group = f->draw[use->field].group;
+            lo = (size_t)group[lo] * f->g->sampler[use->field].n;
+            hi = ((size_t)group[hi - 1] + 1) * f->g->sampler[use->field].n;
+        } else if (f->col[use->field].offset) {
+            lo = f->col[use->field].offset[lo];
+            hi = f->col[use->field].offset[hi];
+        }
         for (size_t i = lo; i < hi; i++)
             bits[f->slot[u][i] / 64] |= UINT64_C(1) << f->slot[u][i] % 64;
     }

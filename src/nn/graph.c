@@ -9,7 +9,7 @@
 
 #include "base/fault.h"
 #include "nn/eval_int.h"
-#include "nn/internal.h"
+#include "nn/sampler.h"
 #include "nn/model_ini_key.h"
 
 /* --- nodes --------------------------------------------------------------------------------------- */
@@ -418,6 +418,7 @@ void nn_graph_free(struct nn_graph *g) {
     free(g->cost);
     free(g->eval);
     free(g->use);
+    nn_samplers_free(g);
     model_ini_free(g->model);
     free(g);
 }

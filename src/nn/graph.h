@@ -73,6 +73,8 @@ void nn_feed_free(struct nn_feed *f);
 /* Take over a batch of 1..max_batch samples (copied), whose fields are nn_graph_field's. PD_EDATA: an id is outside its
  * vocabulary; PD_ENOMEM: lists longer than any before need more room. */
 int nn_feed_set(struct nn_feed *f, const struct pd_batch *b, struct pd_err *err);
+/* Before it: what layers draw for the samples is a function of these and the samples' names. Not called: 0, 0. */
+void nn_feed_seed(struct nn_feed *f, uint64_t seed, uint64_t pass);
 uint32_t nn_feed_n(const struct nn_feed *f); /* samples */
 
 /* Sorted unique keys of table `param` in this batch; valid until the next nn_feed_set. NULL, 0 for a dense one. */

@@ -32,7 +32,7 @@ struct nn_layer {
 };
 extern const struct nn_layer *const nn_layers[]; /* ended by NULL */
 extern const struct nn_layer nn_layer_embedding, nn_layer_fc, nn_layer_concat, nn_layer_dropout, nn_layer_addto,
-    nn_layer_product, nn_layer_dot, nn_layer_cos_sim, nn_layer_fm, nn_layer_layer_norm, nn_layer_conv, nn_layer_pool;
+    nn_layer_product, nn_layer_dot, nn_layer_cos_sim, nn_layer_fm, nn_layer_layer_norm, nn_layer_conv, nn_layer_pool, nn_layer_negative_sampling;
 
 /* Keys that every layer with parameters takes: what a parameter is called, how it begins, how it is trained. */
 #define NN_PARAM_KEYS "param", "init_std", "lr_factor", "l1", "l2"
@@ -134,9 +134,13 @@ struct nn_eval_node {
     uint32_t positive;
 };
 
-struct nn_use { /* the ids of `field` look up rows of table `param` */
+struct nn_use { /* the ids of `field`, or (drawn) those that sampler `field` draws, look up rows of table `param` */
     uint32_t param, field;
+    int drawn;
 };
+
+struct nn_sampler; /* sampler.h */
+struct nn_draw;
 
 struct nn_graph {
     struct model_ini *model;
@@ -148,6 +152,8 @@ struct nn_graph {
     struct nn_cost_node *cost;
     struct nn_eval_node *eval;
     struct nn_use *use;
+    struct nn_sampler *sampler;
+    uint32_t n_samplers;
 };
 
 /* Building: the graph so far. */
@@ -166,6 +172,7 @@ int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const c
                    uint64_t rows, uint64_t cols, double std, struct pd_err *err);
 /* Input k, a field of ids, looks up rows of the layer's first parameter, a table. */
 int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t field, struct pd_err *err);
+int nn_build_use_drawn(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t sampler, struct pd_err *err); /* or drawn ids */
 int nn_build_need_values(const struct nn_build *b, const struct nn_node *self, struct pd_err *err);
 /* That, and between lo and hi (NN_MAX_INPUTS: any number) of them. */
 int nn_build_n_in(const struct nn_build *b, const struct nn_node *self, uint32_t lo, uint32_t hi, struct pd_err *err);
@@ -185,6 +192,8 @@ struct nn_feed {
     const struct nn_graph *g;
     uint32_t max, n;
     struct nn_column *col;  /* [n_fields] */
+    struct nn_draw *draw;   /* [n_samplers] */
+    uint64_t seed, pass;    /* of what is drawn */
     uint32_t *stream;
     uint64_t *index;
     struct nn_keys {
@@ -227,6 +236,8 @@ struct nn_exec {
     void *hook_arg;
 };
 
+/* Room for `need` elements of `size` bytes in *(pointer) at; what was there is not kept. 0 or PD_ENOMEM. */
+int nn_feed_grow(void *at, size_t *cap, size_t need, size_t size);
 size_t nn_feed_n_ids(const struct nn_feed *f, uint32_t field); /* of a field of ids or lists */
 
 /* Of the samples that the execution is at. */

@@ -14,5 +14,6 @@ const struct nn_layer *const nn_layers[] = {
     &nn_layer_layer_norm,
     &nn_layer_conv,
     &nn_layer_pool,
+    &nn_layer_negative_sampling,
     NULL,
 };

@@ -30,6 +30,7 @@ static int next_batch(struct train_loop *l, struct train_streams *streams, int t
     int n = train_streams_next(streams, l->batch, err);
     if (n <= 0)
         return n;
+    nn_feed_seed(l->feed, (uint64_t)l->options->seed, train ? l->report->pass : 0);
     int rc = nn_feed_set(l->feed, l->batch, err);
     if (!rc)
         rc = train_params_pull_rows(l->params, l->feed, train, err);

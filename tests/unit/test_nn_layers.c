@@ -389,6 +389,9 @@ static const struct {
          LAYER("it", "conv", "k", "filter = 2\nstride = 2\nsize = 2\n") SQUARE("it h")},
     {"pool, max", HEAD FC("h", "a", "20", "tanh") LAYER("it", "pool", "h", "height = 4\nwidth = 5\nfilter = 3\nstride = 2\npadding = 1\n") SQUARE("it h")},
     {"pool, mean", HEAD FC("h", "a", "20", "tanh") LAYER("it", "pool", "h", "height = 4\nwidth = 5\nfilter = 2\npooling = mean\n") SQUARE("it h")},
+    {"negative sampling, a table", HEAD FC("h", "a", "4", "tanh") LAYER("it", "negative_sampling", "h y", "negatives = 5\nsparse_update = true\n") "[cost c]\ntype = sum\ninput = it\nweight = 2\n"},
+    {"negative sampling, shared, dense", HEAD FC("h", "a", "4", "tanh") LAYER("it", "negative_sampling", "h y", "negatives = 6\nshare = 3\nscale = 0.4\n") LAYER("both", "addto", "it it", "")
+         "[cost c]\ntype = sum\ninput = both\n" FC("g", "h", "1", "linear") "[cost d]\ntype = square_error\ninput = g\nlabel = t\n"},
     {"leaky_relu", HEAD FC("h", "a", "6", "leaky_relu") SQUARE("h")},
     {"softplus", HEAD FC("h", "a", "6", "softplus") SQUARE("h")},
     {"gelu", HEAD FC("h", "a", "6", "gelu") SQUARE("h")},

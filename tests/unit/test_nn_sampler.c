@@ -1,0 +1,202 @@
+/* test_nn_sampler.c - drawn ids: their frequencies, that they do not depend on how batches are cut, and the sampled cost against
+ * plain loops. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <math.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/fs.h"
+#include "base/rng.h"
+#include "nn/alias.h"
+#include "nn/sampler.h"
+
+static char dir[] = "/tmp/test-nn-sampler-XXXXXX";
+static char ini[64], counts[64];
+
+enum { V = 12, B = 10, D = 4, K = 7 };
+
+#define NET(rest)                                                                                                              \
+    "[data]\nformat = ids\nfields = a y\nvocabulary = 12\n[optimizer]\ntype = sgd\nlearning_rate = 1\n"                        \
+    "[layer e]\ntype = embedding\ninputs = a\nsize = 4\nsparse_update = true\n[layer n]\ntype = negative_sampling\ninputs = e y\n" \
+    "negatives = 7\nsparse_update = true\n" rest "[cost c]\ntype = sum\ninput = n\n"
+
+static int load(const char *text, struct nn_graph **g, struct pd_err *err) {
+    assert_int_equal(pd_write_file_atomic(ini, text, strlen(text), 0600, NULL), 0);
+    return nn_graph_load(g, ini, err);
+}
+
+static void fill(struct pd_batch *b, const struct nn_graph *g, uint32_t first, uint32_t n) {
+    assert_int_equal(pd_batch_init_fields(b, nn_graph_field(g, 0), 2, n), 0);
+    for (uint32_t i = 0; i < n; i++) {
+        b->ids[0][i] = (first + i) * 5 % V;
+        b->ids[1][i] = (first + i) * 7 % V;
+        b->stream[i] = (first + i) / 6;
+        b->index[i] = (first + i) % 6;
+    }
+    b->n = n;
+}
+
+/* Each within six standard deviations of its share: the draws are those of a fixed key, so this passes always or never. */
+static void frequencies_are_those_of_the_weights(void **state) {
+    (void)state;
+    double w[V] = {5, 0, 1, 1, 2.5, 100, 0.1, 3, 3, 3, 7, 0}, p[V], sum = 0;
+    enum { N = 400000 };
+    uint32_t count[V] = {0};
+    for (int i = 0; i < V; i++)
+        sum += w[i];
+    for (int i = 0; i < V; i++)
+        p[i] = w[i] / sum;
+    struct nn_alias *a = nn_alias_new(w, V);
+    assert_non_null(a);
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t u[4];
+        pd_rng_u32x4(pd_rng_key(3, PD_RNG_CHECK, 0, 0), 0, i, u);
+        count[nn_alias_draw(a, u[0], u[1])]++;
+    }
+    for (int i = 0; i < V; i++)
+        if (fabs(count[i] - N * p[i]) > 6 * sqrt(N * p[i] * (1 - p[i])) + 1)
+            fail_msg("index %d came %u times, not about %.0f", i, count[i], N * p[i]);
+    nn_alias_free(a);
+}
+
+/* The drawn ids of all samples, by samplers of one graph. */
+static void drawn(struct nn_graph *g, uint32_t first, uint32_t n, uint64_t pass, uint64_t out[B][K]) {
+    struct nn_feed *f;
+    struct pd_batch b;
+    assert_int_equal(nn_feed_new(&f, g, B, NULL), 0);
+    fill(&b, g, first, n);
+    nn_feed_seed(f, 5, pass);
+    assert_int_equal(nn_feed_set(f, &b, NULL), 0);
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(out[first + i], f->draw[0].ids + f->draw[0].group[i] * K, sizeof out[0]);
+    pd_batch_release(&b);
+    nn_feed_free(f);
+}
+
+static void what_is_drawn_does_not_depend_on_how_batches_are_cut(void **state) {
+    (void)state;
+    struct nn_graph *g;
+    uint64_t whole[B][K], parts[B][K], next[B][K];
+    assert_int_equal(load(NET("share = 2\n"), &g, NULL), 0);
+    drawn(g, 0, B, 1, whole);
+    drawn(g, 0, 3, 1, parts); /* through the middle of a group */
+    drawn(g, 3, B - 3, 1, parts);
+    assert_memory_equal(whole, parts, sizeof whole);
+    drawn(g, 0, B, 2, next);
+    assert_memory_not_equal(whole, next, sizeof whole);
+    assert_memory_equal(whole[0], whole[1], sizeof whole[0]);
+    assert_memory_not_equal(whole[1], whole[2], sizeof whole[0]);
+    assert_memory_not_equal(whole[0], whole[6], sizeof whole[0]); /* another stream */
+    nn_graph_free(g);
+}
+
+static void the_cost_agrees_with_plain_loops(void **state) {
+    (void)state;
+    struct nn_graph *g;
+    struct nn_feed *f;
+    struct nn_exec *e;
+    struct pd_batch b;
+    struct nn_cost cost;
+    uint64_t ids[B][K];
+    uint32_t n_keys[2];
+    float w[2][V * D], rows[2][V * D];
+    double want = 0;
+    assert_int_equal(load(NET("share = 4\nscale = 0.5\n"), &g, NULL), 0);
+    assert_int_equal(nn_feed_new(&f, g, B, NULL), 0);
+    assert_int_equal(nn_exec_new(&e, g, B, NULL), 0);
+    fill(&b, g, 0, B);
+    nn_feed_seed(f, 5, 0);
+    assert_int_equal(nn_feed_set(f, &b, NULL), 0);
+    for (uint32_t p = 0; p < 2; p++) {
+        pd_rng_normal(pd_rng_key(1, PD_RNG_CHECK, p, 0), 0, w[p], V * D);
+        const uint64_t *keys = nn_feed_keys(f, p, &n_keys[p]);
+        for (uint32_t i = 0; i < n_keys[p]; i++)
+            memcpy(rows[p] + i * D, w[p] + keys[i] * D, D * sizeof(float));
+        nn_exec_bind(e, p, rows[p], NULL);
+    }
+    nn_exec_forward(e, f, 0, B, NN_TEST, 0, 0, &cost);
+    drawn(g, 0, B, 0, ids);
+    for (uint32_t i = 0; i < B; i++)
+        for (int k = -1; k < K; k++) {
+            uint64_t id = k < 0 ? b.ids[1][i] : ids[i][k];
+            double z = 0;
+            for (uint32_t d = 0; d < D; d++)
+                z += (double)w[0][b.ids[0][i] * D + d] * (double)w[1][id * D + d];
+            if (k < 0)
+                want += log1p(exp(-z));
+            else if (id != b.ids[1][i])
+                want += 0.5 * log1p(exp(z));
+        }
+    if (!(fabs(cost.sum - want) < 1e-5 * want))
+        fail_msg("%.9g, not %.9g", cost.sum, want);
+    uint64_t bits = 0;
+    nn_feed_mark(f, 1, 0, B, &bits);
+    assert_int_equal(bits, (UINT64_C(1) << n_keys[1]) - 1);
+    pd_batch_release(&b);
+    nn_exec_free(e);
+    nn_feed_free(f);
+    nn_graph_free(g);
+}
+
+static void counts_come_from_a_file(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *text, *want; /* NULL: good */
+    } rows[] = {
+        {"numbers", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n", NULL},
+        {"words before them", "a 0\nb 0\nc 0\nd 0\ne 0\nf 0\ng 0\nh 0\ni 0\nj 0\nk\t9\nl 0", NULL},
+        {"too few", "1\n2\n", "has 2 lines for 12 ids"},
+        {"too many", "1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n", ":13: more lines than the vocabulary has ids"},
+        {"no number", "1\nword\n", ":2: the last word of the line is no count"},
+        {"all 0", "0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n", "and all are 0"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct nn_graph *g;
+        struct pd_err err = {0};
+        assert_int_equal(pd_write_file_atomic(counts, rows[i].text, strlen(rows[i].text), 0600, NULL), 0);
+        int rc = load(NET("counts = counts.txt\n"), &g, &err);
+        if (rows[i].want ? rc != PD_ECONF || !strstr(err.msg, rows[i].want) : rc != 0)
+            fail_msg("%s: %d %s", rows[i].name, rc, err.msg);
+        if (i == 1) {
+            uint64_t ids[B][K];
+            drawn(g, 0, B, 0, ids);
+            assert_true(ids[3][4] == 10 && ids[0][0] == 10);
+        }
+        if (!rc)
+            nn_graph_free(g);
+    }
+}
+
+static int set_up(void **state) {
+    (void)state;
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(ini, sizeof ini, "%s/train.ini", dir);
+    snprintf(counts, sizeof counts, "%s/counts.txt", dir);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    unlink(ini);
+    unlink(counts);
+    return rmdir(dir);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frequencies_are_those_of_the_weights),
+        cmocka_unit_test(what_is_drawn_does_not_depend_on_how_batches_are_cut),
+        cmocka_unit_test(the_cost_agrees_with_plain_loops),
+        cmocka_unit_test(counts_come_from_a_file),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
