@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Every template, end to end as its README says it: `paddlectl init`, its prepare with the data that it makes up, a job on this machine
+# with `paddlectl run`, and its metric becomes better; then its saved model answers.
+. "$(dirname "$0")/../support/lib.sh"
+CTL=$BIN/paddlectl
+export PADDLECTL=$CTL
+cd "$TMP" || exit 1
+
+# last METRIC FILE: of the last evaluation; first: of the one before the training
+last() { sed -n "s/.*Test after pass.*[ ,]$1 \([-0-9.naief+]*\),.*/\1/p" "$2" | tail -1; }
+first() { sed -n "s/.*Test before pass 0.*[ ,]$1 \([-0-9.naief+]*\),.*/\1/p" "$2" | head -1; }
+# is EXPRESSION: of numbers
+is() { awk "BEGIN { exit !($1) }"; }
+
+# try NAME METRIC CONDITION PREPARE RUN: x is the metric after the training, a before it
+try() {
+    local name=$1 metric=$2 condition=$3 prepare=$4 run=$5
+    rm -rf one && mkdir one
+    (cd one && "$CTL" init --template="$name" >/dev/null) || die "$name: init"
+    # shellcheck disable=SC2086
+    sh "one/$name/workspace/prepare" --shards=2 $prepare >"$name.prepare" 2>&1 || die "$name: prepare: $(cat "$name.prepare")"
+    # shellcheck disable=SC2086
+    (cd "one/$name" && "$CTL" run --root_dir="$TMP/root%n" --port=0 --nic=lo $run >"$TMP/$name.log" 2>&1) || die "$name: $(tail -5 "$TMP/$name.log")"
+    local a x
+    a=$(first "$metric" "$name.log") x=$(last "$metric" "$name.log")
+    [ -n "$a" ] && [ -n "$x" ] || die "$name: no $metric in: $(cat "$name.log")"
+    is "$(sed "s/\<a\>/$a/g; s/\<x\>/$x/g" <<<"$condition")" || die "$name $run: $metric was $a and is $x, not: $condition"
+    echo "$name $run: $metric $a -> $x"
+}
+
+try fit_a_line rmse "x < 2.4 && a > 10" --rows=1000 ""
+best=$(sed -n 's/.*standard deviation \([0-9]*\).*/\1/p' fit_a_line.prepare)
+is "$(last rmse fit_a_line.log) > 0.8 * $best" || die "better than the noise of the data allows"
+head -20 one/fit_a_line/workspace/test_data_dir/test.txt-00000 >houses
+model=$(ls -d one/fit_a_line/output/latest/*/pass-00019 one/fit_a_line/output/latest/pass-00019 2>/dev/null | head -1)
+"$CTL" infer --model="$model" --data=houses >prices || die "infer"
+paste -d, houses prices | awk -F, '{ d = $14 - $15; s += d * d } END { exit !(NR == 20 && s / NR < 16) }' || die "the prices of 20 houses: $(paste houses prices)"
+try census auc "x > 0.75 && x > a + 0.2" --rows=3000 --num_passes=3
+try ctr auc "x > 0.7 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128"
+best=$(sed -n 's/.*AUC \([0-9.]*\),.*/\1/p' ctr.prepare)
+is "$(last auc ctr.log) < $best + 0.02" || die "better than the planted probabilities, $best"
+try ctr auc "x > 0.62 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128 --config=train-lr.ini"
+try ctr auc "x > 0.7 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128 --config=train-deepfm.ini"
+try recommendation rmse "x < 0.95 && x < 0.5 * a" "" --num_passes=2
+try recognize_digits error "x < 0.12 && a > 0.6" "" --num_passes=6
+"$CTL" clean --help >/dev/null
+echo "all templates learn"
