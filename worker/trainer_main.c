@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/str.h"
 #include "train/trainer.h"
 #include "worker/worker.h"
 
@@ -46,9 +47,12 @@ int trainer_main(int argc, char **argv) {
     if (!rc && w.options.save_on_stop)
         stop_add_terminal(&stop);
     if (!rc) {
+        const char *restarts = getenv("PADDLE_RESTART_COUNT");
         struct train_setup setup = {.options = &w.options, .job_id = w.job_id, .key = w.has_key ? w.key : NULL,
                                     .output_dir = getenv("PADDLE_OUTPUT_DIR"), .cpus = w.cpus.n ? &w.cpus : NULL, .log = &w.log, .out_fd = 1, .log_lines = w.log_fd != 2, .event_fd = w.event_fd,
                                     .stop = stop_asked, .stop_arg = &stop};
+        if (restarts && pd_parse_u64(restarts, UINT32_MAX, &setup.restarts))
+            setup.restarts = 0;
         rc = train_run(&setup, &err);
     }
     int status = rc ? worker_failed(&w, "trainer", &err) : 0;

@@ -75,10 +75,10 @@ struct pd_options {
     int64_t log_max_size, keep_jobs, log_keep;    /* bytes, files */
     int64_t on_failure, max_restarts;  /* enum pd_on_failure */
     /* [train] */
-    char *config, *save_dir, *init_model_path;
+    char *config, *save_dir, *init_model_path, *resume;
     int64_t job, num_passes, batch_size, trainer_count, n_streams, seed, update, reproducible, staleness, geo_sgd_need_push_nums, log_period,
-        saving_period, save_initial, max_bad_lines, stop_on_nan, local, use_gpu, load_missing_parameter_strategy,
-        on_trainer_lost;
+        saving_period, saving_period_by_batches, save_only_one, save_state, start_pass, resume_older, save_initial, max_bad_lines,
+        stop_on_nan, local, use_gpu, load_missing_parameter_strategy, on_trainer_lost;
     double async_lagged_grad_discard_ratio, reconnect_timeout; /* seconds */
     /* by hand: the worker's own */
     char *pserver_list, *nics, *key_file;

@@ -7,12 +7,20 @@
 #include "base/str.h"
 #include "model/model.h"
 
-enum { MAX_PARAMS = 1 << 16, MAX_PARTS = 1 << 18 };
+enum { MAX_PARAMS = 1 << 16, MAX_PARTS = 1 << 18, MAX_STREAMS = 1 << 16 };
+
+void model_resume_release(struct model_resume *r) {
+    for (size_t i = 0; i < r->n_streams; i++)
+        free(r->streams[i]);
+    free(r->streams);
+    memset(r, 0, sizeof *r);
+}
 
 void model_manifest_release(struct model_manifest *m) {
     free(m->params);
     free(m->parts);
     free(m->config);
+    model_resume_release(&m->resume);
     memset(m, 0, sizeof *m);
 }
 
@@ -42,6 +50,14 @@ static json_t *part_json(const struct model_part *p) {
                      (json_int_t)p->rows);
 }
 
+static json_t *resume_json(const struct model_resume *r) {
+    json_t *streams = json_array();
+    for (size_t i = 0; i < r->n_streams; i++)
+        json_array_append_new(streams, json_string(r->streams[i]));
+    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "updates", (json_int_t)r->updates, "samples", (json_int_t)r->samples, "pass",
+                     (json_int_t)r->pass, "batch", (json_int_t)r->batch, "streams", streams);
+}
+
 int model_manifest_write(const struct model_manifest *m, struct pd_buf *out, struct pd_err *err) {
     json_t *params = json_array(), *parts = json_array();
     for (size_t i = 0; i < m->n_params; i++)
@@ -49,8 +65,12 @@ int model_manifest_write(const struct model_manifest *m, struct pd_buf *out, str
     for (size_t i = 0; i < m->n_parts; i++)
         json_array_append_new(parts, part_json(&m->parts[i]));
     json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:b, s:o, s:o, s:s}", "format", "paddle-model", "version", 1, "step",
-                             (json_int_t)m->step, "pass", (json_int_t)m->pass, "optimizer_state", 0, "parameters", params,
-                             "parts", parts, "config", m->config ? m->config : "");
+                             (json_int_t)m->step, "pass", (json_int_t)m->pass, "optimizer_state", m->optimizer_state, "parameters",
+                             params, "parts", parts, "config", m->config ? m->config : "");
+    if (root && m->optimizer_state && json_object_set_new(root, "resume", resume_json(&m->resume))) {
+        json_decref(root);
+        root = NULL;
+    }
     char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
     json_decref(root);
     if (!text)
@@ -109,6 +129,20 @@ static int read_part(const json_t *o, struct model_part *p) {
            pd_unhex(p->hash, sizeof p->hash, hex);
 }
 
+static int read_resume(const json_t *o, struct model_resume *r) {
+    const json_t *streams = json_object_get(o, "streams");
+    size_t n = json_array_size(streams);
+    if (whole(o, "updates", &r->updates) || whole(o, "samples", &r->samples) || whole(o, "pass", &r->pass) ||
+        whole(o, "batch", &r->batch) || !json_is_array(streams) || n > MAX_STREAMS || !(r->streams = pd_calloc(n, sizeof *r->streams)))
+        return -1;
+    for (; r->n_streams < n; r->n_streams++) {
+        const char *s = json_string_value(json_array_get(streams, r->n_streams));
+        if (!s || !(r->streams[r->n_streams] = pd_strdup(s)))
+            return -1;
+    }
+    return 0;
+}
+
 static int read_root(const json_t *root, struct model_manifest *m, struct pd_err *err) {
     char format[32];
     uint64_t version;
@@ -122,6 +156,9 @@ static int read_root(const json_t *root, struct model_manifest *m, struct pd_err
     if (whole(root, "step", &m->step) || whole(root, "pass", &m->pass) || !config || !json_is_array(params) ||
         !json_is_array(parts) || n_params > MAX_PARAMS || n_parts > MAX_PARTS)
         return pd_fail(err, PD_EDATA, "the manifest lacks one of step, pass, parameters, parts, config");
+    m->optimizer_state = json_is_true(json_object_get(root, "optimizer_state"));
+    if (m->optimizer_state && read_resume(json_object_get(root, "resume"), &m->resume))
+        return pd_fail(err, PD_EDATA, "the manifest's resume is malformed");
     m->params = pd_calloc(n_params, sizeof *m->params);
     m->parts = pd_calloc(n_parts, sizeof *m->parts);
     m->config = pd_strdup(config);

@@ -25,6 +25,9 @@
  *           176  u32 state_width                180  zero up to 192
  *      ..  the sections, in the entries' order: keys, values, state
  *
+ * A kind 3, "history", comes beside a table whose rows are brought up to date when somebody looks (ps/decay.h): count pairs of
+ * float64, dim 4; only checkpoints have it. What optimizer state is, is the servers' own matter: docs/model-format.md.
+ *
  * manifest.json:
  *
  *     {"format": "paddle-model", "version": 1, "step": N, "pass": N, "optimizer_state": false,
@@ -32,6 +35,10 @@
  *                     {"name": S, "kind": "table", "dim": N, "rows": N, "n_rows": N}],   rows in all parts; declared
  *      "parts": [{"file": S, "bytes": N, "xxh3_128": "32 hex digits of the canonical form", "rows": N}],
  *      "config": "text of train.ini"}
+ *
+ * and of a checkpoint, from which a training can go on, "optimizer_state": true and before "config"
+ *
+ *      "resume": {"updates": N, "samples": N, "pass": N, "batch": N, "streams": [S, ...]}
  */
 #ifndef PD_MODEL_MODEL_H
 #define PD_MODEL_MODEL_H
@@ -44,7 +51,7 @@
 #include "base/err.h"
 
 enum { MODEL_NAME_MAX = 127, MODEL_DIMS_MAX = 4, MODEL_FILE_MAX = 63 };
-enum model_kind { MODEL_DENSE = 1, MODEL_TABLE = 2 };
+enum model_kind { MODEL_DENSE = 1, MODEL_TABLE = 2, MODEL_HISTORY = 3 };
 
 /* --- what a manifest says --- */
 
@@ -64,8 +71,18 @@ struct model_part {
     uint8_t hash[16]; /* XXH3-128 of the file, canonical (big-endian) form */
 };
 
+/* Where a training goes on from a checkpoint. */
+struct model_resume {
+    uint64_t updates, samples; /* of the optimizer: applied so far */
+    uint64_t pass, batch;      /* go on in this pass, of which so many batches are done */
+    char **streams;            /* how far each stream of data is; n_streams 0: at the beginning of the pass */
+    size_t n_streams;
+};
+
 struct model_manifest {
     uint64_t step, pass;
+    int optimizer_state;        /* it is a checkpoint */
+    struct model_resume resume; /* then */
     struct model_param *params;
     size_t n_params;
     struct model_part *parts;
@@ -73,6 +90,7 @@ struct model_manifest {
     char *config;
 };
 
+void model_resume_release(struct model_resume *r);
 void model_manifest_release(struct model_manifest *m);
 int model_manifest_write(const struct model_manifest *m, struct pd_buf *out, struct pd_err *err); /* JSON text */
 int model_manifest_parse(struct model_manifest *m, const char *text, size_t n, struct pd_err *err);
@@ -87,9 +105,10 @@ struct model_entry {
     enum model_kind kind;
     uint32_t dim;
     uint64_t first, count;
+    uint32_t state_width; /* floats of state per value (dense) or row (table); 0: none */
 };
 
-/* A part: the entries first, then for each in turn its keys (table) and its values, in pieces of any size. */
+/* A part: the entries first, then for each in turn its keys (table), its values and its state, in pieces of any size. */
 struct model_writer;
 int model_writer_new(struct model_writer **out, const char *folder, const char *file, const struct model_entry *entries,
                      size_t n, struct pd_err *err);
@@ -97,6 +116,10 @@ int model_writer_put(struct model_writer *w, const void *p, size_t bytes, struct
 /* Checks that all announced bytes came, syncs, fills in *part. Frees w, also on failure. */
 int model_writer_end(struct model_writer *w, struct model_part *part, struct pd_err *err);
 void model_writer_abort(struct model_writer *w); /* removes the file */
+/* The same without freeing w. Neither this nor model_writer_put takes or frees memory: a child of fork may call them. */
+int model_writer_seal(struct model_writer *w, struct model_part *part, struct pd_err *err);
+int model_writer_fd(const struct model_writer *w); /* what it writes to; -1 once it is sealed */
+void model_writer_free(struct model_writer *w);    /* the file stays as it is */
 
 /* The folder that parts are written into, made if it is not there: DIR/.NAME.tmp-TAG. */
 int model_stage(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX], struct pd_err *err);
@@ -118,10 +141,24 @@ void model_random_access(const struct model *m);
 const struct model_manifest *model_info(const struct model *m);
 const struct model_param *model_find(const struct model *m, const char *name); /* NULL: not in the model */
 int model_verify(struct model *m, struct pd_err *err); /* every part there and whole; names the first that is not */
+int model_verify_here(struct model *m, struct pd_err *err); /* the same of the parts that are there at all */
 
 /* Values [first, first + n) of a dense parameter. */
 int model_read_dense(struct model *m, const char *name, uint64_t first, uint64_t n, float *out, struct pd_err *err);
-/* Every row of a table, part by part, keys ascending within a part. `each` returns 0 or PD_E*, which ends the walk. */
+/* The same of its optimizer state: out[k * stride + i] is the k-th of value first + i, k < planes. */
+int model_read_state(struct model *m, const char *name, uint64_t first, uint64_t n, uint32_t planes, float *out, size_t stride,
+                     struct pd_err *err);
+/* Part `file`, if there is one, is looked at first for dense values; with `only`, the rows are in it alone: who has written it
+ * and reads it again needs no other part. 1: there is one. */
+int model_prefer(struct model *m, const char *file, int only);
+/* A table's history, n pairs, as long as the model is open; n 0: it has none. */
+int model_history(struct model *m, const char *name, const double **pairs, uint64_t *n, struct pd_err *err);
+/* Every row of a table with its state (NULL without), part by part, keys ascending within a part. `each` returns 0 or PD_E*,
+ * which ends the walk. */
+int model_each_state(struct model *m, const char *name,
+                     int (*each)(void *arg, uint64_t key, const float *row, const float *state, uint32_t width, struct pd_err *err),
+                     void *arg, struct pd_err *err);
+/* The same without the state. */
 int model_each_row(struct model *m, const char *name,
                    int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err), void *arg,
                    struct pd_err *err);

@@ -20,7 +20,7 @@ enum { MANIFEST_MAX = 256 << 20 };
 
 struct entry {
     struct model_entry e;
-    uint64_t keys, values; /* offsets, checked against the file's size */
+    uint64_t keys, values, state; /* offsets, checked against the file's size; state 0: none */
 };
 
 struct part {
@@ -34,6 +34,8 @@ struct model {
     struct model_manifest info;
     struct part *parts;
     int trust;
+    size_t first; /* the part to be looked at first */
+    int only;     /* for rows it is the only one */
 };
 
 void model_hash(const void *p, size_t n, uint8_t out[16]) {
@@ -116,13 +118,21 @@ static int read_entry(const struct model *m, struct pd_rd *r, uint64_t bytes, st
     x->e.count = pd_get_u64(r);
     x->keys = pd_get_u64(r);
     x->values = pd_get_u64(r);
-    (void)pd_get(r, MODEL_ENTRY - 168);
+    x->state = pd_get_u64(r);
+    x->e.state_width = pd_get_u32(r);
+    (void)pd_get(r, MODEL_ENTRY - 180);
     const struct model_param *p = model_find(m, x->e.name);
-    if (r->failed || !p || kind != (uint32_t)p->kind || x->e.dim < 1)
+    int history = kind == MODEL_HISTORY;
+    if (r->failed || !p || (history ? MODEL_TABLE : kind) != (uint32_t)p->kind || x->e.dim < 1)
         return -1;
-    x->e.kind = p->kind;
+    x->e.kind = history ? MODEL_HISTORY : p->kind;
     if (!inside(x->values, x->e.count, 4 * (uint64_t)x->e.dim, bytes))
         return -1;
+    if (x->e.state_width ? x->e.state_width > 1u << 28 || !inside(x->state, x->e.count, 4 * (uint64_t)x->e.state_width, bytes)
+                         : x->state != 0)
+        return -1;
+    if (history)
+        return x->e.dim != 4 || x->e.state_width ? -1 : 0;
     if (kind == MODEL_TABLE)
         return x->e.dim != p->dim || !inside(x->keys, x->e.count, 8, bytes) ? -1 : 0;
     uint64_t n = model_param_values(p);
@@ -138,7 +148,7 @@ static int read_entries(const struct model *m, const struct model_part *info, st
     (void)pd_get(&r, MODEL_HEADER - 20);
     if (r.failed || memcmp(magic, MODEL_MAGIC, 8))
         return pd_fail(err, PD_EDATA, "%s is not a part of a model", path);
-    if (version != MODEL_VERSION || flags)
+    if (version != MODEL_VERSION || flags & ~(uint32_t)MODEL_F_STATE)
         return pd_fail(err, PD_EDATA, "%s: format version %u, flags %u are not known", path, version, flags);
     if (n > MODEL_ENTRIES_MAX || n > (info->bytes - MODEL_HEADER) / MODEL_ENTRY)
         return pd_fail(err, PD_EDATA, "%s: %u entries", path, n);
@@ -207,51 +217,93 @@ int model_verify(struct model *m, struct pd_err *err) {
     return rc;
 }
 
-int model_read_dense(struct model *m, const char *name, uint64_t first, uint64_t n, float *out, struct pd_err *err) {
+int model_verify_here(struct model *m, struct pd_err *err) {
+    int rc = 0;
+    for (size_t i = 0; i < m->info.n_parts && !rc; i++) {
+        char path[PATH_MAX];
+        if (!pd_fmt(path, sizeof path, "%s/%s", m->folder, m->info.parts[i].file) && !access(path, F_OK))
+            rc = use_part(m, i, err);
+    }
+    return rc;
+}
+
+int model_prefer(struct model *m, const char *file, int only) {
+    for (size_t i = 0; i < m->info.n_parts; i++)
+        if (!strcmp(m->info.parts[i].file, file)) {
+            m->first = i;
+            m->only = only;
+            return 1;
+        }
+    return 0;
+}
+
+/* What of [first, first + n) an entry of the dense parameter holds goes to `out`: `plane` -1 its values, else of its state. */
+static uint64_t copy_dense(const struct part *p, const struct entry *x, uint64_t first, uint64_t n, int64_t plane, float *out) {
+    uint64_t lo = x->e.first > first ? x->e.first : first;
+    uint64_t hi = x->e.first + x->e.count < first + n ? x->e.first + x->e.count : first + n;
+    uint64_t at = plane < 0 ? x->values : x->state + (uint64_t)plane * x->e.count * 4;
+    if (lo >= hi)
+        return 0;
+    memcpy(out + (lo - first), p->map + at + (lo - x->e.first) * 4, (hi - lo) * 4);
+    return hi - lo;
+}
+
+/* planes 0: the values. */
+static int read_dense(struct model *m, const char *name, uint64_t first, uint64_t n, uint32_t planes, float *out, size_t stride,
+                      struct pd_err *err) {
     const struct model_param *p = model_find(m, name);
     if (!p || p->kind != MODEL_DENSE || first > model_param_values(p) || n > model_param_values(p) - first)
         return pd_fail(err, PD_ENOENT, "%s has no dense parameter '%s' of that size", m->folder, name);
     uint64_t got = 0;
     for (size_t i = 0; i < m->info.n_parts && got < n; i++) {
-        int rc = use_part(m, i, err);
+        size_t at = (m->first + i) % m->info.n_parts;
+        const struct part *q = &m->parts[at];
+        int rc = use_part(m, at, err);
         if (rc)
             return rc;
-        for (size_t k = 0; k < m->parts[i].n_entries; k++) {
-            const struct entry *x = &m->parts[i].entries[k];
-            if (strcmp(x->e.name, name))
+        for (size_t k = 0; k < q->n_entries; k++) {
+            const struct entry *x = &q->entries[k];
+            if (x->e.kind != MODEL_DENSE || strcmp(x->e.name, name))
                 continue;
-            uint64_t lo = x->e.first > first ? x->e.first : first;
-            uint64_t hi = x->e.first + x->e.count < first + n ? x->e.first + x->e.count : first + n;
-            if (lo >= hi)
-                continue;
-            memcpy(out + (lo - first), m->parts[i].map + x->values + (lo - x->e.first) * 4, (hi - lo) * 4);
-            got += hi - lo;
+            if (planes && x->e.count && x->e.state_width != planes)
+                return pd_fail(err, PD_ECONF, "%s: '%s' has %u floats of optimizer state per value, this optimizer has %u", m->folder,
+                               name, x->e.state_width, planes);
+            for (uint32_t k2 = 0; k2 + 1 < planes; k2++)
+                (void)copy_dense(q, x, first, n, k2, out + k2 * stride);
+            got += copy_dense(q, x, first, n, (int64_t)planes - 1, planes ? out + (planes - 1) * stride : out);
         }
     }
     return got == n ? 0 : pd_fail(err, PD_EDATA, "%s: the parts hold %llu of %llu values of '%s'", m->folder,
                                   (unsigned long long)got, (unsigned long long)n, name);
 }
 
-int model_each_row(struct model *m, const char *name,
-                   int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err), void *arg,
-                   struct pd_err *err) {
-    const struct model_param *p = model_find(m, name);
-    if (!p || p->kind != MODEL_TABLE)
-        return pd_fail(err, PD_ENOENT, "%s has no table '%s'", m->folder, name);
-    for (size_t i = 0; i < m->info.n_parts; i++) {
-        int rc = use_part(m, i, err);
+int model_read_dense(struct model *m, const char *name, uint64_t first, uint64_t n, float *out, struct pd_err *err) {
+    return read_dense(m, name, first, n, 0, out, 0, err);
+}
+
+int model_read_state(struct model *m, const char *name, uint64_t first, uint64_t n, uint32_t planes, float *out, size_t stride,
+                     struct pd_err *err) {
+    return planes ? read_dense(m, name, first, n, planes, out, stride, err) : 0;
+}
+
+/* The entries of a table, or of its history, in the parts that count. 1: *x is the next one; 0: there is none. */
+struct walk {
+    size_t part, entry;
+};
+
+static int next_entry(struct model *m, const char *name, enum model_kind kind, struct walk *w, const struct part **p,
+                      const struct entry **x, struct pd_err *err) {
+    for (; w->part < m->info.n_parts; w->part++, w->entry = 0) {
+        if (m->only && w->part != m->first)
+            continue;
+        int rc = use_part(m, w->part, err);
         if (rc)
             return rc;
-        for (size_t k = 0; k < m->parts[i].n_entries; k++) {
-            const struct entry *x = &m->parts[i].entries[k];
-            if (strcmp(x->e.name, name))
-                continue;
-            const uint64_t *keys = (const uint64_t *)(const void *)(m->parts[i].map + x->keys);
-            const float *rows = (const float *)(const void *)(m->parts[i].map + x->values);
-            for (uint64_t j = 0; j < x->e.count && !rc; j++)
-                rc = each(arg, keys[j], rows + j * x->e.dim, err);
-            if (rc)
-                return rc;
+        *p = &m->parts[w->part];
+        while (w->entry < (*p)->n_entries) {
+            *x = &(*p)->entries[w->entry++];
+            if ((*x)->e.kind == kind && !strcmp((*x)->e.name, name))
+                return 1;
         }
     }
     return 0;
@@ -275,4 +327,59 @@ int model_each_span(struct model *m, const char *name,
             return rc;
     }
     return 0;
+}
+
+int model_history(struct model *m, const char *name, const double **pairs, uint64_t *n, struct pd_err *err) {
+    struct walk w = {0};
+    const struct part *p;
+    const struct entry *x;
+    *n = 0;
+    int rc = next_entry(m, name, MODEL_HISTORY, &w, &p, &x, err); /* they are all the same */
+    if (rc == 1) {
+        *pairs = (const double *)(const void *)(p->map + x->values);
+        *n = x->e.count;
+    }
+    return rc < 0 ? rc : 0;
+}
+
+int model_each_state(struct model *m, const char *name,
+                     int (*each)(void *arg, uint64_t key, const float *row, const float *state, uint32_t width, struct pd_err *err),
+                     void *arg, struct pd_err *err) {
+    const struct model_param *param = model_find(m, name);
+    struct walk w = {0};
+    const struct part *p;
+    const struct entry *x;
+    int rc;
+    if (!param || param->kind != MODEL_TABLE)
+        return pd_fail(err, PD_ENOENT, "%s has no table '%s'", m->folder, name);
+    while ((rc = next_entry(m, name, MODEL_TABLE, &w, &p, &x, err)) == 1) {
+        const uint64_t *keys = (const uint64_t *)(const void *)(p->map + x->keys);
+        const float *rows = (const float *)(const void *)(p->map + x->values);
+        const float *state = x->e.state_width ? (const float *)(const void *)(p->map + x->state) : NULL;
+        for (uint64_t j = 0; j < x->e.count; j++) {
+            rc = each(arg, keys[j], rows + j * x->e.dim, state ? state + j * x->e.state_width : NULL, x->e.state_width, err);
+            if (rc)
+                return rc;
+        }
+    }
+    return rc;
+}
+
+struct plain {
+    int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err);
+    void *arg;
+};
+
+static int without_state(void *arg, uint64_t key, const float *row, const float *state, uint32_t width, struct pd_err *err) {
+    const struct plain *p = arg;
+    (void)state;
+    (void)width;
+    return p->each(p->arg, key, row, err);
+}
+
+int model_each_row(struct model *m, const char *name,
+                   int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err), void *arg,
+                   struct pd_err *err) {
+    struct plain p = {each, arg};
+    return model_each_state(m, name, without_state, &p, err);
 }

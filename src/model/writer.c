@@ -91,6 +91,7 @@ static uint64_t place(struct model_writer *w, uint64_t bytes) {
 
 static int put_head(struct model_writer *w, const struct model_entry *e, size_t n, struct pd_err *err) {
     struct pd_buf b;
+    uint32_t flags = 0;
     pd_buf_init(&b);
     w->total = MODEL_HEADER + n * MODEL_ENTRY;
     if (pd_buf_reserve(&b, w->total)) {
@@ -109,12 +110,15 @@ static int put_head(struct model_writer *w, const struct model_entry *e, size_t 
         pd_put_u64(&b, e[i].count);
         pd_put_u64(&b, e[i].kind == MODEL_TABLE ? place(w, e[i].count * 8) : 0);
         pd_put_u64(&b, place(w, e[i].count * e[i].dim * 4));
+        pd_put_u64(&b, e[i].state_width ? place(w, e[i].count * e[i].state_width * 4) : 0);
+        pd_put_u32(&b, e[i].state_width);
+        flags |= e[i].state_width || e[i].kind == MODEL_HISTORY ? MODEL_F_STATE : 0;
         w->rows += e[i].kind == MODEL_TABLE ? e[i].count : 0;
     }
     b.len = 0;
     pd_put(&b, MODEL_MAGIC, 8);
     pd_put_u32(&b, MODEL_VERSION);
-    pd_put_u32(&b, 0);
+    pd_put_u32(&b, flags);
     pd_put_u32(&b, (uint32_t)n);
     pd_put_u32(&b, 0);
     pd_put_u64(&b, w->total);
@@ -130,7 +134,7 @@ int model_writer_new(struct model_writer **out, const char *folder, const char *
         return pd_fail(err, PD_ENOMEM, "no memory to write %s/%s", folder, file);
     w->fd = -1;
     w->buf = pd_malloc(BUFFER);
-    w->sections = pd_calloc(2 * n, sizeof *w->sections);
+    w->sections = pd_calloc(3 * n, sizeof *w->sections);
     w->hash = pd_fault("alloc") ? NULL : XXH3_createState();
     int rc = 0;
     if (!w->buf || !w->sections || !w->hash)
@@ -169,7 +173,7 @@ int model_writer_put(struct model_writer *w, const void *p, size_t bytes, struct
     return rc;
 }
 
-int model_writer_end(struct model_writer *w, struct model_part *part, struct pd_err *err) {
+int model_writer_seal(struct model_writer *w, struct model_part *part, struct pd_err *err) {
     int rc = 0;
     if (w->cur != w->n_sections)
         rc = pd_fail(err, PD_EFAIL, "%s: fewer bytes than announced", w->path);
@@ -179,22 +183,33 @@ int model_writer_end(struct model_writer *w, struct model_part *part, struct pd_
         rc = flush(w, err);
     if (!rc && fsync(w->fd))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", w->path);
+    int fd = w->fd;
+    if (!rc) {
+        w->fd = -1;
+        if (close(fd))
+            rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", w->path);
+    }
     if (rc) {
-        model_writer_abort(w);
+        unlink(w->path);
         return rc;
     }
-    int fd = w->fd;
-    w->fd = -1;
-    if (close(fd)) {
-        rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", w->path);
-        unlink(w->path);
-    } else {
-        XXH128_canonical_t c;
-        XXH128_canonicalFromHash(&c, XXH3_128bits_digest(w->hash));
-        *part = (struct model_part){.bytes = w->total, .rows = w->rows};
-        memcpy(part->file, w->file, sizeof w->file);
-        memcpy(part->hash, c.digest, sizeof part->hash);
-    }
+    XXH128_canonical_t c;
+    XXH128_canonicalFromHash(&c, XXH3_128bits_digest(w->hash));
+    *part = (struct model_part){.bytes = w->total, .rows = w->rows};
+    memcpy(part->file, w->file, sizeof w->file);
+    memcpy(part->hash, c.digest, sizeof part->hash);
+    return 0;
+}
+
+int model_writer_fd(const struct model_writer *w) { return w->fd; }
+
+void model_writer_free(struct model_writer *w) {
+    if (w)
+        writer_free(w);
+}
+
+int model_writer_end(struct model_writer *w, struct model_part *part, struct pd_err *err) {
+    int rc = model_writer_seal(w, part, err);
     writer_free(w);
     return rc;
 }

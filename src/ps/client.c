@@ -273,6 +273,7 @@ void ps_client_free(struct ps_client *c) {
     }
     client_links_release(c);
     client_step_release(c); /* after the loop: buffers come back when their connections close */
+    client_save_release(c);
     ps_shard_free(c->shard);
     geo_free(c);
     for (uint32_t i = 0; i < c->n_servers; i++)

@@ -37,6 +37,7 @@ enum {
     PS_DIMS_MAX = 4,
     PS_STATS_MAX = 16,     /* numbers that may travel with a step */
     PS_REDUCE_MAX = 65536, /* numbers in one ps_reduce */
+    PS_NOTE_MAX = 512,     /* bytes of a line of ps_note */
     PS_PARTS_MAX = 64,     /* contributions of a trainer to one step: twice the depth of a tree over 2^32 streams */
 };
 
@@ -167,22 +168,67 @@ int ps_barrier(struct ps_client *c); /* ps_reduce of nothing */
 int ps_reduce_start(struct ps_client *c, const double *v, size_t n);
 int ps_reduce_done(struct ps_client *c, double *v, size_t n);
 
+/* Where a training goes on from a checkpoint: in this pass, of which so many batches are done (0: it begins with it). */
+struct ps_progress {
+    uint64_t pass, batch;
+};
+
 struct ps_save_opts {
     const char *dir, *name;   /* dir/name becomes the model's folder (src/model/model.h), relative to each server's
                                * working directory; complete or absent */
     uint64_t pass;
     const char *config;       /* text of train.ini, kept in the manifest */
     int create_rows;          /* first make all rows of tables with a known n_rows */
+    const struct ps_progress *resume; /* a checkpoint: with the optimizer's state, and when batch > 0 all trainers' notes */
 };
 /* BLOCKS. One trainer calls this (trainer 0), while no step is under way on the servers: after ps_start,
  * ps_pass_end or ps_barrier, or with all pulls of the last step answered. */
 int ps_save(struct ps_client *c, const struct ps_save_opts *opts);
+/* The same without waiting: the model is as it is between the last step that this trainer has ended and the next (in synchronous
+ * mode; else as it is when the servers hear of it), and training goes on while it is written. One at a time. */
+int ps_save_start(struct ps_client *c, const struct ps_save_opts *opts); /* copies opts */
+int ps_save_busy(struct ps_client *c); /* never blocks: 1 under way, 0 done (or none), or PD_E* */
+int ps_save_wait(struct ps_client *c); /* BLOCKS until it is done */
+
+/* How far this trainer is, for a checkpoint: one line of at most PS_NOTE_MAX - 1 bytes and its newline for each of its streams,
+ * as it is after so many steps: ps_step, or one more in front of ps_step_end. A checkpoint has the last one that is not after it. */
+int ps_note(struct ps_client *c, uint64_t after, const char *text, size_t n);
 
 enum ps_missing { PS_MISSING_FAIL, PS_MISSING_RAND, PS_MISSING_ZERO };
 /* BLOCKS. One trainer calls this after ps_start, then all call ps_barrier. Every server must see the complete folder.
  * `missing`: what happens to declared parameters that the model does not have (rand: their initial values; zero: for a
  * table, rows start at zero). Rows that a table of the model lacks keep their initial values. */
 int ps_load(struct ps_client *c, const char *folder, enum ps_missing missing);
+
+/* BLOCKS. Of a checkpoint also the optimizer's state and the numbers of steps, updates and passes. One trainer calls this when all
+ * have done ps_start and a ps_barrier; then it tells *step and *pass to the others, and all (it too) call ps_continue with them. */
+int ps_resume(struct ps_client *c, const char *folder, enum ps_missing missing, uint64_t *step, uint64_t *pass);
+int ps_continue(struct ps_client *c, uint64_t step, uint64_t pass);
+
+/* --- checkpoints on the servers' disks; all BLOCK --- */
+
+struct ps_checkpoint {
+    char name[256];
+    uint64_t step, pass, batch; /* where it goes on: struct ps_progress */
+    int state;                  /* with the optimizer's state: training can go on from it; else it is a model */
+    int complete;               /* every part is on some server, with the right size */
+};
+struct ps_models; /* a list, the furthest first; equal on all trainers while nobody saves or removes */
+struct model_resume;
+
+/* Those in `dir` whose names begin with "pass-", or only `name`. */
+int ps_models(struct ps_client *c, const char *dir, const char *name, struct ps_models **out);
+void ps_models_free(struct ps_models *m);
+size_t ps_models_n(const struct ps_models *m);
+const struct ps_checkpoint *ps_models_at(const struct ps_models *m, size_t i);
+
+/* One trainer calls this before ps_resume: checks all of number i, and brings to every server what it needs and lacks. What is
+ * missing or damaged is said in *why (code 0: nothing is), and is no failure of the client. */
+int ps_models_fetch(struct ps_client *c, struct ps_models *m, size_t i, const char *dir, struct pd_err *why);
+/* What its manifest says of how to go on; for model_resume_release. */
+int ps_models_resume(struct ps_client *c, const struct ps_models *m, size_t i, const char *dir, struct model_resume *out);
+/* From every server that has it; "pass-..." only. */
+int ps_models_remove(struct ps_client *c, const char *dir, const char *name);
 
 /* BLOCKS until the servers have heard it. Leave for good; a server ends when all trainers have. */
 int ps_bye(struct ps_client *c);

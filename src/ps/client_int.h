@@ -1,5 +1,6 @@
 /* client_int.h - the client's inside: client.c (life), client_link.c (connections, what is sent again), client_send.c (requests
- * and answers), client_step.c (pulls, pushes, the step), client_ctl.c (pass, reduction, save, load, farewell).
+ * and answers), client_step.c (pulls, pushes, the step), client_ctl.c (pass, reduction, farewell), client_save.c (save, load), client_models.c (what is
+ * there to be loaded).
  *
  *     ps_* call --> request(link) --> net_send ----------------> server thread
  *                                \--> ps_shard_frame (local)      |
@@ -189,6 +190,7 @@ struct ps_client {
     size_t first_sum, n_sums, n_sums_asked;
     struct reducing *reductions, **last_reduction;
     uint64_t n_saves;
+    struct ps_client_saving *saving; /* a model on its way to the disks; NULL: none */
     struct ps_client_stats stats;
 };
 
@@ -200,6 +202,9 @@ int client_request(struct ps_client *c, struct link *l, uint16_t type, const str
                    done_fn done, void *arg, uint32_t index, void (*release)(void *), void *release_arg);
 /* The same with c->head as section 0 and nothing else. */
 int client_call(struct ps_client *c, struct link *l, uint16_t type, done_fn done, void *arg, uint32_t index);
+/* The same with `more` (may be NULL) as section 1, and not counted among those that client_calls_done waits for. */
+int client_ask(struct ps_client *c, struct link *l, uint16_t type, const struct pd_buf *more, done_fn done, void *arg, uint32_t index);
+int client_ready_for(struct ps_client *c, const char *what); /* started, nothing failed; queued pulls have left */
 int client_declare(struct ps_client *c, struct link *l, const struct pd_buf *b, done_fn done); /* on this connection only */
 struct request *client_pending(struct ps_client *c, const struct link *l, uint16_t type);
 int client_wait_link(struct ps_client *c, struct link *l, uint32_t n_asked); /* BLOCKS until it has at most so many */
@@ -233,6 +238,9 @@ int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats
 void client_keep_sums(struct ps_client *c, const struct step_sums *s); /* for ps_step_stats */
 int client_flush(struct ps_client *c); /* queued pulls leave */
 void client_step_release(struct ps_client *c);
+
+/* client_save.c */
+void client_save_release(struct ps_client *c);
 
 /* client_geo.c: the same in geo mode */
 struct ps_geo *geo_new(uint32_t push_nums);

@@ -218,6 +218,13 @@ int client_call(struct ps_client *c, struct link *l, uint16_t type, done_fn done
     return client_request(c, l, type, &sec, 1, done, arg, index, NULL, NULL);
 }
 
+int client_ask(struct ps_client *c, struct link *l, uint16_t type, const struct pd_buf *more, done_fn done, void *arg, uint32_t index) {
+    if (c->head.failed)
+        return client_fail(c, PD_ENOMEM, "no memory for a request");
+    struct net_sec sec[2] = {{c->head.data, c->head.len}, {more ? more->data : NULL, more ? more->len : 0}};
+    return client_request(c, l, type, sec, more ? 2 : 1, done, arg, index, NULL, NULL);
+}
+
 int client_calls_done(const struct ps_client *c) { return c->n_calls == 0; }
 
 int client_done_nothing(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {

@@ -48,6 +48,19 @@ int ps_decay_update(struct ps_decay *d, double lr) {
     return 0;
 }
 
+int ps_decay_restore(struct ps_decay *d, const struct ps_decay_at *at, uint32_t n) {
+    if (!ps_decay_active(d))
+        return 0;
+    struct ps_decay_at *p = pd_realloc(d->at, ((size_t)n + 1024) * sizeof *p);
+    if (!p)
+        return PD_ENOMEM;
+    memcpy(p, at, ((size_t)n + 1) * sizeof *p);
+    d->at = p;
+    d->n = n;
+    d->cap = (size_t)n + 1024;
+    return 0;
+}
+
 void ps_decay_catch_up(const struct ps_decay *d, uint32_t from, float *w, size_t n) {
     if (!ps_decay_active(d) || from >= d->n)
         return;

@@ -31,6 +31,9 @@ void ps_decay_release(struct ps_decay *d);
 static inline int ps_decay_active(const struct ps_decay *d) { return d->l1 > 0 || d->l2 > 0; }
 int ps_decay_update(struct ps_decay *d, double lr); /* one more update with this rate; 0 or PD_ENOMEM */
 
+/* As it was when these n + 1 numbers were kept: at[0..n]. 0 or PD_ENOMEM. */
+int ps_decay_restore(struct ps_decay *d, const struct ps_decay_at *at, uint32_t n);
+
 /* Bring w[0..n) from the state after `from` updates to that after d->n. */
 void ps_decay_catch_up(const struct ps_decay *d, uint32_t from, float *w, size_t n);
 

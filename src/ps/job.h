@@ -10,7 +10,7 @@
 #include "ps/optim.h"
 
 enum {
-    PS_PROTO = 4,               /* version of the 0x4xx messages */
+    PS_PROTO = 5,               /* version of the 0x4xx messages */
     PS_PARAMS_MAX = 4096,        /* dense ones, and as many tables */
     PS_TRAINERS_MAX = 1 << 16,
     PS_THREADS_MAX = 1 << 16,   /* dense or sparse threads of all servers */
@@ -19,6 +19,7 @@ enum {
 #define PS_VALUES_MAX (UINT64_C(1) << 40) /* of one parameter */
 /* Request id of a PS_BYE with WIRE_F_ERROR whose message another server said first; 0: it is the trainer's own. */
 #define WIRE_BYE_RELAYED 1
+#define PS_PIECE (1u << 20) /* bytes of a checkpoint's file in one message */
 #define PS_FRAME_MAX (UINT64_C(1) << 30)  /* bytes of one message */
 
 struct ps_dense {

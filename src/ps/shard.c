@@ -64,6 +64,7 @@ static void drop_declaration(struct ps_shard *s) {
 void ps_shard_free(struct ps_shard *s) {
     if (!s)
         return;
+    shard_savings_release(s);
     if (s->staged)
         pd_rm_tree(s->staged, NULL);
     free(s->staged);
@@ -412,6 +413,7 @@ int shard_advance(struct ps_shard *s, struct pd_err *err) {
         s->step++;
         s->stats.steps++;
         s->stats.progress++;
+        (void)pd_fault("ps.step");
         shard_answer_waiting(s);
     }
     pass_over(s);
@@ -428,6 +430,12 @@ static int take(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, str
     case WIRE_PS_SAVE:
     case WIRE_PS_COMMIT:
     case WIRE_PS_LOAD: return shard_pull(s, trainer, f, err);
+    case WIRE_PS_NOTE: return shard_note(s, trainer, *f, err);
+    case WIRE_PS_MODELS:
+    case WIRE_PS_VERIFY:
+    case WIRE_PS_READ:
+    case WIRE_PS_STORE:
+    case WIRE_PS_REMOVE: return shard_models(s, trainer, *f, err);
     case WIRE_PS_PASS_END: return on_pass_end(s, trainer, *f, err);
     case WIRE_PS_REDUCE: return on_reduce(s, trainer, *f, err);
     case WIRE_PS_BYE: return on_bye(s, trainer, *f, err);

@@ -29,6 +29,8 @@
 #include "wire/frame.h"
 
 struct ps_shard;
+struct ps_saving;
+struct model_part;
 
 /* Called from inside ps_shard_frame, ps_shard_gone and ps_shard_fail; they must not call back into the shard. */
 struct ps_shard_ops {
@@ -36,7 +38,13 @@ struct ps_shard_ops {
     void (*answer)(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec, uint32_t n_sec,
                    void (*release)(void *), void *release_arg);
     void (*fail)(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why);
+    /* A part is to be written: ps_saving_run in a child of fork, then ps_shard_saved here. Or PD_E*. NULL: at once, by the shard. */
+    int (*save)(void *arg, struct ps_saving *j, struct pd_err *err);
 };
+
+/* Writes the shard's part as it is now. Takes and frees no memory, so that a child of fork may do it. */
+int ps_saving_run(const struct ps_saving *j, struct model_part *part, struct pd_err *err);
+int ps_saving_fd(const struct ps_saving *j); /* the file's */
 
 /* What a member that is gone means; the names of the option in this order. */
 enum ps_lost {
@@ -60,6 +68,9 @@ void ps_shard_free(struct ps_shard *s); /* every `release` must have been called
 
 /* Takes the frame, whatever it returns. The first one of a trainer must be PS_DECLARE; `addr` is for messages. */
 int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f, struct pd_err *err);
+
+/* The end of what ops.save began: the part, or NULL and why not. Frees j. */
+void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_part *part, const struct pd_err *why);
 
 /* A member's connection is closed. 1: it may come back; 0: it has left. */
 int ps_shard_detach(struct ps_shard *s, uint32_t trainer);

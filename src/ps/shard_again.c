@@ -60,6 +60,10 @@ int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, 
         s->ops.answer(s->arg, trainer, a->type, a->req, &io, 1, NULL, NULL);
         return 0;
     }
+    if (shard_is_about_models(type) && m->state == MEMBER_JOINED)
+        return shard_models(s, trainer, *f, err);
+    if (shard_is_saving(s, trainer, (*f)->req))
+        return 0;
     if (type != WIRE_PS_PULL_DENSE && type != WIRE_PS_PULL_ROWS && type != WIRE_PS_SAVE && type != WIRE_PS_COMMIT && type != WIRE_PS_LOAD)
         return 0;
     if (m->state == MEMBER_JOINED)

@@ -1,10 +1,13 @@
 /* shard_int.h - the shard's inside, shared by shard.c (declaration, barrier), shard_member.c (members that are lost), shard_again.c (what comes twice), shard_step.c (contributions), shard_apply.c (their
- * application), shard_pull.c (answers to pulls) and shard_model.c (save and load).
+ * application), shard_pull.c (answers to pulls), shard_save.c, shard_load.c and shard_models.c (models).
  */
 #ifndef PD_PS_SHARD_INT_H
 #define PD_PS_SHARD_INT_H
 
+#include <limits.h>
+
 #include "base/buf.h"
+#include "model/model.h"
 #include "ps/decay.h"
 #include "ps/layout.h"
 #include "ps/optim.h"
@@ -99,6 +102,10 @@ struct member {
     int lost;                    /* gone for good: this process of it does not come back */
     int resumed;                 /* it was started again, and goes on where the lost process was */
     uint32_t n_replayed;         /* reductions since the pass began that it has the answer to */
+    struct note {
+        uint64_t after; /* so many steps */
+        struct pd_buf text;
+    } note[2]; /* what it wants to be in a checkpoint; the first is the newer one */
 };
 
 /* A request that is answered once `after` steps are applied. */
@@ -110,6 +117,7 @@ struct waiting {
 
 struct ps_shard {
     struct ps_shard_opts opts;
+    struct ps_saving *savings; /* under way */
     char *staged; /* folder of a save that is not committed: removed when the shard ends */
     struct ps_shard_ops ops;
     void *arg;
@@ -207,9 +215,21 @@ int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, stru
 void shard_answer_waiting(struct ps_shard *s);
 void shard_gather(struct ps_shard *s, uint32_t id, const uint64_t *keys, const uint32_t *rows, size_t n, float *out);
 
-/* shard_model.c */
-int shard_save(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *answer, struct pd_err *err);
+/* shard_save.c: answered by itself, when the part is written */
+int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err);
+int shard_is_saving(const struct ps_shard *s, uint32_t trainer, uint64_t req);
+void shard_savings_release(struct ps_shard *s);
 int shard_commit(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *answer, struct pd_err *err);
+int shard_note(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err);
+uint32_t shard_row_width(const struct ps_shard *s, uint32_t id); /* floats of a row's state in a checkpoint */
+void shard_part_name(const struct ps_shard *s, char file[MODEL_FILE_MAX + 1]);
+
+/* shard_models.c */
+int shard_models(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err);
+int shard_is_about_models(uint16_t type);
+
+/* shard_load.c */
 int shard_load(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *answer, struct pd_err *err);
+int shard_folder(const struct ps_shard *s, struct pd_rd *r, char out[PATH_MAX], struct pd_err *err); /* the next str of r */
 
 #endif

@@ -206,7 +206,7 @@ static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame 
     switch (f->type) {
     case WIRE_PS_PULL_DENSE: return answer_dense(s, trainer, f, err);
     case WIRE_PS_PULL_ROWS: return answer_rows(s, trainer, f, err);
-    case WIRE_PS_SAVE: rc = shard_save(s, f, &b, err); break;
+    case WIRE_PS_SAVE: return shard_save(s, trainer, f, err);
     case WIRE_PS_COMMIT: rc = shard_commit(s, f, &b, err); break;
     default: rc = shard_load(s, f, &b, err); break;
     }

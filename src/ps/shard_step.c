@@ -31,6 +31,8 @@ void shard_member_release(struct ps_shard *s, struct member *m) {
     for (uint32_t i = 0; m->answers && i < SHARD_ANSWERS; i++)
         free(m->answers[i].data);
     free(m->answers);
+    pd_buf_release(&m->note[0].text);
+    pd_buf_release(&m->note[1].text);
     while (m->n_reduces)
         free(m->reduces[(m->first_reduce + --m->n_reduces) % SHARD_REDUCES].v);
     memset(m, 0, sizeof *m);
@@ -40,6 +42,8 @@ int shard_member_init(struct ps_shard *s, struct member *m) {
     m->ring = pd_calloc(SHARD_AHEAD, sizeof *m->ring);
     m->known = pd_calloc(s->job.n_sparse, sizeof *m->known);
     m->answers = pd_calloc(SHARD_ANSWERS, sizeof *m->answers);
+    pd_buf_init(&m->note[0].text);
+    pd_buf_init(&m->note[1].text);
     if (m->ring && m->known && m->answers)
         return 0;
     shard_member_release(s, m);

@@ -196,17 +196,41 @@ void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint3
     }
 }
 
-static int by_key(const void *a, const void *b) {
-    const struct ps_index_entry *x = a, *y = b;
-    return x->key < y->key ? -1 : x->key > y->key;
+/* By key, 11 bits at a time, from the lowest; digits in which all keys are equal take no pass. Returns where they are then. */
+static struct ps_index_entry *radix_sort(struct ps_index_entry *from, struct ps_index_entry *to, uint64_t n) {
+    enum { BITS = 11, SIZE = 1 << BITS };
+    for (unsigned shift = 0; shift < 64; shift += BITS) {
+        uint64_t at[SIZE] = {0}, sum = 0;
+        for (uint64_t i = 0; i < n; i++)
+            at[from[i].key >> shift & (SIZE - 1)]++;
+        if (!n || at[from[0].key >> shift & (SIZE - 1)] == n)
+            continue;
+        for (uint32_t d = 0; d < SIZE; d++) {
+            uint64_t k = at[d];
+            at[d] = sum;
+            sum += k;
+        }
+        for (uint64_t i = 0; i < n; i++)
+            to[at[from[i].key >> shift & (SIZE - 1)]++] = from[i];
+        struct ps_index_entry *was = from;
+        from = to;
+        to = was;
+    }
+    return from;
+}
+
+const struct ps_index_entry *ps_table_sort(const struct ps_table *t, struct ps_index_entry *room) {
+    ps_index_list(t->index, room);
+    return radix_sort(room, room + t->n_rows, t->n_rows);
 }
 
 int ps_table_sorted(const struct ps_table *t, struct ps_index_entry **rows) {
-    struct ps_index_entry *e = pd_malloc(t->n_rows * sizeof *e);
+    struct ps_index_entry *e = pd_malloc(2 * t->n_rows * sizeof *e);
     if (!e)
         return PD_ENOMEM;
-    ps_index_list(t->index, e);
-    qsort(e, t->n_rows, sizeof *e, by_key);
+    const struct ps_index_entry *at = ps_table_sort(t, e);
+    if (at != e)
+        memcpy(e, at, t->n_rows * sizeof *e);
     *rows = e;
     return 0;
 }

@@ -4,7 +4,7 @@
  *          ^          dense values of step k+1 are asked for at once   │
  *          └───────────── batch k+1 is read while they travel ◀────────┘
  */
-#include "train/step.h"
+#include "train/checkpoint.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -71,11 +71,11 @@ static int wait_for_servers(struct train_loop *l, struct pd_err *err) {
     return train_client_error(l, rc, err);
 }
 
-/* The steps of a pass, until the data ends here or somebody is asked to stop. */
+/* The steps of a pass, until the data ends here or somebody is asked to stop. unused: a batch was read that is not trained. */
 static int run_steps(struct train_loop *l, struct train_streams *streams, uint64_t pass, double (*sums)[N_SUMS], int *leave,
-                     struct pd_err *err) {
+                     int *unused, struct pd_err *err) {
     int rc = 0, n;
-    for (; l->skip && !rc; l->skip--)
+    for (; l->skip && !rc; l->skip--, l->batches++)
         if ((n = train_streams_next(streams, l->batch, err)) < 0)
             rc = n;
     if (!rc)
@@ -84,10 +84,16 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
         if (n < 0)
             return n;
         l->report->fraction = train_streams_fraction(streams);
-        if ((rc = wait_for_servers(l, err)) || (rc = collect(l, leave, err)) || *leave)
+        if ((rc = wait_for_servers(l, err)) || (rc = collect(l, leave, err)) || *leave) {
+            *unused = 1;
             break;
+        }
         l->report->own_samples += (uint64_t)n;
         rc = train_step(l, streams, pass, (uint32_t)n, asked(l), sums, err);
+        if (!rc) {
+            l->batches++;
+            rc = train_checkpoint_step(l, pass, err);
+        }
         if (!rc)
             rc = train_client_error(l, train_params_pull_dense(l->params), err);
     }
@@ -95,17 +101,18 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
 }
 
 int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, struct pd_err *err) {
-    train_streams_rewind(streams, pass);
     train_report_pass_begin(l->report, pass);
     train_team_clear(l->team);
-    uint64_t first = ps_step(l->client);
-    int leave = 0;
+    int leave = 0, unused = 0;
     double all[N_SUMS], (*sums)[N_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
-    int rc = sums ? 0 : pd_fail(err, PD_ENOMEM, "no memory for a pass");
+    int rc = sums ? train_begin_pass(l, streams, pass, sums, err) : pd_fail(err, PD_ENOMEM, "no memory for a pass");
+    uint64_t first = ps_step(l->client) - l->batches;
     if (!rc && !l->only_end) {
-        rc = run_steps(l, streams, pass, sums, &leave, err);
+        rc = run_steps(l, streams, pass, sums, &leave, &unused, err);
         if (!rc)
             rc = train_client_error(l, ps_wait(l->client), err);
+        if (!rc)
+            rc = train_checkpoint_note_end(l, streams, sums, unused, err);
         if (!rc)
             rc = train_client_error(l, ps_pass_end(l->client), err);
     }
@@ -125,7 +132,8 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
         return rc;
     l->cut = all[SUM_LEFT_EARLY] > 0;
     l->leave = l->cut || all[SUM_ASKED] > 0;
-    train_report_pass_end(l->report, ps_step(l->client) - first, (uint64_t)all[SUM_SAMPLES], all[SUM_COST],
+    l->batches = ps_step(l->client) - first;
+    train_report_pass_end(l->report, l->batches, (uint64_t)all[SUM_SAMPLES], all[SUM_COST],
                           l->eval, train_streams_bad_lines(streams), l->cut);
     return 0;
 }

@@ -9,6 +9,8 @@
 #include "train/streams.h"
 #include "train/team.h"
 
+struct train_checkpoints;
+
 struct train_loop { /* borrowed; assembled by trainer.c */
     const struct pd_options *options;
     const struct nn_graph *graph;
@@ -21,6 +23,7 @@ struct train_loop { /* borrowed; assembled by trainer.c */
     struct train_report *report;
     uint32_t n_streams, stream_lo, stream_hi; /* of the job; this trainer's */
     double clip_norm; /* of [optimizer]; 0: none */
+    struct train_checkpoints *checkpoints; /* what is saved, and gone on from */
     int (*stop)(void *arg); /* was this trainer asked to stop? may be NULL */
     void *stop_arg;
     int asked;        /* it was */
@@ -28,6 +31,7 @@ struct train_loop { /* borrowed; assembled by trainer.c */
     int leave, cut;
     uint64_t skip; /* batches of the pass that this trainer has done in an earlier process */
     int only_end;  /* and so the whole pass: what follows its last step is still to be done */
+    uint64_t batches; /* of this pass: done by this trainer; when the pass is over, by all */
 };
 
 /* One pass over `streams`; returns when every trainer of the job has ended it. When one is asked to stop, all end it after the

@@ -30,6 +30,8 @@ static double seconds(const struct train_report *r) {
     return s > 1e-9 ? s : 1e-9;
 }
 
+static double rate(const struct train_report *r) { return (double)(r->samples - r->samples_before) / seconds(r); }
+
 /* JSON has no NaN; a cost that is none is left out. */
 static void event(struct train_report *r, double cost, int last) {
     uint64_t now = pd_mono_ns(), since = r->last_event_ns ? r->last_event_ns : r->started_ns;
@@ -46,7 +48,7 @@ static void event(struct train_report *r, double cost, int last) {
     if (r->fraction >= 0)
         snprintf(f, sizeof f, ",\"fraction\":%.4f", last ? 1.0 : r->fraction);
     if (!r->trainer_id)
-        snprintf(whole, sizeof whole, ",\"rate\":%.1f", (double)r->samples / seconds(r));
+        snprintf(whole, sizeof whole, ",\"rate\":%.1f", rate(r));
     if (now - since >= EVENT_PERIOD_NS / 2) { /* of a shorter time there is no speed to tell */
         snprintf(own, sizeof own, ",\"own_rate\":%.1f,\"wait\":%.3f", (double)r->own_samples / period,
                  fmin((double)r->waited_ns * 1e-9 / period, 1));
@@ -64,12 +66,18 @@ static void event(struct train_report *r, double cost, int last) {
 
 void train_report_pass_begin(struct train_report *r, uint64_t pass) {
     r->pass = pass;
-    r->batches = r->samples = 0;
+    r->batches = r->samples = r->samples_before = 0;
     r->cost = 0;
     r->started_ns = pd_mono_ns();
     r->last_event_ns = 0;
     r->own_samples = r->waited_ns = 0;
     r->fraction = -1;
+}
+
+void train_report_go_on(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum) {
+    r->batches = batches;
+    r->samples = r->samples_before = samples;
+    r->cost = cost_sum;
 }
 
 void train_report_step(struct train_report *r, uint64_t n_samples, double cost_sum) {
@@ -83,7 +91,7 @@ void train_report_step(struct train_report *r, uint64_t n_samples, double cost_s
     if (r->batches % r->log_period == 0)
         train_report_say(r, "Pass %llu, Batch %llu, Cost %.8g (average %.5g), %llu samples, %.0f %s/s",
                          (unsigned long long)r->pass, (unsigned long long)r->batches, cost, r->cost / (double)r->samples,
-                         (unsigned long long)r->samples, (double)r->samples / seconds(r), r->unit);
+                         (unsigned long long)r->samples, rate(r), r->unit);
 }
 
 /* ", auc 0.93125, error 0.141" */
@@ -126,7 +134,7 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
     values_text(eval, more, sizeof more);
     train_report_say(r, "Pass %llu %s: %llu batches, %llu samples in %.1f s (%.0f %s/s), cost %.6g%s",
                      (unsigned long long)r->pass, cut ? "stopped" : "done", (unsigned long long)r->batches, (unsigned long long)r->samples, seconds(r),
-                     (double)r->samples / seconds(r), r->unit, r->samples ? r->cost / (double)r->samples : NAN,
+                     rate(r), r->unit, r->samples ? r->cost / (double)r->samples : NAN,
                      more);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/fault.h"
 #include "ps/tree.h"
+#include "train/checkpoint.h"
 
 static int by_stream(const struct train_loop *l) { return l->options->reproducible == PD_REPRODUCIBLE_TOPOLOGY; }
 
@@ -146,6 +147,8 @@ static int step_of_nodes(struct step *s, int asked, struct pd_err *err) {
             rc = train_grads_push(l->params, sum.grads);
         rc = train_client_error(l, rc, err);
     }
+    if (!rc)
+        rc = train_checkpoint_note(l, s->streams, s->sums, err);
     return rc ? rc : train_client_error(l, ps_step_end(l->client, s->at, NULL, 0), err);
 }
 
@@ -159,9 +162,12 @@ int train_step(struct train_loop *l, const struct train_streams *streams, uint64
     int rc = compute_batch(&s, n, &sum, err);
     if (rc)
         return rc;
-    rc = train_grads_push(l->params, sum.grads);
+    rc = train_client_error(l, train_grads_push(l->params, sum.grads), err);
     if (!rc)
-        rc = ps_step_end(l->client, n, (const double[2]){sum.cost, asked}, 2);
+        rc = train_checkpoint_note(l, streams, sums, err);
+    if (rc)
+        return rc;
+    rc = ps_step_end(l->client, n, (const double[2]){sum.cost, asked}, 2);
     return train_client_error(l, rc, err);
 }
 

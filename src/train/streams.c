@@ -13,6 +13,7 @@ struct train_streams {
     uint32_t lo, hi, first, n_shares; /* a batch is cut into n_shares, of which stream i gets number i - first */
     uint64_t batch_size, fingerprint;
     struct data_reader **reader; /* [hi - lo] */
+    struct data_pos *was;        /* [hi - lo], before the last batch */
     uint32_t *count;             /* [hi - lo], of the last batch */
     uint32_t n_streams;
     uint64_t *before;            /* by file of the job's list, and one more of each stream: bytes of its stream before it */
@@ -68,8 +69,9 @@ int train_streams_new(struct train_streams **out, const struct data_spec *spec, 
             s->fingerprint = pd_mix64(s->fingerprint ^ (uint64_t)(unsigned char)*p) + 1;
     s->reader = pd_calloc(hi - lo, sizeof *s->reader);
     s->count = pd_calloc(hi - lo, sizeof *s->count);
+    s->was = pd_calloc(hi - lo, sizeof *s->was);
     s->before = pd_calloc(files.n + n_streams, sizeof *s->before);
-    if (!s->reader || !s->count || !s->before) {
+    if (!s->reader || !s->count || !s->was || !s->before) {
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
         goto out;
     }
@@ -93,6 +95,7 @@ void train_streams_free(struct train_streams *s) {
         data_reader_free(s->reader[i - s->lo]);
     free(s->reader);
     free(s->count);
+    free(s->was);
     free(s);
 }
 
@@ -121,6 +124,7 @@ const uint32_t *train_streams_counts(const struct train_streams *s) { return s->
 int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_err *err) {
     pd_batch_clear(b);
     for (uint32_t i = s->lo; i < s->hi; i++) {
+        data_reader_tell(s->reader[i - s->lo], &s->was[i - s->lo]);
         int n = data_reader_next(s->reader[i - s->lo], share_of(s, i), b, err);
         if (n < 0)
             return n;
@@ -132,6 +136,19 @@ int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_er
 void train_streams_rewind(struct train_streams *s, uint64_t pass) {
     for (uint32_t i = s->lo; i < s->hi; i++)
         data_reader_rewind(s->reader[i - s->lo], pass);
+}
+
+void train_streams_tell(const struct train_streams *s, uint32_t i, int before, char out[TRAIN_POS_TEXT]) {
+    struct data_pos pos;
+    data_reader_tell(s->reader[i], &pos);
+    data_pos_format(before ? &s->was[i] : &pos, out);
+}
+
+int train_streams_seek(struct train_streams *s, uint32_t i, const char *text, struct pd_err *err) {
+    struct data_pos pos;
+    if (data_pos_parse(text, &pos))
+        return pd_fail(err, PD_EDATA, "'%.100s' is no position in a stream of data", text);
+    return data_reader_seek(s->reader[i], &pos, err);
 }
 
 double train_streams_fraction(const struct train_streams *s) {

@@ -14,7 +14,8 @@
 #include "nn/checkgrad.h"
 #include "ps/optim_conf.h"
 #include "ps/rule.h"
-#include "train/pass.h"
+#include "ps/table.h"
+#include "train/checkpoint.h"
 
 enum { MAX_CONFIG = 1 << 20 };
 
@@ -154,46 +155,15 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
     if (!rc && ps_resumed(t->client, &t->from_pass, &t->from_batch))
         train_report_say(&t->report, "Started again: going on in pass %llu after %llu batches of this trainer", (unsigned long long)t->from_pass,
                          (unsigned long long)t->from_batch);
-    if (!rc && *t->o->init_model_path && !t->from_pass) {
-        /* The two enumerations name the same choices in the same order. */
-        if (t->id == 0 && !ps_repeated(t->client))
-            rc = ps_load(t->client, t->o->init_model_path, (enum ps_missing)t->o->load_missing_parameter_strategy);
-        if (!rc)
-            rc = ps_barrier(t->client);
-        if (rc)
-            pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
-    }
     return rc;
 }
 
-/* The trainer that speaks for all: 0, or the first that is left. */
-static int speaker(struct trainer *t, uint32_t *id) {
-    *id = 0;
-    if (t->o->on_trainer_lost != PD_TRAINER_LOST_CONTINUE || t->n_trainers == 1)
-        return 0;
-    double *here = pd_calloc(t->n_trainers, sizeof *here);
-    if (!here)
-        return PD_ENOMEM;
-    here[t->id] = 1;
-    int rc = ps_reduce(t->client, here, t->n_trainers);
-    while (!rc && *id + 1 < t->n_trainers && here[*id] == 0)
-        ++*id;
-    free(here);
-    return rc;
-}
-
-/* One trainer has the servers write; nobody trains on before they have. */
-static int save(struct trainer *t, const char *name, uint64_t pass, int create_rows, struct pd_err *err) {
-    uint32_t who;
-    int rc = speaker(t, &who);
-    if (!rc && t->id == who && !ps_repeated(t->client)) {
-        t->report.trainer_id = 0; /* its lines are now the job's */
-        struct ps_save_opts s = {.dir = t->o->save_dir, .name = name, .pass = pass, .config = (const char *)t->config.data,
-                                 .create_rows = create_rows};
-        rc = ps_save(t->client, &s);
-        if (!rc)
-            train_report_saved(&t->report, t->o->save_dir, name);
-    }
+/* All trainers have declared, and agree. */
+static int load(struct trainer *t, struct pd_err *err) {
+    int rc = 0;
+    /* The two enumerations name the same choices in the same order. */
+    if (t->id == 0 && !ps_repeated(t->client))
+        rc = ps_load(t->client, t->o->init_model_path, (enum ps_missing)t->o->load_missing_parameter_strategy);
     if (!rc)
         rc = ps_barrier(t->client);
     return rc ? pd_fail(err, rc, "%s", ps_client_err(t->client)->code ? ps_client_err(t->client)->msg : "out of memory") : 0;
@@ -204,11 +174,13 @@ static int save(struct trainer *t, const char *name, uint64_t pass, int create_r
  * fingerprints into places of its own of a sum, and reads those of all. */
 static int agree(struct trainer *t, struct pd_err *err) {
     static const char *const what[] = {"another list of training files", "another list of test files",
-                                       "other options (batch_size, num_passes, saving_period, save_initial, seed, reproducible, job or evaluators)"};
+                                       "other options (batch_size, num_passes, saving_period, saving_period_by_batches, save_initial, "
+                                       "save_state, resume, resume_older, start_pass, seed, reproducible, job or evaluators)"};
     const struct pd_options *o = t->o;
     uint64_t options = 0;
-    const int64_t values[] = {o->batch_size, o->num_passes, o->saving_period, o->save_initial, o->seed, o->reproducible, o->job,
-                              nn_graph_n_evaluators(t->graph)};
+    const int64_t values[] = {o->batch_size, o->num_passes, o->saving_period, o->save_initial, o->seed, o->reproducible, o->job, nn_graph_n_evaluators(t->graph),
+                              o->saving_period_by_batches, o->save_state, o->resume_older, o->start_pass, (int64_t)t->setup->restarts,
+                              (int64_t)ps_name_hash(o->resume)};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         options = pd_mix64(options ^ pd_mix64((uint64_t)values[i] + i));
     const uint64_t mine[] = {train_streams_fingerprint(t->train), train_streams_fingerprint(t->test), options};
@@ -237,24 +209,23 @@ static int evaluate(struct trainer *t, struct train_loop *l, const char *word, u
 
 static int run_passes(struct trainer *t, struct train_loop *l, struct pd_err *err) {
     const struct pd_options *o = t->o;
-    const uint64_t first = t->from_pass ? t->from_pass - 1 : 0; /* of a pass that had ended, what comes behind it */
-    int rc = o->save_initial && !t->from_pass ? save(t, "pass-init", 0, 1, err) : 0;
-    if (!rc && !t->from_pass)
+    const uint64_t first = t->from_pass ? t->from_pass - 1 : train_first_pass(l); /* of a pass that had ended, what comes behind it */
+    int begins = !t->from_pass && !train_resumed(l), rc = o->save_initial && begins ? train_save_initial(l, err) : 0;
+    if (!rc && begins)
         rc = evaluate(t, l, "before", 0, err);
+    if (first >= (uint64_t)o->num_passes)
+        train_report_say(&t->report, "All %llu passes are done", (unsigned long long)first);
     l->only_end = t->from_pass > 0;
     for (uint64_t pass = first; pass < (uint64_t)o->num_passes && !rc && !l->leave; pass++) { /* asked before: nothing new to save */
-        char name[48];
         l->skip = pass == t->from_pass ? t->from_batch : 0;
         rc = train_pass(l, t->train, pass, err);
         if (!rc && !l->leave)
             rc = evaluate(t, l, "after", pass, err);
         int last = pass + 1 == (uint64_t)o->num_passes || l->leave;
-        if (!rc && (last || (o->saving_period && (pass + 1) % (uint64_t)o->saving_period == 0))) {
-            snprintf(name, sizeof name, "pass-%05llu%s", (unsigned long long)pass, l->cut ? "-stopped" : "");
-            rc = save(t, name, pass, 0, err);
-        }
+        if (!rc && (last || (o->saving_period && (pass + 1) % (uint64_t)o->saving_period == 0)))
+            rc = train_save_pass(l, pass, last, err);
     }
-    return rc;
+    return rc ? rc : train_checkpoint_finish(l, err);
 }
 
 static int train_or_test(struct trainer *t, struct pd_err *err) {
@@ -269,7 +240,14 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
                            .stream_lo = t->lo, .stream_hi = t->hi, .clip_norm = t->clip_norm, .feed = t->feed,
                            .team = t->team, .eval = t->eval, .batch = &t->batch, .report = &t->report,
                            .stop = t->setup->stop, .stop_arg = t->setup->stop_arg};
-    rc = t->o->job == PD_JOB_TEST ? train_evaluate(&l, t->test, "of the saved model", err) : run_passes(t, &l, err);
+    rc = train_checkpoints_new(&l.checkpoints, (const char *)t->config.data, err);
+    if (!rc && t->o->job == PD_JOB_TRAIN && !t->from_pass)
+        rc = train_resume(&l, t->setup->restarts, err);
+    if (!rc && *t->o->init_model_path && !t->from_pass && !train_resumed(&l))
+        rc = load(t, err);
+    if (!rc)
+        rc = t->o->job == PD_JOB_TEST ? train_evaluate(&l, t->test, "of the saved model", err) : run_passes(t, &l, err);
+    train_checkpoints_free(l.checkpoints);
     if (!rc && (rc = ps_bye(t->client)))
         pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
     return rc;

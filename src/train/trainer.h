@@ -5,6 +5,7 @@
  *     pass.c      the training loop of a pass, and the evaluation of held-out data
  *     step.c      one step of it: what is computed in one batch, and in which order it is added up
  *     team.c      the threads that compute it
+ *     checkpoint.c, resume.c    what is saved, and going on from it
  *     report.c    lines for people and events for the launcher
  *     trainer.c   the jobs: train, test, checkgrad
  */
@@ -24,6 +25,7 @@ struct train_setup {
     const uint8_t *key;               /* 32 bytes, or NULL */
     const char *output_dir;           /* PADDLE_OUTPUT_DIR, or NULL */
     const struct pd_cpus *cpus;       /* to pin threads to, the calling one is already; or NULL */
+    uint64_t restarts;                /* of the job after a failure: it goes on from its last checkpoint */
     const struct pd_log *log;
     int out_fd;                       /* lines for people */
     int log_lines;                    /* the log gets these lines too; 0 when both would meet on one terminal */

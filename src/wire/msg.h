@@ -76,7 +76,13 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(PS_SAVE, 0x409, "trainer 0: write your part of the model aside")                                      \
     X(PS_COMMIT, 0x40a, "trainer 0: all parts are written; here is the manifest")                           \
     X(PS_LOAD, 0x40b, "trainer 0: load your part from a saved model")                                       \
-    X(PS_BYE, 0x40c, "trainer: leaving for good")
+    X(PS_BYE, 0x40c, "trainer: leaving for good")                                                           \
+    X(PS_NOTE, 0x410, "trainer: keep this for the next checkpoint")                                         \
+    X(PS_MODELS, 0x411, "trainer: which checkpoints are on your disk?")                                     \
+    X(PS_VERIFY, 0x412, "trainer: is what you have of this checkpoint whole?")                              \
+    X(PS_READ, 0x413, "trainer: bytes of a file of a checkpoint")                                           \
+    X(PS_STORE, 0x414, "trainer: bytes of a file of a checkpoint, from another server")                     \
+    X(PS_REMOVE, 0x415, "trainer: this checkpoint is no longer needed")
 
 enum wire_type {
 #define X(name, number, text) WIRE_##name = number,

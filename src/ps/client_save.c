@@ -1,0 +1,298 @@
+/* client_save.c - models: trainer 0 has all server threads write their parts, then says to every server that the model is whole.
+ *
+ *     ps_save_start: PS_SAVE to every thread ─▶ all parts are written ─▶ PS_COMMIT to server 0, 1, ... ─▶ done
+ *
+ * Requests of a link are taken in order and a step needs this trainer's PS_STEP_END, so what the servers save is the state
+ * between two steps, the same everywhere, though this trainer goes on at once.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "model/model.h"
+#include "ps/client_int.h"
+
+_Static_assert((int)MODEL_DIMS_MAX == (int)PS_DIMS_MAX, "shapes are copied whole");
+
+struct ps_client_saving {
+    struct model_manifest m;
+    uint64_t *rows; /* [n_sparse] */
+    char *dir, *name;
+    uint64_t tag;
+    uint32_t parts_left; /* not written yet */
+    uint32_t server;     /* the one that is to commit */
+    int committing;      /* it was asked */
+    int notes;           /* wanted: how far each stream is */
+    struct pd_buf text;
+};
+
+static void saving_free(struct ps_client *c) {
+    struct ps_client_saving *s = c->saving;
+    if (!s)
+        return;
+    model_manifest_release(&s->m);
+    pd_buf_release(&s->text);
+    free(s->rows);
+    free(s->dir);
+    free(s->name);
+    free(s);
+    c->saving = NULL;
+}
+
+void client_save_release(struct ps_client *c) { saving_free(c); }
+
+/* The lines of a trainer's note, one a stream. */
+static int take_note(struct model_resume *r, uint32_t lo, uint32_t hi, const uint8_t *p, size_t n) {
+    for (uint32_t i = lo; i < hi; i++) {
+        const uint8_t *end = memchr(p, '\n', n);
+        if (i >= r->n_streams || !end || r->streams[i])
+            return -1;
+        size_t len = (size_t)(end - p);
+        char *s = pd_malloc(len + 1);
+        if (!s)
+            return -1;
+        memcpy(s, p, len);
+        s[len] = 0;
+        r->streams[i] = s;
+        p = end + 1;
+        n -= len + 1;
+    }
+    return n ? -1 : 0;
+}
+
+static int done_save(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct ps_client_saving *s = c->saving;
+    struct model_part *p = &s->m.parts[r->index];
+    struct pd_rd rd;
+    pd_rd_init(&rd, a->sec[0], a->len[0]);
+    pd_get_str(&rd, p->file, sizeof p->file);
+    p->bytes = pd_get_u64(&rd);
+    p->rows = pd_get_u64(&rd);
+    const uint8_t *hash = pd_get(&rd, sizeof p->hash);
+    if (hash)
+        memcpy(p->hash, hash, sizeof p->hash);
+    uint32_t n = pd_get_u32(&rd);
+    for (uint32_t i = 0; i < n && i < c->job.n_sparse; i++)
+        s->rows[i] += pd_get_u64(&rd);
+    if (n != c->job.n_sparse)
+        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    uint64_t updates = pd_get_u64(&rd), samples = pd_get_u64(&rd);
+    if (updates > s->m.resume.updates) { /* without a barrier threads may differ */
+        s->m.resume.updates = updates;
+        s->m.resume.samples = samples;
+    }
+    uint32_t notes = pd_get_u32(&rd);
+    for (uint32_t i = 0; i < notes; i++) {
+        uint32_t lo = pd_get_u32(&rd), hi = pd_get_u32(&rd);
+        size_t len;
+        const uint8_t *blob = pd_get_blob(&rd, &len);
+        if (rd.failed || (s->notes && take_note(&s->m.resume, lo, hi, blob, len)))
+            return pd_fail(err, PD_EPROTO, "a malformed note of streams %u to %u", lo, hi);
+    }
+    if (!pd_rd_done(&rd))
+        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    s->parts_left--;
+    return 0;
+}
+
+static void describe(const struct ps_client *c, struct ps_client_saving *s) {
+    for (uint32_t i = 0; i < c->job.n_dense; i++) {
+        struct model_param *p = &s->m.params[s->m.n_params++];
+        p->kind = MODEL_DENSE;
+        memcpy(p->name, c->job.dense[i].name, sizeof p->name);
+        p->n_dims = c->job.dense[i].n_dims;
+        memcpy(p->shape, c->job.dense[i].shape, sizeof p->shape);
+    }
+    for (uint32_t i = 0; i < c->job.n_sparse; i++) {
+        struct model_param *p = &s->m.params[s->m.n_params++];
+        p->kind = MODEL_TABLE;
+        memcpy(p->name, c->job.sparse[i].name, sizeof p->name);
+        p->dim = c->job.sparse[i].dim;
+        p->n_rows = c->job.sparse[i].n_rows;
+        p->rows = s->rows[i];
+    }
+}
+
+static int new_saving(struct ps_client *c, const struct ps_save_opts *o) {
+    struct ps_client_saving *s = c->saving = pd_calloc(1, sizeof *s);
+    if (!s)
+        return client_fail(c, PD_ENOMEM, "no memory to save");
+    pd_buf_init(&s->text);
+    s->m.step = c->step;
+    s->m.pass = o->pass;
+    s->m.n_parts = c->n_links;
+    s->m.parts = pd_calloc(c->n_links, sizeof *s->m.parts);
+    s->m.params = pd_calloc((size_t)c->job.n_dense + c->job.n_sparse, sizeof *s->m.params);
+    s->m.config = pd_strdup(o->config ? o->config : "");
+    s->rows = pd_calloc(c->job.n_sparse, sizeof *s->rows);
+    s->dir = pd_strdup(o->dir);
+    s->name = pd_strdup(o->name);
+    s->tag = c->incarnation + c->n_saves++;
+    s->parts_left = c->n_links;
+    int ok = s->m.parts && s->m.params && s->m.config && s->rows && s->dir && s->name;
+    if (o->resume) {
+        s->m.optimizer_state = 1;
+        s->m.resume.pass = o->resume->pass;
+        s->m.resume.batch = o->resume->batch;
+        s->notes = o->resume->batch > 0;
+    }
+    if (ok && s->notes) {
+        s->m.resume.streams = pd_calloc(c->job.n_streams, sizeof *s->m.resume.streams);
+        ok = s->m.resume.streams != NULL;
+        s->m.resume.n_streams = ok ? c->job.n_streams : 0;
+    }
+    return ok ? 0 : client_fail(c, PD_ENOMEM, "no memory to save");
+}
+
+int ps_save_start(struct ps_client *c, const struct ps_save_opts *o) {
+    if (client_ready_for(c, "ps_save"))
+        return c->err.code;
+    if (c->saving)
+        return client_fail(c, PD_EUSAGE, "ps_save_start while a model is being saved");
+    if (new_saving(c, o))
+        return c->err.code;
+    uint32_t k = 0;
+    for (int sparse = 0; sparse < (c->shard ? 1 : 2); sparse++) {
+        uint32_t n = sparse ? c->n_sparse : c->n_dense;
+        for (uint32_t t = 0; t < n && !c->err.code; t++) {
+            pd_buf_clear(&c->head);
+            pd_put_u64(&c->head, c->step);
+            pd_put_u64(&c->head, c->saving->tag);
+            pd_put_str(&c->head, o->dir);
+            pd_put_str(&c->head, o->name);
+            pd_put_u32(&c->head, o->create_rows != 0);
+            pd_put_u32(&c->head, o->resume != NULL);
+            client_ask(c, sparse ? c->sparse[t] : c->dense[t], WIRE_PS_SAVE, NULL, done_save, NULL, k++);
+        }
+    }
+    return c->err.code;
+}
+
+static int make_text(struct ps_client *c) {
+    struct ps_client_saving *s = c->saving;
+    struct pd_err err = {0};
+    for (size_t i = 0; i < s->m.resume.n_streams; i++)
+        if (!s->m.resume.streams[i])
+            return client_fail(c, PD_EFAIL, "nobody has said how far stream %zu is: %s/%s would not be whole", i, s->dir, s->name);
+    describe(c, s);
+    return model_manifest_write(&s->m, &s->text, &err) ? client_fail(c, err.code, "%s", err.msg) : 0;
+}
+
+static int done_commit(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    (void)r;
+    (void)a;
+    (void)err;
+    c->saving->committing = 0;
+    c->saving->server++;
+    return 0;
+}
+
+/* Server after server, since they may share one folder: the first renames it, the others find it there. */
+static int ask_commit(struct ps_client *c) {
+    struct ps_client_saving *s = c->saving;
+    pd_buf_clear(&c->head);
+    pd_put_u64(&c->head, s->m.step);
+    pd_put_u64(&c->head, s->tag);
+    pd_put_str(&c->head, s->dir);
+    pd_put_str(&c->head, s->name);
+    s->committing = 1;
+    return client_ask(c, c->servers[s->server].links[0], WIRE_PS_COMMIT, &s->text, done_commit, NULL, 0);
+}
+
+/* Nothing more will come by itself. */
+static int save_waits(const struct ps_client *c) { return !c->saving || (!c->saving->parts_left && !c->saving->committing); }
+
+/* 1: under way, 0: done. */
+static int advance(struct ps_client *c) {
+    struct ps_client_saving *s = c->saving;
+    if (!s || c->err.code || !save_waits(c))
+        return s && !c->err.code;
+    if (!s->text.len && make_text(c))
+        return 0;
+    if (s->server < c->n_servers)
+        return !ask_commit(c);
+    saving_free(c);
+    return 0;
+}
+
+int ps_save_busy(struct ps_client *c) {
+    if (!c->saving)
+        return 0;
+    if (client_poll(c))
+        return c->err.code;
+    int busy = advance(c);
+    return c->err.code ? c->err.code : busy;
+}
+
+int ps_save_wait(struct ps_client *c) {
+    while (advance(c))
+        client_wait(c, save_waits, "the servers to save the model");
+    return c->err.code;
+}
+
+int ps_save(struct ps_client *c, const struct ps_save_opts *o) { return ps_save_start(c, o) ? c->err.code : ps_save_wait(c); }
+
+int ps_note(struct ps_client *c, uint64_t after, const char *text, size_t n) {
+    if (client_ready_for(c, "ps_note"))
+        return c->err.code;
+    pd_buf_clear(&c->head);
+    pd_put_u64(&c->head, c->geo ? c->step : after); /* its steps are not the servers' */
+    pd_put_blob(&c->head, text, n);
+    return client_ask(c, c->dense[0], WIRE_PS_NOTE, NULL, NULL, NULL, 0);
+}
+
+/* --- load --- */
+
+static int done_load(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct pd_rd rd;
+    uint64_t *v = r->arg; /* step and pass, of a checkpoint */
+    pd_rd_init(&rd, a->sec[0], a->len[0]);
+    uint64_t step = pd_get_u64(&rd), pass = pd_get_u64(&rd);
+    if (!pd_rd_done(&rd))
+        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    if (v) {
+        v[0] = step;
+        v[1] = pass;
+    }
+    return client_done_nothing(c, r, a, err);
+}
+
+static int load(struct ps_client *c, const char *folder, enum ps_missing missing, uint64_t *at) {
+    if (client_ready_for(c, "ps_load"))
+        return c->err.code;
+    for (uint32_t i = 0; i < c->job.n_sparse; i++)
+        if (c->last[i])
+            c->last[i]->list = 0; /* the servers forget their key lists */
+    for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
+        pd_buf_clear(&c->head);
+        pd_put_u64(&c->head, c->step);
+        pd_put_str(&c->head, folder);
+        pd_put_u32(&c->head, (uint32_t)missing);
+        pd_put_u32(&c->head, at != NULL);
+        client_call(c, c->links[i], WIRE_PS_LOAD, done_load, at, 0);
+    }
+    if (c->geo)
+        geo_forget(c);
+    return client_wait(c, client_calls_done, "the servers to load the model");
+}
+
+int ps_load(struct ps_client *c, const char *folder, enum ps_missing missing) { return load(c, folder, missing, NULL); }
+
+int ps_resume(struct ps_client *c, const char *folder, enum ps_missing missing, uint64_t *step, uint64_t *pass) {
+    uint64_t at[2] = {0};
+    int rc = load(c, folder, missing, at);
+    *step = at[0];
+    *pass = at[1];
+    return rc;
+}
+
+int ps_continue(struct ps_client *c, uint64_t step, uint64_t pass) {
+    if (client_ready_for(c, "ps_continue"))
+        return c->err.code;
+    c->step = step;
+    c->pass = pass;
+    for (uint32_t i = 0; i < c->n_links; i++)
+        c->links[i]->applied = step;
+    return 0;
+}

@@ -1,0 +1,206 @@
+/* shard_load.c - a server thread reads what it owns out of any model: its values, and from a checkpoint all of its state. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "model/model.h"
+#include "ps/shard_int.h"
+
+/* A folder as a trainer names it, on this node: "output" is the job's output folder, wherever the agent has put it; a
+ * workspace that is used in place has no link to it. */
+int shard_folder(const struct ps_shard *s, struct pd_rd *r, char out[PATH_MAX], struct pd_err *err) {
+    char name[PATH_MAX];
+    const char *base = s->opts.output_dir;
+    pd_get_str(r, name, sizeof name);
+    while (name[0] == '.' && name[1] == '/') /* "./output", ".//output" */
+        memmove(name, name + 1 + strspn(name + 1, "/"), strlen(name + 1 + strspn(name + 1, "/")) + 1);
+    if (base && *base && !strncmp(name, "output", 6) && (!name[6] || name[6] == '/')) {
+        if (pd_fmt(out, PATH_MAX, "%s%s", base, name + 6))
+            return pd_fail(err, PD_EIO, "path too long: %s%s", base, name + 6);
+    } else {
+        strcpy(out, name);
+    }
+    return 0;
+}
+
+static int load_dense(struct ps_shard *s, struct model *m, uint32_t id, uint32_t missing, int full, struct pd_err *err) {
+    const struct ps_dense *d = &s->job.dense[id];
+    const struct ps_seg *seg = &s->segs[id];
+    const struct model_param *p = model_find(m, d->name);
+    if (!p && missing == PS_MISSING_FAIL)
+        return pd_fail(err, PD_ENOENT, "the model has no parameter '%s'", d->name);
+    if (!p) {
+        if (missing == PS_MISSING_ZERO)
+            memset(shard_w(s, id), 0, seg->count * sizeof(float));
+        return 0;
+    }
+    int same = p->kind == MODEL_DENSE && p->n_dims == d->n_dims;
+    for (uint32_t i = 0; same && i < d->n_dims; i++)
+        same = p->shape[i] == d->shape[i];
+    if (!same)
+        return pd_fail(err, PD_ECONF, "parameter '%s' has %llu values here and %llu, or another shape, in the model",
+                       d->name, (unsigned long long)d->n, (unsigned long long)model_param_values(p));
+    int rc = model_read_dense(m, d->name, seg->first, seg->count, shard_w(s, id), err);
+    if (!rc && full)
+        rc = model_read_state(m, d->name, seg->first, seg->count, s->optim->state, s->state + seg->off, s->n_values, err);
+    return rc;
+}
+
+struct loading {
+    struct ps_shard *s;
+    uint32_t id;
+    struct ps_table *t;
+    int full;
+    uint32_t width, history; /* of the state to be read; updates in the table's history */
+};
+
+/* The rule's state, then, of a table that decays, the row as it was when it was last touched, and when. */
+static int load_row(void *arg, uint64_t key, const float *row, const float *state, uint32_t width, struct pd_err *err) {
+    struct loading *l = arg;
+    const struct ps_shard *s = l->s;
+    const uint32_t dim = ps_table_dim(l->t);
+    uint32_t at, step = s->decays[l->id].n;
+    if (ps_row_thread(key, s->job.n_sparse_threads) != s->thread)
+        return 0;
+    if (l->full && width != l->width)
+        return pd_fail(err, PD_ECONF, "the checkpoint has %u floats of state per row of table '%s', this optimizer has %u", width,
+                       s->job.sparse[l->id].name, l->width);
+    if (ps_table_find(l->t, &key, 1, 1, &at))
+        return pd_fail(err, PD_ENOMEM, "no memory for a table's rows");
+    float *to = ps_table_row(l->t, at);
+    memcpy(to, row, dim * sizeof *row);
+    if (l->width) { /* then there is some */
+        const uint32_t n = dim * s->optim->state;
+        memcpy(to + dim, state, n * sizeof *state);
+        if (ps_decay_active(&s->decays[l->id])) {
+            memcpy(to, state + n, dim * sizeof *state);
+            memcpy(&step, state + n + dim, sizeof step);
+            if (step > l->history)
+                return pd_fail(err, PD_EDATA, "a row of table '%s' was touched in update %u of %u", s->job.sparse[l->id].name, step,
+                               l->history);
+        }
+    }
+    ps_table_note(l->t, at)->step = step;
+    return 0;
+}
+
+static int load_history(struct ps_shard *s, struct model *m, uint32_t id, uint32_t *n, struct pd_err *err) {
+    const double *pairs = NULL;
+    uint64_t count;
+    int rc = model_history(m, s->job.sparse[id].name, &pairs, &count, err);
+    if (rc)
+        return rc;
+    if (!count || count > UINT32_MAX)
+        return pd_fail(err, PD_ECONF, "table '%s' was trained without l1 and l2, or has none of their history", s->job.sparse[id].name);
+    *n = (uint32_t)(count - 1);
+    if (ps_decay_restore(&s->decays[id], (const struct ps_decay_at *)(const void *)pairs, *n))
+        return pd_fail(err, PD_ENOMEM, "no memory for table '%s'", s->job.sparse[id].name);
+    return 0;
+}
+
+/* A fresh table takes the old one's place: rows that the model lacks are initial values again. */
+static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t missing, int full, struct pd_err *err) {
+    const struct ps_sparse *d = &s->job.sparse[id];
+    const struct model_param *p = model_find(m, d->name);
+    if (!p && missing == PS_MISSING_FAIL)
+        return pd_fail(err, PD_ENOENT, "the model has no table '%s'", d->name);
+    if (p && (p->kind != MODEL_TABLE || p->dim != d->dim))
+        return pd_fail(err, PD_ECONF, "table '%s' has %u floats per row here and %u in the model", d->name, d->dim, p->dim);
+    if (p && p->n_rows && d->n_rows && p->n_rows != d->n_rows)
+        return pd_fail(err, PD_ECONF, "table '%s' has %llu ids here and %llu in the model: another vocabulary", d->name,
+                       (unsigned long long)d->n_rows, (unsigned long long)p->n_rows);
+    struct ps_table_opts o = {.name = d->name, .dim = d->dim, .state = s->optim->state, .seed = s->job.seed};
+    struct loading l = {.s = s, .id = id, .full = full, .width = full ? shard_row_width(s, id) : 0};
+    int rc = ps_table_new(&l.t, &o);
+    if (rc)
+        return pd_fail(err, rc, "no memory for table '%s'", d->name);
+    if (p && full && ps_decay_active(&s->decays[id]))
+        rc = load_history(s, m, id, &l.history, err);
+    if (p && !rc)
+        rc = model_each_state(m, d->name, load_row, &l, err);
+    if (rc) {
+        ps_table_free(l.t);
+        return rc;
+    }
+    if (p || missing != PS_MISSING_ZERO)
+        ps_table_set_initial(l.t, d->mean, d->std);
+    ps_table_free(s->tables[id]);
+    s->tables[id] = l.t;
+    return 0;
+}
+
+/* Row numbers that members remember belong to the tables of before. */
+static void forget_rows(struct ps_shard *s) {
+    for (uint32_t i = 0; i < s->n_joined; i++)
+        for (uint32_t t = 0; t < s->job.n_sparse; t++)
+            s->members[s->order[i]].known[t].id = 0;
+}
+
+static int steps_under_way(const struct ps_shard *s) {
+    int any = s->n_waiting > 0;
+    for (uint32_t i = 0; i < s->n_joined; i++) {
+        const struct member *m = &s->members[s->order[i]];
+        any |= m->step > s->step;
+        for (uint32_t k = 0; m->ring && k < SHARD_AHEAD; k++)
+            any |= m->ring[k].n_parts > 0;
+    }
+    return any;
+}
+
+/* The numbers that go on where they were; members stand at the step that the checkpoint was made after. */
+static void go_on(struct ps_shard *s, const struct model_manifest *m) {
+    s->step = m->step;
+    s->pass = m->resume.pass;
+    s->updates = m->resume.updates;
+    s->samples = m->resume.samples;
+    for (uint32_t i = 0; i < s->n_joined; i++)
+        s->members[s->order[i]].step = s->step;
+    s->reduced_full = 1; /* until this pass is over no other process can take a trainer's place: it would begin elsewhere */
+}
+
+/* The part that this thread would write holds all that it owns, if the model was saved by as many threads. */
+static void prefer_own(const struct ps_shard *s, struct model *m) {
+    char file[MODEL_FILE_MAX + 1];
+    shard_part_name(s, file);
+    (void)model_prefer(m, file, s->tables != NULL);
+}
+
+/* sec 0: u64 after, str folder, u32 enum ps_missing, u32 full. Answer: u64 step and u64 pass; of the model, or with full those
+ * that the trainers go on with. */
+int shard_load(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *out, struct pd_err *err) {
+    char folder[PATH_MAX];
+    struct pd_rd r;
+    pd_rd_init(&r, f->sec[0], f->len[0]);
+    (void)pd_get_u64(&r);
+    int rc = shard_folder(s, &r, folder, err);
+    uint32_t missing = pd_get_u32(&r), full = pd_get_u32(&r);
+    if (!pd_rd_done(&r) || missing > PS_MISSING_ZERO || full > 1)
+        return pd_fail(err, PD_EPROTO, "PS_LOAD of %zu bytes", f->len[0]);
+    if (steps_under_way(s))
+        return pd_fail(err, PD_EPROTO, "PS_LOAD while a step is under way");
+    struct model *m = NULL;
+    if (!rc && s->values && ps_values_own(&s->values))
+        rc = pd_fail(err, PD_ENOMEM, "no memory to load a model");
+    if (!rc)
+        rc = model_open(&m, folder, err);
+    if (!rc && full && !model_info(m)->optimizer_state)
+        rc = pd_fail(err, PD_ECONF, "%s has no optimizer state: a training can begin with it (init_model_path), not go on from it", folder);
+    if (!rc)
+        prefer_own(s, m);
+    if (!rc && s->segs)
+        memset(s->state, 0, s->n_values * s->optim->state * sizeof *s->state);
+    for (uint32_t i = 0; s->segs && i < s->job.n_dense && !rc; i++)
+        rc = load_dense(s, m, i, missing, (int)full, err);
+    forget_rows(s);
+    for (uint32_t i = 0; s->tables && i < s->job.n_sparse && !rc; i++)
+        rc = load_table(s, m, i, missing, (int)full, err);
+    if (!rc && full)
+        go_on(s, model_info(m));
+    if (!rc) {
+        pd_put_u64(out, full ? s->step : model_info(m)->step);
+        pd_put_u64(out, full ? s->pass : model_info(m)->pass);
+    }
+    model_close(m);
+    return rc;
+}

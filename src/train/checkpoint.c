@@ -1,0 +1,172 @@
+/* checkpoint.c - what is saved; see checkpoint.h. resume.c is the other half. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fault.h"
+#include "train/checkpoint_int.h"
+
+int train_checkpoints_new(struct train_checkpoints **out, const char *config, struct pd_err *err) {
+    struct train_checkpoints *k = pd_calloc(1, sizeof *k);
+    if (!k)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    k->config = config;
+    pd_buf_init(&k->note);
+    *out = k;
+    return 0;
+}
+
+void train_checkpoints_free(struct train_checkpoints *k) {
+    if (!k)
+        return;
+    pd_buf_release(&k->note);
+    model_resume_release(&k->from);
+    free(k);
+}
+
+/* --- how far the streams are --- */
+
+static int send_note(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], uint64_t after, int before,
+                     struct pd_err *err) {
+    struct pd_buf *b = &l->checkpoints->note;
+    uint32_t n_parts = train_n_parts(l);
+    pd_buf_clear(b);
+    for (uint32_t i = 0; i < l->stream_hi - l->stream_lo; i++) {
+        char pos[TRAIN_POS_TEXT];
+        int own = n_parts > 1 || i == 0;
+        train_streams_tell(streams, i, before, pos);
+        pd_put_fmt(b, "%s %a %.0f\n", pos, own ? sums[i][SUM_COST] : 0.0, own ? sums[i][SUM_SAMPLES] : 0.0);
+    }
+    if (b->failed)
+        return pd_fail(err, PD_ENOMEM, "no memory for a note");
+    return train_client_error(l, ps_note(l->client, after, (const char *)b->data, b->len), err);
+}
+
+/* Behind step number `batches` of the pass? Under the other rules trainers are at different steps when trainer 0 saves. */
+static int is_due(const struct train_loop *l, uint64_t batches) {
+    uint64_t period = (uint64_t)l->options->saving_period_by_batches;
+    return period && batches % period == 0;
+}
+
+int train_checkpoint_note(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], struct pd_err *err) {
+    int sync = l->options->update == PD_UPDATE_SYNC;
+    if (!l->options->saving_period_by_batches || !l->options->save_state || (sync && !is_due(l, l->batches + 1)))
+        return 0;
+    return send_note(l, streams, sums, ps_step(l->client) + 1, 0, err);
+}
+
+int train_checkpoint_note_end(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], int unused,
+                              struct pd_err *err) {
+    return l->options->save_state ? send_note(l, streams, sums, ps_step(l->client), unused, err) : 0;
+}
+
+/* --- a save's life --- */
+
+/* What is no further than the one that is complete now. */
+static int remove_older(struct train_loop *l, struct pd_err *err) {
+    const struct train_checkpoints *k = l->checkpoints;
+    struct ps_models *m = NULL;
+    int rc = ps_models(l->client, l->options->save_dir, NULL, &m);
+    for (size_t i = 0; !rc && i < ps_models_n(m); i++) {
+        const struct ps_checkpoint *c = ps_models_at(m, i);
+        if (strcmp(c->name, k->name) && strcmp(c->name, "pass-init") &&
+            (c->pass < k->progress.pass || (c->pass == k->progress.pass && c->batch <= k->progress.batch)))
+            rc = ps_models_remove(l->client, l->options->save_dir, c->name);
+    }
+    ps_models_free(m);
+    return train_client_error(l, rc, err);
+}
+
+static int completed(struct train_loop *l, struct pd_err *err) {
+    l->checkpoints->under_way = 0;
+    train_report_saved(l->report, l->options->save_dir, l->checkpoints->name);
+    (void)pd_fault("train.saved");
+    return l->options->save_only_one ? remove_older(l, err) : 0;
+}
+
+int train_checkpoint_finish(struct train_loop *l, struct pd_err *err) {
+    if (!l->checkpoints->under_way)
+        return 0;
+    int rc = train_client_error(l, ps_save_wait(l->client), err);
+    return rc ? rc : completed(l, err);
+}
+
+/* state: with the optimizer's. */
+static int start(struct train_loop *l, uint64_t pass, int create_rows, int state, struct pd_err *err) {
+    struct train_checkpoints *k = l->checkpoints;
+    struct ps_save_opts s = {.dir = l->options->save_dir, .name = k->next, .pass = pass, .config = k->config, .create_rows = create_rows,
+                             .resume = state && l->options->save_state ? &k->progress : NULL};
+    int rc = train_checkpoint_finish(l, err);
+    if (rc)
+        return rc;
+    k->progress = k->next_progress;
+    memcpy(k->name, k->next, sizeof k->name);
+    k->under_way = 1;
+    return train_client_error(l, ps_save_start(l->client, &s), err);
+}
+
+int train_checkpoint_step(struct train_loop *l, uint64_t pass, struct pd_err *err) {
+    struct train_checkpoints *k = l->checkpoints;
+    (void)pd_fault("train.step");
+    if (l->report->trainer_id)
+        return 0;
+    if (k->under_way) {
+        int busy = ps_save_busy(l->client);
+        int rc = busy < 0 ? train_client_error(l, busy, err) : busy ? 0 : completed(l, err);
+        if (rc)
+            return rc;
+    }
+    if (!is_due(l, l->batches))
+        return 0;
+    snprintf(k->next, sizeof k->next, "pass-%05llu-batch-%06llu", (unsigned long long)pass, (unsigned long long)l->batches);
+    k->next_progress = (struct ps_progress){pass, l->batches};
+    return start(l, pass, 0, 1, err);
+}
+
+/* The trainer that speaks and saves for all: 0, or the first that is left. */
+static int choose_speaker(struct train_loop *l, struct pd_err *err) {
+    const uint32_t n = (uint32_t)l->options->num_gradient_servers, id = (uint32_t)l->options->trainer_id;
+    uint32_t who = 0;
+    if (l->options->on_trainer_lost != PD_TRAINER_LOST_CONTINUE || n == 1)
+        return 0;
+    double *here = pd_calloc(n, sizeof *here);
+    if (!here)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    here[id] = 1;
+    int rc = ps_reduce(l->client, here, n);
+    while (!rc && who + 1 < n && here[who] == 0)
+        who++;
+    if (!rc && id == who)
+        l->report->trainer_id = 0; /* its lines are now the job's */
+    free(here);
+    return train_client_error(l, rc, err);
+}
+
+/* Under the synchronous rule no step can come between trainer 0's request and its next push: it may go on, and so may the others. */
+int train_save_pass(struct train_loop *l, uint64_t pass, int last, struct pd_err *err) {
+    struct train_checkpoints *k = l->checkpoints;
+    int wait = last || l->options->update != PD_UPDATE_SYNC || l->options->on_trainer_lost == PD_TRAINER_LOST_WAIT;
+    int rc = choose_speaker(l, err);
+    if (!rc && !l->report->trainer_id && !ps_repeated(l->client)) {
+        snprintf(k->next, sizeof k->next, "pass-%05llu%s", (unsigned long long)pass, l->cut ? "-stopped" : "");
+        k->next_progress = l->cut ? (struct ps_progress){pass, l->batches} : (struct ps_progress){pass + 1, 0};
+        rc = start(l, pass, 0, 1, err);
+        if (!rc && wait)
+            rc = train_checkpoint_finish(l, err);
+    }
+    return rc || !wait ? rc : train_client_error(l, ps_barrier(l->client), err);
+}
+
+int train_save_initial(struct train_loop *l, struct pd_err *err) {
+    struct train_checkpoints *k = l->checkpoints;
+    int rc = choose_speaker(l, err);
+    if (!rc && !l->report->trainer_id && !ps_repeated(l->client)) {
+        snprintf(k->next, sizeof k->next, "pass-init");
+        k->next_progress = (struct ps_progress){0, 0};
+        rc = start(l, 0, 1, 0, err);
+        if (!rc)
+            rc = train_checkpoint_finish(l, err);
+    }
+    return rc ? rc : train_client_error(l, ps_barrier(l->client), err);
+}

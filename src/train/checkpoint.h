@@ -1,0 +1,48 @@
+/* checkpoint.h - what a training job saves, and how it goes on from it.
+ *
+ *     save_dir/pass-00002                 pass 2 is done: goes on with pass 3
+ *              pass-00003-batch-000400    400 batches of pass 3 are done
+ *              pass-00003-stopped         what a stop that saves has left
+ *
+ * A checkpoint lies between two steps, the same for all: before a trainer ends the step, it notes how far its streams are
+ * (ps_note); behind it trainer 0 starts the save, and training goes on while the servers write. With the optimizer's state, the
+ * numbers of steps and updates and these positions, a synchronous job goes on with the same bits as if it had never stopped.
+ *
+ * A stream's line: its position, then of what this trainer has added up in the pass (by stream, or all of it at its first
+ * stream): the cost as a hexadecimal float, and the samples.
+ */
+#ifndef PD_TRAIN_CHECKPOINT_H
+#define PD_TRAIN_CHECKPOINT_H
+
+#include "train/step.h"
+
+struct train_checkpoints;
+int train_checkpoints_new(struct train_checkpoints **out, const char *config, struct pd_err *err); /* `config`: text of train.ini, borrowed */
+void train_checkpoints_free(struct train_checkpoints *k);
+
+/* --- going on --- */
+
+/* Called by all trainers, after ps_start. Finds the checkpoint that the options ask for; `restarts` > 0: the job was started again
+ * after a failure, and goes on from the furthest that is whole, if there is one. */
+int train_resume(struct train_loop *l, uint64_t restarts, struct pd_err *err);
+int train_resumed(const struct train_loop *l);             /* it does go on from one */
+uint64_t train_first_pass(const struct train_loop *l);     /* to be trained */
+/* At the beginning of a pass: rewinds the streams, or goes on where the checkpoint is. */
+int train_begin_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, double (*sums)[N_SUMS], struct pd_err *err);
+
+/* --- saving --- */
+
+/* Before each ps_step_end: if a checkpoint comes behind this step. */
+int train_checkpoint_note(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], struct pd_err *err);
+/* Before ps_pass_end. `unused`: the last batch was read, but not trained. */
+int train_checkpoint_note_end(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], int unused,
+                              struct pd_err *err);
+/* After each step: starts the save that is due, and looks after the one under way. */
+int train_checkpoint_step(struct train_loop *l, uint64_t pass, struct pd_err *err);
+/* Called by all trainers between passes, l->batches being those of the pass. last: nothing is trained after it. */
+int train_save_pass(struct train_loop *l, uint64_t pass, int last, struct pd_err *err);
+int train_save_initial(struct train_loop *l, struct pd_err *err);
+/* Until what is under way is complete. */
+int train_checkpoint_finish(struct train_loop *l, struct pd_err *err);
+
+#endif

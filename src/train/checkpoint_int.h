@@ -1,0 +1,22 @@
+/* checkpoint_int.h - what checkpoint.c and resume.c share. */
+#ifndef PD_TRAIN_CHECKPOINT_INT_H
+#define PD_TRAIN_CHECKPOINT_INT_H
+
+#include "base/buf.h"
+#include "model/model.h"
+#include "ps/client.h"
+#include "train/checkpoint.h"
+
+struct train_checkpoints {
+    const char *config;
+    struct pd_buf note;
+    /* the save under way (trainer 0), and the one that is to be started */
+    int under_way;
+    char name[64], next[64];
+    struct ps_progress progress, next_progress;
+    /* what this process goes on from */
+    int resumed;
+    struct model_resume from;
+};
+
+#endif

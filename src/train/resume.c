@@ -1,0 +1,186 @@
+/* resume.c - a training job goes on from a checkpoint; see checkpoint.h.
+ *
+ *     all: ps_models, the same list ─▶ trainer 0: the one that is meant, whole, and brought to where it is needed ─▶ all: its
+ *     number and what its manifest says ─▶ trainer 0: ps_resume ─▶ all: ps_continue, streams at their positions
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "train/checkpoint_int.h"
+
+/* What the options ask for. */
+struct wanted {
+    char dir[PATH_MAX], name[256]; /* name "": the furthest in dir */
+    int older;                     /* or one before it */
+    int may_lack;                  /* without any, training begins anew */
+};
+
+static int read_wanted(const struct train_loop *l, uint64_t restarts, struct wanted *w, struct pd_err *err) {
+    const struct pd_options *o = l->options;
+    const char *from = o->resume, *slash;
+    *w = (struct wanted){.older = o->resume_older || restarts, .may_lack = 1};
+    if (restarts) /* whatever it began with, it has gone further */
+        from = "latest";
+    if (*from && *o->init_model_path && !restarts)
+        return pd_fail(err, PD_EUSAGE, "resume goes on from a checkpoint, init_model_path begins from a model: one of them");
+    if (!*from && !o->start_pass)
+        return 0;
+    if (!*from || !strcmp(from, "latest")) {
+        w->may_lack = *from != 0;
+        if (!*from && pd_fmt(w->name, sizeof w->name, "pass-%05llu", (unsigned long long)o->start_pass - 1))
+            return pd_fail(err, PD_ECONF, "start_pass is too large");
+        return pd_fmt(w->dir, sizeof w->dir, "%s", o->save_dir) ? pd_fail(err, PD_ECONF, "save_dir is too long") : 1;
+    }
+    size_t n = strlen(from);
+    char folder[PATH_MAX];
+    while (n > 1 && from[n - 1] == '/')
+        n--;
+    w->may_lack = 0;
+    if (pd_fmt(folder, sizeof folder, "%.*s", (int)n, from))
+        return pd_fail(err, PD_ECONF, "resume is too long");
+    slash = strrchr(folder, '/');
+    if (pd_fmt(w->dir, sizeof w->dir, "%.*s", slash ? (int)(slash - folder) + (slash == folder) : (int)strlen(o->save_dir),
+               slash ? folder : o->save_dir) || pd_fmt(w->name, sizeof w->name, "%s", slash ? slash + 1 : folder))
+        return pd_fail(err, PD_ECONF, "resume is too long");
+    return 1;
+}
+
+/* Trainer 0: the number in the list of the checkpoint to go on from, -1 when there is none and need not be, or in *err why not. */
+static int64_t choose(struct train_loop *l, const struct wanted *w, struct ps_models *m, struct pd_err *err) {
+    const struct ps_checkpoint *first = NULL;
+    struct pd_err why = {0};
+    for (size_t i = 0; i < ps_models_n(m); i++) {
+        const struct ps_checkpoint *c = ps_models_at(m, i);
+        if (!first && *w->name && strcmp(c->name, w->name))
+            continue;
+        if (!c->state && *w->name && !strcmp(c->name, w->name)) {
+            pd_fail(err, PD_ECONF, "%s/%s was saved without the optimizer's state (save_state): training can begin with it "
+                    "(init_model_path), not go on from it", w->dir, c->name);
+            return -1;
+        }
+        if (!c->state)
+            continue;
+        if (ps_models_fetch(l->client, m, i, w->dir, &why)) {
+            *err = *ps_client_err(l->client);
+            return -1;
+        }
+        if (!why.code)
+            return (int64_t)i;
+        if (!w->older) {
+            pd_fail(err, PD_EDATA, "%s/%s: %s (resume_older = 1 goes on from the checkpoint before it)", w->dir, c->name, why.msg);
+            return -1;
+        }
+        train_report_say(l->report, "%s/%s cannot be used: %s", w->dir, c->name, why.msg);
+        first = c;
+    }
+    if (!w->may_lack || first)
+        pd_fail(err, first ? PD_EDATA : PD_ENOENT, "there is no %scheckpoint %s/%s%s", first ? "whole " : "", w->dir, *w->name ? w->name : "pass-*",
+                first ? "" : " on the pservers");
+    return -1;
+}
+
+/* A number of trainer 0's, on all. */
+static int from_first(struct train_loop *l, double *v, size_t n, struct pd_err *err) {
+    if (l->report->trainer_id)
+        memset(v, 0, n * sizeof *v);
+    return train_client_error(l, ps_reduce(l->client, v, n), err);
+}
+
+/* The checkpoint is here, whole. */
+static int go_on(struct train_loop *l, const struct wanted *w, const struct ps_models *m, size_t i, struct pd_err *err) {
+    struct train_checkpoints *k = l->checkpoints;
+    const struct ps_checkpoint *c = ps_models_at(m, i);
+    char folder[PATH_MAX];
+    double at[2] = {0};
+    int rc = train_client_error(l, ps_models_resume(l->client, m, i, w->dir, &k->from), err);
+    if (!rc && k->from.batch && k->from.n_streams != l->n_streams)
+        rc = pd_fail(err, PD_ECONF, "%s/%s is inside a pass over %zu streams of data, this job has %u: give n_streams = %zu", w->dir, c->name,
+                     k->from.n_streams, l->n_streams, k->from.n_streams);
+    if (!rc && pd_fmt(folder, sizeof folder, "%s/%s", w->dir, c->name))
+        rc = pd_fail(err, PD_ECONF, "path too long: %s", w->dir);
+    if (!rc && !l->report->trainer_id) {
+        uint64_t step, pass;
+        rc = train_client_error(l, ps_resume(l->client, folder, (enum ps_missing)l->options->load_missing_parameter_strategy, &step, &pass), err);
+        at[0] = (double)step;
+        at[1] = (double)pass;
+    }
+    if (!rc)
+        rc = from_first(l, at, 2, err);
+    if (!rc)
+        rc = train_client_error(l, ps_continue(l->client, (uint64_t)at[0], (uint64_t)at[1]), err);
+    if (!rc && !l->report->trainer_id)
+        train_report_say(l->report, "Going on from %s: pass %llu, batch %llu", folder, (unsigned long long)k->from.pass,
+                         (unsigned long long)k->from.batch);
+    k->resumed = !rc;
+    return rc;
+}
+
+int train_resume(struct train_loop *l, uint64_t restarts, struct pd_err *err) {
+    struct wanted w;
+    struct ps_models *m = NULL;
+    int rc = read_wanted(l, restarts, &w, err);
+    if (rc <= 0)
+        return rc;
+    rc = train_client_error(l, ps_models(l->client, w.dir, w.older || !*w.name ? NULL : w.name, &m), err);
+    if (!rc)
+        rc = train_client_error(l, ps_barrier(l->client), err); /* all have the list before anything is changed */
+    double which = 0;
+    if (!rc && !l->report->trainer_id && !ps_repeated(l->client)) {
+        which = (double)choose(l, &w, m, err) + 1;
+        rc = err->code;
+        if (!rc && !which)
+            train_report_say(l->report, "There is no checkpoint in %s: training begins anew", w.dir);
+    }
+    if (!rc)
+        rc = from_first(l, &which, 1, err);
+    if (!rc && which > (double)ps_models_n(m))
+        rc = pd_fail(err, PD_EFAIL, "the list of checkpoints has changed while trainers looked at it");
+    if (!rc && which > 0)
+        rc = go_on(l, &w, m, (size_t)which - 1, err);
+    ps_models_free(m);
+    return rc;
+}
+
+int train_resumed(const struct train_loop *l) { return l->checkpoints->resumed; }
+uint64_t train_first_pass(const struct train_loop *l) { return l->checkpoints->resumed ? l->checkpoints->from.pass : 0; }
+
+/* A line of a note: its position, cost, samples. */
+static int read_line(const char *line, char pos[TRAIN_POS_TEXT], double *cost, double *samples, struct pd_err *err) {
+    int end = 0;
+    if (sscanf(line, "%255s %la %lf%n", pos, cost, samples, &end) != 3 || line[end])
+        return pd_fail(err, PD_EDATA, "the checkpoint says '%.100s' of a stream of data", line);
+    return 0;
+}
+_Static_assert(TRAIN_POS_TEXT == 256, "the width in read_line");
+
+int train_begin_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, double (*sums)[N_SUMS], struct pd_err *err) {
+    const struct model_resume *from = &l->checkpoints->from;
+    double all_cost = 0, all_samples = 0;
+    train_streams_rewind(streams, pass);
+    l->batches = 0;
+    if (!l->checkpoints->resumed || pass != from->pass || !from->batch)
+        return 0;
+    for (uint32_t s = 0; s < l->n_streams; s++) {
+        char pos[TRAIN_POS_TEXT];
+        double cost, samples;
+        int rc = read_line(from->streams[s], pos, &cost, &samples, err);
+        if (rc)
+            return rc;
+        all_cost += cost;
+        all_samples += samples;
+        if (s < l->stream_lo || s >= l->stream_hi)
+            continue;
+        uint32_t i = s - l->stream_lo, part = train_n_parts(l) > 1 ? i : 0;
+        sums[part][SUM_COST] += cost;
+        sums[part][SUM_SAMPLES] += samples;
+        if ((rc = train_streams_seek(streams, i, pos, err)))
+            return rc;
+    }
+    l->batches = from->batch;
+    train_report_go_on(l->report, from->batch, (uint64_t)all_samples, all_cost);
+    return 0;
+}

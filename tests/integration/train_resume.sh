@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# A job whose trainers and pservers are killed at steps that a seed chooses, and that goes on from its checkpoints, ends with the
+# same bits as one that nothing happened to; also with other numbers of trainers, servers and threads (reproducible = topology), and
+# with servers whose disks are their own. Adam, a schedule, l2 of rows, dropout: all that a checkpoint must hold counts here.
+. "$(dirname "$0")/../support/lib.sh"
+WORKER=$BIN/paddle_worker
+SEED=${SEED:-1}
+unset OPENBLAS_CORETYPE
+mkdir "$TMP/ws" && cd "$TMP/ws" || exit 1
+
+# 6 streams, some shorter than others: 3 to 5 times 40 lines each
+mkdir train && awk 'BEGIN { x = 7
+    for (f = 0; f < 6; f++) for (i = 0; i < 40 * (3 + f % 3); i++) {
+        x = (x * 1103515245 + 12345) % 2147483648; a = int(x / 65536) % 300
+        x = (x * 1103515245 + 12345) % 2147483648; print a, (a * 7 + int(x / 65536) % 3) % 20 > ("train/part-0000" f) } }'
+mkdir test && head -50 train/part-00000 >test/part-00000 && for i in 1 2 3 4 5; do cp test/part-00000 test/part-0000$i; done
+cat >train.ini <<'END'
+[data]
+format = ids
+train = train/*
+test = test/*
+fields = x y
+vocabulary = 300
+[layer e]
+type = embedding
+inputs = x
+size = 8
+init_std = 0.1
+sparse_update = true
+[layer h]
+type = fc
+inputs = e
+size = 12
+act = tanh
+[layer d]
+type = dropout
+inputs = h
+rate = 0.3
+[layer p]
+type = fc
+inputs = d
+size = vocabulary
+act = softmax
+[cost c]
+type = cross_entropy
+input = p
+label = y
+[optimizer]
+type = adam
+learning_rate = 0.02
+learning_rate_schedule = poly
+learning_rate_decay_a = 0.001
+learning_rate_decay_b = 0.75
+l2 = 0.002
+[train]
+n_streams = 6
+batch_size = 48
+num_passes = 3
+log_period = 7
+reconnect_timeout = 0.3
+END
+RUN=0
+
+# job DIR TRAINERS SERVERS THREADS FAULT [OPTION...]: FAULT is "", or "t1 12": trainer 1 dies in its 12th step, or "s0 12". With OWN=1
+# each server has a folder of its own, DIR/0, DIR/1, ... The exit status is that of trainer 0; its words are in job.log
+job() {
+    local dir=$1 trainers=$2 servers=$3 threads=$4 fault=$5 list='' i status=0 spids=() tpids=() who at
+    shift 5
+    read -r who at <<<"$fault"
+    RUN=$((RUN + 1))
+    mkdir -p "$dir"
+    for ((i = 0; i < servers; i++)); do
+        PADDLE_FAULT=$([ "$who" = "s$i" ] && echo "kill.ps.step:$at") PADDLE_OUTPUT_DIR=$dir$([ -z "${OWN:-}" ] || echo "/$i") \
+            start "s$RUN-$i" "$WORKER" pserver --nics=127.0.0.1 --port=0 --ports_num="$threads" --ports_num_for_sparse="$threads" \
+            --num_gradient_servers="$trainers"
+        spids+=("$PID")
+    done
+    for ((i = 0; i < servers; i++)); do
+        wait_for 60 "pserver $i listens" grep -q '^pserver listens' "$TMP/s$RUN-$i.log"
+        list=$list,$(sed -n 's/^pserver listens.*): \([0-9]*\)[ ,;].*/127.0.0.1:\1/p' "$TMP/s$RUN-$i.log")
+    done
+    for ((i = 0; i < trainers; i++)); do
+        PADDLE_FAULT=$([ "$who" = "t$i" ] && echo "kill.train.step:$at") start "t$RUN-$i" "$WORKER" trainer --pservers="${list#,}" \
+            --trainer_id=$i --num_gradient_servers="$trainers" --save_dir=output "$@"
+        tpids+=("$PID")
+    done
+    for i in "${!tpids[@]}"; do wait "${tpids[$i]}" || { status=1; [ -n "$fault" ] || tail -3 "$TMP/t$RUN-$i.log"; }; done
+    [ $status -eq 0 ] || kill "${spids[@]}" 2>/dev/null # they may never have heard of a trainer
+    for i in "${spids[@]}"; do wait "$i" || [ $status -ne 0 ] || status=3; done
+    PIDS=()
+    cp "$TMP/t$RUN-0.log" "$TMP/job.log"
+    return $status
+}
+ok() { job "$@" || die "job $RUN ($*) failed: $(tail -3 "$TMP"/t$RUN-*.log "$TMP"/s$RUN-*.log)"; }
+digest() { "$TOP/tests/support/model-digest" "$1/pass-00002" | cut -d' ' -f1; }
+same() { [ ${#2} = 64 ] && [ "$(digest "$1")" = "$2" ] || die "$1 has other bits than the job that nothing happened to; SEED=$SEED"; }
+said() { grep -E 'Pass . done|Test after' "$1" | sed 's/.*\(Pass\|Test\)/\1/; s/ in [0-9.]* s ([0-9]* samples.s)//'; }
+rand() { SEED_STATE=$(((SEED_STATE * 1103515245 + 12345) % 2147483648)); echo $((SEED_STATE / 65536 % $1)); }
+SEED_STATE=$SEED
+
+# --- the same bits, with checkpoints and without, killed and not ---
+ok "$TMP/plain" 2 2 1 ""
+want=$(digest "$TMP/plain")
+said "$TMP/job.log" >"$TMP/plain.said"
+[ "$(wc -l <"$TMP/plain.said")" = 6 ] || die "what it said: $(cat "$TMP/job.log")"
+ok "$TMP/saved" 2 2 1 "" --saving_period_by_batches=1 --saving_period=1
+same "$TMP/saved" "$want"
+steps=$(grep -c Saved "$TMP/job.log")
+[ "$steps" -gt 40 ] || die "only $steps checkpoints"
+
+for who in t0 t1 s0 s1; do
+    dir=$TMP/killed-$who deaths=0
+    # Two deaths on the way, then nothing more.
+    for death in 1 2 0; do
+        fault="$who $((2 + $(rand 25)))"
+        [ $death -gt 0 ] || fault=''
+        if job "$dir" 2 2 1 "$fault" --saving_period_by_batches=4 --resume=latest --resume_older=1; then break; fi
+        deaths=$((deaths + 1))
+        [ -n "$fault" ] || die "nobody was killed, and it failed: $(tail -3 "$TMP"/t$RUN-*.log)"
+    done
+    [ $deaths -gt 0 ] || die "nobody was killed: $who"
+    grep -q 'Going on from output/pass-' "$TMP/job.log" || die "it did not go on: $(cat "$TMP/job.log")"
+    same "$dir" "$want"
+    # What it says of the passes that it ended is what the other says.
+    if said "$TMP/job.log" | grep -vxFf "$TMP/plain.said"; then die "$who: other costs than $(cat "$TMP/plain.said")"; fi
+done
+ok "$dir" 2 2 1 "" --resume=latest
+grep -q 'All 3 passes are done' "$TMP/job.log" || die "$(cat "$TMP/job.log")"
+
+# --- start_pass, a name, only one is kept, a folder without the state ---
+rm -rf "$TMP/saved/pass-00002" && ok "$TMP/saved" 2 2 1 "" --start_pass=2 && same "$TMP/saved" "$want"
+rm -rf "$TMP/saved/pass-00002" && ok "$TMP/saved" 2 2 1 "" --resume=pass-00001-batch-000003 --save_only_one=1 && same "$TMP/saved" "$want"
+[ "$(ls "$TMP/saved")" = pass-00002 ] || die "left: $(ls "$TMP/saved")"
+ok "$TMP/values" 1 1 1 "" --save_state=0 --num_passes=1
+job "$TMP/values" 1 1 1 "x 0" --resume=pass-00000 && die "a model without state was resumed"
+grep -q 'without the optimizer.s state' "$TMP/job.log" || die "$(cat "$TMP/job.log")"
+job "$TMP/values" 1 1 1 "x 0" --resume=pass-00007 && die "nothing was resumed"
+grep -q 'there is no checkpoint output/pass-00007' "$TMP/job.log" || die "$(cat "$TMP/job.log")"
+job "$TMP/values" 1 1 1 "x 0" --resume=latest --init_model_path=output/pass-00000 && die "two beginnings"
+
+# --- other numbers of trainers, servers and threads; each server has its own disk ---
+T="--reproducible=topology"
+ok "$TMP/topology" 1 1 1 "" $T
+want=$(digest "$TMP/topology")
+OWN=1
+dir=$TMP/moved
+while read -r trainers servers threads fault; do
+    if job "$dir" "$trainers" "$servers" "$threads" "$fault" $T --saving_period_by_batches=3 --resume=latest --resume_older=1; then
+        [ -z "$fault" ] || die "nobody was killed: $fault"
+    elif [ -z "$fault" ]; then
+        die "it failed: $(tail -3 "$TMP"/t$RUN-*.log "$TMP"/s$RUN-*.log)"
+    fi
+done <<END
+2 2 1 t1 $((5 + $(rand 8)))
+3 2 2 s1 $((6 + $(rand 8)))
+1 3 1 s0 $((7 + $(rand 8)))
+6 1 1
+END
+grep -q 'Going on from output/pass-' "$TMP/job.log" || die "it did not go on: $(cat "$TMP/job.log")"
+mkdir "$TMP/merged" && cp -R "$dir"/*/pass-00002 "$TMP/merged/" && same "$TMP/merged" "$want"
