@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fts.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
+#include "pack/store.h"
 #include "wire/msg.h"
 
 enum { CLEAN_MAX = 10000, YOUNG_S = 60, DAY_S = 86400 };
@@ -192,6 +194,19 @@ static int clean_workspaces(struct cleaning *c, const struct entries *jobs, stru
     return rc;
 }
 
+/* What the store knows of trees that are gone; after the trees, so that those that went just now count. */
+static int clean_chunks(struct cleaning *c, struct pd_err *err) {
+    uint64_t n = 0, bytes = 0;
+    char name[40];
+    int rc = store_clean(c->root, c->o->store_limit, c->o->dry_run, &n, &bytes, err);
+    if (rc || !n)
+        return rc;
+    snprintf(name, sizeof name, "%llu packages", (unsigned long long)n);
+    c->freed += (json_int_t)bytes;
+    json_array_append_new(c->removed, json_pack("{s:s, s:s, s:I}", "kind", "chunks", "name", name, "bytes", (json_int_t)bytes));
+    return 0;
+}
+
 json_t *clean_root(const char *root, const struct clean_opts *o, struct pd_err *err) {
     struct cleaning c = {.root = root, .o = o, .now = time(NULL), .removed = json_array(), .kept = json_array(), .failed = json_array()};
     struct entries jobs = {.v = pd_calloc(CLEAN_MAX, sizeof *jobs.v), .cap = CLEAN_MAX};
@@ -202,6 +217,8 @@ json_t *clean_root(const char *root, const struct clean_opts *o, struct pd_err *
         rc = clean_bin(&c, n_running, err);
     if (!rc && o->workspaces)
         rc = clean_workspaces(&c, &jobs, err);
+    if (!rc)
+        rc = clean_chunks(&c, err);
     free(jobs.v);
     json_t *answer = rc ? NULL : json_pack("{s:O, s:O, s:O, s:I}", "removed", c.removed, "kept", c.kept, "failed", c.failed, "freed", c.freed);
     json_decref(c.removed);
@@ -250,7 +267,7 @@ int clean_on_clean(struct session *s, const struct wire_frame *f, const json_t *
     c->s = s;
     c->req = f->req;
     c->o = (struct clean_opts){.keep = (int)msg_int(body, "keep", 0, CLEAN_MAX, CLEAN_MAX), .workspaces = msg_bool(body, "workspaces"),
-                               .dry_run = msg_bool(body, "dry_run"), .build = s->ag->build};
+                               .dry_run = msg_bool(body, "dry_run"), .store_limit = (uint64_t)msg_int(body, "store_limit", 0, INT64_MAX, 0), .build = s->ag->build};
     if (uv_queue_work(&s->ag->loop, &c->work, run, on_done)) {
         free(c);
         return pd_fail(err, PD_ENOMEM, "cannot start a thread");

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent/check.h"
+#include "agent/ds.h"
 #include "agent/facts.h"
 #include "agent/job.h"
 #include "base/clock.h"
@@ -71,6 +72,11 @@ static const struct {
     {WIRE_AG_CHECK, 0, 1, check_on_check},
     {WIRE_AG_CHECK_LISTEN, 0, 1, check_on_listen},
     {WIRE_AG_CHECK_PROBE, 0, 1, check_on_probe},
+    {WIRE_DS_BEGIN, 0, 1, ds_on_begin},
+    {WIRE_DS_SOURCE, 0, 1, ds_on_source},
+    {WIRE_DS_OBJECT, 0, 0, ds_on_object},
+    {WIRE_DS_SERVE, 0, 1, ds_on_serve},
+    {WIRE_DS_ABORT, 0, 0, ds_on_abort},
     {WIRE_AG_BYE, 0, 0, on_bye},
 };
 
@@ -100,6 +106,8 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     if (f->flags & WIRE_F_ERROR) {
         msg_error(f, &err);
         pd_warn(&s->ag->log, "a client reports: %s", err.msg);
+        if (f->type == WIRE_DS_OBJECT)
+            ds_on_object_error(s, f->req, &err);
     } else if (dispatch(s, f, &err)) {
         pd_warn(&s->ag->log, "%s: %s", wire_msg_name(f->type), err.msg);
         net_send_error(c, f->type, f->req, &err);
@@ -154,6 +162,7 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     (void)c;
     s->conn = NULL;
     pkg_drop(s);
+    ds_drop(s);
     fetch_pump(s);
     check_drop(s);
     if (why->code && why->code != PD_ECLOSED)

@@ -9,6 +9,8 @@
 struct pkg_in;
 struct fetch;
 struct check;
+struct ds;
+struct ds_serve;
 
 struct subscription {
     int on;
@@ -31,6 +33,8 @@ struct session {
     struct pkg_in *in;     /* the package that is arriving */
     struct fetch *fetches; /* folders that are being sent */
     struct check *check;   /* a port for probes, or NULL */
+    struct ds *packages;   /* that come as objects (ds.h) */
+    struct ds_serve *serve; /* a port for nodes that take them from here, or NULL */
     struct subscription subs[N_LOG_STREAMS];
 };
 

@@ -27,7 +27,7 @@
 #include "pack/manifest.h"
 #include "pack/tree_out.h"
 
-enum { BUCKETS = 8192, MAX_PIECES = 200000, MAX_LEAVES = 1 << 19, WINDOW = 16 << 20 };
+enum { BUCKETS = 8192, MAX_PIECES = 200000, MAX_LEAVES = 1 << 19, WINDOW = 16 << 20, ASKED_MAX = 2048, WANTS_MAX = 8192 };
 
 struct piece {
     uint32_t entry, obj_off, len;
@@ -37,7 +37,7 @@ struct piece {
 struct want {
     struct object_id id;
     uint32_t raw_len;
-    int is_manifest;
+    int is_manifest, asked;
     int bundle;            /* the pieces are whole files that follow each other, all of them are known */
     struct want *chain;    /* of its bucket */
     struct want *prev, *next; /* in the order in which they are asked for */
@@ -68,7 +68,7 @@ struct assemble {
     int all_read;
     /* what is asked for */
     struct want *bucket[BUCKETS], *first, *last, *cursor; /* cursor: the next one to ask for */
-    size_t n_wants, n_pieces;
+    size_t n_wants, n_asked, n_pieces; /* n_asked: of the source that there is now */
     uint64_t asked, window;
     /* a bundle on the way: whole files from run_first on are its bytes up to run_off */
     struct object_id run_id;
@@ -126,6 +126,7 @@ static void drop_want(struct assemble *a, struct want *w) {
     if (a->cursor == w)
         a->cursor = w->next;
     a->n_wants--;
+    a->n_asked -= (size_t)w->asked;
     a->n_pieces -= w->n;
     a->asked -= w->raw_len;
     free(w->v);
@@ -148,12 +149,20 @@ static int add_piece(struct assemble *a, struct want *w, const struct piece *p, 
 
 size_t assemble_need(struct assemble *a, struct object_id *ids, size_t max) {
     size_t n = 0;
-    for (; n < max && a->cursor; a->cursor = a->cursor->next)
+    for (; n < max && a->n_asked < ASKED_MAX && a->cursor; a->cursor = a->cursor->next) {
         ids[n++] = a->cursor->id;
+        a->cursor->asked = 1;
+        a->n_asked++;
+    }
     return n;
 }
 
-void assemble_ask_again(struct assemble *a) { a->cursor = a->first; }
+void assemble_ask_again(struct assemble *a) {
+    for (struct want *w = a->first; w; w = w->next)
+        w->asked = 0;
+    a->n_asked = 0;
+    a->cursor = a->first;
+}
 
 /* --- the manifest --- */
 
@@ -204,7 +213,7 @@ static int descend(struct assemble *a, struct pd_err *err) {
 /* Look for the objects of this level, ask for what is not here. */
 static int step_manifest(struct assemble *a, uint64_t until, struct pd_err *err) {
     int rc = 0;
-    while (!rc && a->at < a->level.n && a->asked < a->window && pd_mono_ns() < until) {
+    while (!rc && a->at < a->level.n && a->asked < a->window && a->n_wants < WANTS_MAX && pd_mono_ns() < until) {
         const struct manifest_ref *r = &a->level.v[a->at];
         struct want *w;
         a->have = 0;
@@ -309,7 +318,7 @@ static int step_contents(struct assemble *a, uint64_t until, struct pd_err *err)
     static const struct manifest_events ev = {on_entry, on_extent};
     uint8_t *leaf = NULL;
     int rc = 0;
-    while (!rc && a->at < a->level.n && a->asked < a->window && a->n_pieces < MAX_PIECES && pd_mono_ns() < until) {
+    while (!rc && a->at < a->level.n && a->asked < a->window && a->n_wants < WANTS_MAX && a->n_pieces < MAX_PIECES && pd_mono_ns() < until) {
         uint32_t n;
         if (!leaf && !(leaf = pd_malloc(OBJECT_MAX)))
             return no_memory(err);

@@ -44,7 +44,7 @@ int assemble_put(struct assemble *a, const struct object_id *id, const uint8_t *
 
 /* Goes on with what is here, for about budget_ms. 1: there is more to do at once; 0: it waits for objects, or is complete. */
 int assemble_step(struct assemble *a, unsigned budget_ms, struct pd_err *err);
-/* Up to `max` ids to ask the source for now, each once. */
+/* Up to `max` ids to ask the source for now, each once; at most 2048 are asked for and not here at a time. */
 size_t assemble_need(struct assemble *a, struct object_id *ids, size_t max);
 void assemble_ask_again(struct assemble *a); /* another source: everything that is lacking is asked for once more */
 int assemble_complete(const struct assemble *a); /* 1: all is in the tree, assemble_finish may be called */

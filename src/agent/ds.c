@@ -1,0 +1,449 @@
+/* ds.c - packages of a session: the client's messages, turns of work, what is sent when they are over, and the end. See ds.h. */
+#include "agent/ds.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "pack/manifest.h"
+#include "wire/msg.h"
+
+enum { STATUS_MS = 500, NO_SOURCE = -2, LAUNCHER = -1 };
+static const char *const kind_names[N_DS_KINDS] = {"worker", "deploy", "workspace"};
+static const char *const state_names[] = {"waiting", "fetching", "finishing", "done", "failed"};
+
+static struct ds *by_req(struct session *s, uint64_t req) {
+    struct ds *d = s->packages;
+    while (d && d->req != req)
+        d = d->next;
+    return d;
+}
+
+struct ds *ds_find(struct session *s, const struct object_id *root) {
+    struct ds *d = s->packages;
+    while (d && !object_same(&d->root_id, root))
+        d = d->next;
+    return d;
+}
+
+/* --- what the client hears --- */
+
+static int is_over(const struct ds *d) { return d->state == DS_DONE || d->state == DS_FAILED; }
+
+static void say_status(struct ds *d) {
+    const struct assemble_totals *t = &d->w.totals;
+    uint64_t now = pd_mono_ns();
+    int peers = 0;
+    for (const struct ds_taker *k = d->takers; k; k = k->next)
+        peers += k->conn != NULL;
+    if (now - d->rate_ns >= STATUS_MS * UINT64_C(900000)) {
+        d->rate = (t->fetched - d->rate_bytes) * 1000 / ((now - d->rate_ns) / 1000000 + 1);
+        d->rate_ns = now;
+        d->rate_bytes = t->fetched;
+    }
+    uint64_t idle = t->asked && d->active_ns ? (now - d->active_ns) / 1000000 : 0;
+    d->said = d->state;
+    if (d->s->conn && !d->dead)
+        msg_send(d->s->conn, WIRE_DS_STATUS, d->req,
+                 json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:b, s:o, s:I, s:I, s:i}", "state", state_names[d->state], "have", (json_int_t)t->have,
+                           "of", (json_int_t)t->bytes, "fetched", (json_int_t)t->fetched, "rate", (json_int_t)d->rate, "asked", (json_int_t)t->asked,
+                           "source", d->source, "reached", d->reached, "why", msg_text(d->why.msg, strlen(d->why.msg)), "idle_ms", (json_int_t)idle,
+                           "served", (json_int_t)d->w.served, "peers", peers));
+}
+
+static void on_timer(uv_timer_t *t) {
+    struct ds *d = t->data;
+    if (!is_over(d) || d->takers)
+        say_status(d);
+}
+
+static void enter(struct ds *d, enum ds_state state) {
+    if (d->state != state) {
+        d->state = state;
+        say_status(d);
+    }
+}
+
+static void say_end(struct ds *d) {
+    if (d->s->conn && d->failed.code)
+        net_send_error(d->s->conn, WIRE_DS_END, d->req, &d->failed);
+    else if (d->s->conn)
+        msg_send(d->s->conn, WIRE_DS_END, d->req,
+                 json_pack("{s:o, s:I, s:I, s:I}", "path", msg_text(d->w.target, strlen(d->w.target)), "entries", (json_int_t)d->w.totals.entries,
+                           "bytes", (json_int_t)d->w.totals.bytes, "fetched", (json_int_t)d->w.totals.fetched));
+}
+
+/* --- the source --- */
+
+void ds_source_reached(struct ds *d) {
+    d->reached = 1;
+    d->active_ns = pd_mono_ns();
+    pd_err_clear(&d->why);
+    say_status(d);
+}
+
+void ds_source_failed(struct ds *d, const struct pd_err *why) {
+    d->reached = 0;
+    d->why = *why;
+    if (!is_over(d) && !d->dead) {
+        pd_warn(&d->s->ag->log, "package %s: its source, node %d: %s", kind_names[d->w.kind], d->source, why->msg);
+        say_status(d);
+    }
+}
+
+static void ask(struct ds *d) {
+    const struct ds_work *w = &d->w;
+    if (!w->n_need || d->source == NO_SOURCE)
+        return;
+    if (w->totals.asked && !d->active_ns)
+        d->active_ns = pd_mono_ns();
+    if (d->source != LAUNCHER) {
+        if (d->pull)
+            ds_pull_need(d->pull, w->need, w->n_need);
+    } else if (d->s->conn) {
+        struct net_sec sec[2] = {{NULL, 0}, {w->need, w->n_need * OBJECT_ID}};
+        net_send(d->s->conn, WIRE_DS_NEED, 0, d->req, sec, 2, NULL, NULL);
+    }
+}
+
+int ds_on_source(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct ds *d = by_req(s, f->req);
+    int launcher = msg_bool(body, "launcher");
+    if (!d)
+        return pd_fail(err, PD_EPROTO, "DS_SOURCE of no package");
+    if (!launcher && (f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES))
+        return pd_fail(err, PD_EPROTO, "DS_SOURCE: a node needs a secret");
+    msg_send(s->conn, f->type, f->req, json_object());
+    if (is_over(d))
+        return 0;
+    ds_pull_close(d->pull);
+    pd_err_clear(&d->why);
+    d->source = launcher ? LAUNCHER : (int)msg_int(body, "node", 0, 1 << 20, 0);
+    d->reached = launcher;
+    d->active_ns = 0;
+    struct pd_err why = {0};
+    if (!launcher && ds_pull_new(d, body, f->sec[1], &why))
+        ds_source_failed(d, &why);
+    if (d->state == DS_WAITING)
+        enter(d, DS_FETCHING);
+    ds_input(d, DS_IN_AGAIN, NULL, NULL, 0);
+    return 0;
+}
+
+int ds_on_object(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct ds *d = by_req(s, f->req);
+    (void)body;
+    if (!d || f->n_sec < 2 || f->len[1] > DS_FRAME + OBJECT_MAX + OBJECT_HEADER)
+        return d ? pd_fail(err, PD_EPROTO, "DS_OBJECT: %zu bytes are too many", f->n_sec < 2 ? (size_t)0 : f->len[1]) : 0;
+    if (is_over(d) || d->dead || !f->len[1])
+        return 0;
+    uint8_t *copy = pd_malloc(f->len[1]);
+    if (!copy)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    memcpy(copy, f->sec[1], f->len[1]);
+    ds_input(d, DS_IN_RECORDS, NULL, copy, f->len[1]);
+    return 0;
+}
+
+void ds_on_object_error(struct session *s, uint64_t req, const struct pd_err *e) {
+    struct ds *d = by_req(s, req);
+    if (d && d->source == LAUNCHER)
+        ds_fail(d, e); /* nobody else could have it */
+}
+
+/* --- turns of work --- */
+
+static void free_inputs(struct ds_input *in) {
+    for (struct ds_input *next; in; in = next) {
+        next = in->next;
+        free(in->p);
+        free(in);
+    }
+}
+
+void ds_input(struct ds *d, enum ds_what what, struct ds_taker *t, uint8_t *p, size_t n) {
+    struct ds_input *in = d->dead ? NULL : pd_calloc(1, sizeof *in);
+    if (!in) {
+        free(p);
+        if (!d->dead)
+            ds_fail(d, &(struct pd_err){PD_ENOMEM, "out of memory"});
+        return;
+    }
+    *in = (struct ds_input){.what = what, .taker = t, .p = p, .n = n};
+    *d->inputs_end = in;
+    d->inputs_end = &in->next;
+    if (what == DS_IN_RECORDS)
+        d->active_ns = pd_mono_ns();
+    ds_go(d);
+}
+
+static void ds_free(struct ds *d) {
+    struct ds **at = &d->s->packages;
+    while (*at != d)
+        at = &(*at)->next;
+    *at = d->next;
+    free_inputs(d->inputs);
+    free_inputs(d->w.inputs);
+    ds_work_release(&d->w);
+    session_unref(d->s);
+    free(d);
+}
+
+static void on_timer_closed(uv_handle_t *h) { ds_free(h->data); }
+
+static void work(uv_work_t *r) {
+    struct ds *d = r->data;
+    if (d->cleaning)
+        ds_work_end(&d->w);
+    else
+        ds_work_turn(&d->w);
+}
+
+static void forget_gone_takers(struct ds *d) {
+    for (struct ds_taker **at = &d->takers; *at;) {
+        struct ds_taker *t = *at;
+        if (t->conn) {
+            at = &t->next;
+            continue;
+        }
+        *at = t->next;
+        for (struct ds_input **in = &d->inputs; *in;) { /* what it asked for meanwhile */
+            struct ds_input *x = *in;
+            if (x->taker != t) {
+                in = &x->next;
+                continue;
+            }
+            *in = x->next;
+            free(x->p);
+            free(x);
+        }
+        d->inputs_end = &d->inputs;
+        while (*d->inputs_end)
+            d->inputs_end = &(*d->inputs_end)->next;
+        ds_taker_gone(t);
+    }
+}
+
+void ds_settle(struct ds *d) {
+    if (d->dead && d->cleaned && !d->busy && !d->takers && !uv_is_closing((uv_handle_t *)&d->timer))
+        uv_close((uv_handle_t *)&d->timer, on_timer_closed);
+}
+
+/* The package is complete, has failed, or goes on. */
+static void judge(struct ds *d) {
+    struct agent *ag = d->s->ag;
+    if (is_over(d))
+        return;
+    if (d->w.finished) {
+        pd_info(&ag->log, "package %s: %llu entries, %llu bytes in %s; %llu bytes came", kind_names[d->w.kind],
+                (unsigned long long)d->w.totals.entries, (unsigned long long)d->w.totals.bytes, d->w.target, (unsigned long long)d->w.totals.fetched);
+        enter(d, DS_DONE);
+    } else if (d->failed.code && d->w.a) {
+        return; /* the next turn removes it, and then it has failed */
+    } else if (d->w.err.code || d->failed.code) {
+        pd_fail(&d->failed, d->w.err.code, "%s", d->w.err.msg);
+        pd_warn(&ag->log, "package %s: %s", kind_names[d->w.kind], d->failed.msg);
+        enter(d, DS_FAILED);
+    } else {
+        if (d->w.complete)
+            enter(d, DS_FINISHING);
+        return;
+    }
+    ds_pull_close(d->pull);
+    say_end(d);
+}
+
+static void on_worked(uv_work_t *r, int status) {
+    struct ds *d = r->data;
+    d->busy = 0;
+    if (d->finishing) {
+        d->s->ag->n_unpacking--;
+        d->s->ag->last_client_ns = pd_mono_ns();
+        d->finishing = 0;
+    }
+    free_inputs(d->w.inputs);
+    d->w.inputs = NULL;
+    if (status && !d->dead)
+        pd_fail(&d->failed, PD_ECANCELED, "the agent is ending");
+    for (size_t i = 0; i < d->w.n_takers; i++)
+        ds_taker_flush(d->w.takers[i]);
+    forget_gone_takers(d);
+    if (d->dead) {
+        d->cleaned |= d->cleaning;
+        ds_go(d);
+        ds_settle(d);
+        return;
+    }
+    ask(d);
+    judge(d);
+    ds_go(d);
+}
+
+static int has_work(struct ds *d) {
+    const struct ds_work *w = &d->w;
+    int some = !w->begun || d->inputs || (w->more && !w->err.code) || (d->state == DS_FINISHING && !w->finished) || (d->failed.code && w->a && !w->finished);
+    for (const struct ds_taker *t = d->takers; t && !some; t = t->next)
+        some = t->conn && t->n_ready && net_queued_bytes(t->conn) < DS_QUEUE / 2 && !t->err.code;
+    return some;
+}
+
+/* The takers of this turn, and how much each may be sent. */
+static int hand_over_takers(struct ds *d) {
+    struct ds_work *w = &d->w;
+    size_t n = 0;
+    if (!w->takers && !(w->takers = pd_calloc(DS_TAKERS, sizeof *w->takers)))
+        return -1;
+    for (struct ds_taker *t = d->takers; t && n < DS_TAKERS; t = t->next) {
+        size_t queued = t->conn ? net_queued_bytes(t->conn) : DS_QUEUE;
+        t->room = queued < DS_QUEUE ? DS_QUEUE - queued : 0;
+        w->takers[n++] = t;
+    }
+    w->n_takers = n;
+    return 0;
+}
+
+void ds_go(struct ds *d) {
+    struct ds_work *w = &d->w;
+    if (d->busy || (d->dead ? d->cleaned : !has_work(d)))
+        return;
+    if (!d->dead && hand_over_takers(d)) {
+        pd_fail(&d->failed, PD_ENOMEM, "out of memory");
+        return;
+    }
+    w->inputs = d->inputs;
+    d->inputs = NULL;
+    d->inputs_end = &d->inputs;
+    w->serves = d->s->serve != NULL;
+    w->give_up = d->failed.code != 0;
+    w->finish = d->state == DS_FINISHING && !w->finished;
+    d->cleaning = d->dead;
+    if (d->dead)
+        w->n_takers = 0;
+    d->work.data = d;
+    if (uv_queue_work(&d->s->ag->loop, &d->work, work, on_worked)) {
+        if (d->dead) { /* then here */
+            ds_work_end(w);
+            d->cleaned = 1;
+        }
+        return;
+    }
+    d->busy = 1;
+    if (w->finish && !d->dead) {
+        d->finishing = 1;
+        d->s->ag->n_unpacking++;
+    }
+}
+
+void ds_fail(struct ds *d, const struct pd_err *e) {
+    if (is_over(d) || d->dead)
+        return;
+    pd_fail(&d->failed, e->code, "%s", e->msg);
+    if (d->busy)
+        return; /* the next turn gives it up */
+    if (d->w.a)
+        ds_go(d);
+    else
+        judge(d);
+}
+
+int ds_on_abort(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct ds *d = by_req(s, f->req);
+    (void)body;
+    (void)err;
+    if (d)
+        ds_fail(d, &(struct pd_err){PD_ECANCELED, "given up by the client"});
+    return 0;
+}
+
+/* --- the beginning and the end --- */
+
+static int where(struct ds *d, const json_t *body, struct pd_err *err) {
+    const struct agent *ag = d->s->ag;
+    const char *kind = msg_str(body, "kind"), *name = msg_str(body, "name"), *root = ag->place.root;
+    char hex[2 * OBJECT_ID + 1], dir[PATH_MAX];
+    struct ds_work *w = &d->w;
+    for (w->kind = 0; w->kind < N_DS_KINDS && strcmp(kind, kind_names[w->kind]); w->kind++)
+        ;
+    if (w->kind == N_DS_KINDS)
+        return pd_fail(err, PD_EPROTO, "there is no package kind '%.40s'", kind);
+    if (w->kind == DS_WORKSPACE && ag->mode != AGENT_JOB)
+        return pd_fail(err, PD_EPROTO, "a workspace belongs to a job");
+    if (w->kind == DS_DEPLOY && !place_name_ok(name))
+        return pd_fail(err, PD_EPROTO, "'%.80s' is not a package's name", name);
+    object_hex(&d->root_id, hex);
+    int bad = w->kind == DS_WORKSPACE ? pd_fmt(dir, sizeof dir, "%s", ag->place.dir) || pd_fmt(w->target, sizeof w->target, "%s/workspace", dir)
+              : w->kind == DS_DEPLOY
+                  ? pd_fmt(dir, sizeof dir, "%s/workspaces", root) || pd_fmt(w->target, sizeof w->target, "%s/%s-%.16s", dir, name, hex)
+                  : pd_fmt(dir, sizeof dir, "%s/.paddlectl/bin", root) || pd_fmt(w->target, sizeof w->target, "%s/worker-%s", dir, hex);
+    return bad ? pd_fail(err, PD_EIO, "path too long: %s", root) : pd_mkdirs(dir, 0755, err);
+}
+
+int ds_on_begin(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct stat st;
+    unsigned n = 0;
+    for (const struct ds *o = s->packages; o; o = o->next)
+        n++;
+    if (n >= DS_PACKAGES || by_req(s, f->req) || (s->ag->mode != AGENT_JOB && s->ag->mode != AGENT_TOOL))
+        return pd_fail(err, PD_EPROTO, "DS_BEGIN: no further package here");
+    if (f->n_sec < 2 || !f->len[1] || f->len[1] > MANIFEST_ROOT_MAX)
+        return pd_fail(err, PD_EPROTO, "DS_BEGIN needs a root object");
+    struct ds *d = pd_calloc(1, sizeof *d);
+    uint8_t *root = pd_malloc(f->len[1]);
+    if (!d || !root) {
+        free(d);
+        free(root);
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    }
+    memcpy(root, f->sec[1], f->len[1]);
+    object_id_of(&d->root_id, root, f->len[1]);
+    d->s = s;
+    d->req = f->req;
+    d->source = NO_SOURCE;
+    d->inputs_end = &d->inputs;
+    d->w.root = root;
+    d->w.root_n = f->len[1];
+    d->w.place = s->ag->place;
+    d->w.store_limit = (uint64_t)msg_int(body, "store_limit", 0, INT64_MAX, 0);
+    d->rate_ns = pd_mono_ns();
+    int rc = where(d, body, err);
+    if (!rc && uv_timer_init(&s->ag->loop, &d->timer))
+        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+    if (rc) {
+        ds_work_release(&d->w);
+        free(d);
+        return rc;
+    }
+    d->timer.data = d;
+    d->next = s->packages;
+    s->packages = d;
+    s->refs++;
+    d->w.have = !lstat(d->w.target, &st) && (d->w.kind == DS_WORKER ? S_ISREG(st.st_mode) : S_ISDIR(st.st_mode));
+    if (d->w.have) { /* it may still be served: the store is opened when somebody asks */
+        d->state = d->said = DS_DONE;
+        d->w.finished = 1;
+    }
+    uv_timer_start(&d->timer, on_timer, STATUS_MS, STATUS_MS);
+    msg_send(s->conn, f->type, f->req, json_pack("{s:b, s:o}", "have", d->w.have, "path", msg_text(d->w.target, strlen(d->w.target))));
+    if (!d->w.have)
+        ds_go(d);
+    return 0;
+}
+
+void ds_drop(struct session *s) {
+    ds_serve_close(s);
+    for (struct ds *d = s->packages, *next; d; d = next) {
+        next = d->next;
+        d->dead = 1;
+        ds_pull_close(d->pull);
+        for (struct ds_taker *t = d->takers; t; t = t->next)
+            if (t->conn)
+                net_close(t->conn);
+        uv_timer_stop(&d->timer);
+        ds_go(d);
+        ds_settle(d);
+    }
+}

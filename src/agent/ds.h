@@ -1,0 +1,148 @@
+/* ds.h - packages that come as objects (DS_*): one `struct ds` for each DS_BEGIN of a session, until the session ends.
+ *
+ *     client ──DS_BEGIN, _SOURCE, _OBJECT──▶ ds.c ──▶ inputs ─┐                 loop's thread
+ *     source ◀─DS_NEED, DS_OBJECT─▶ ds_pull.c ──────▶         ├─▶ ds_work.c     a thread of the pool, one at a time per package:
+ *     takers ◀─DS_NEED, DS_OBJECT─▶ ds_serve.c ─────▶         ┘                 checks, writes, reads, answers
+ *
+ * What the worker touches (`struct ds_work`) the loop leaves alone while `busy`; between two turns of work the loop hands over what
+ * came in and sends what came out. So there are no locks. Memory: what is asked for (16 MiB), a cache of records for takers, and
+ * what the queues of the takers' connections hold (each at most 4 MiB). Internal to src/agent.
+ */
+#ifndef PD_AGENT_DS_H
+#define PD_AGENT_DS_H
+
+#include "agent/seal.h"
+#include "agent/session.h"
+#include "pack/assemble.h"
+
+enum ds_kind { DS_WORKER, DS_DEPLOY, DS_WORKSPACE, N_DS_KINDS };
+enum ds_state { DS_WAITING, DS_FETCHING, DS_FINISHING, DS_DONE, DS_FAILED };
+enum {
+    DS_PACKAGES = 8, DS_TAKERS = 16,       /* of a session; of a package */
+    DS_NEED_MAX = 4096,                    /* ids in one message, and waiting for one taker */
+    DS_FRAME = 1 << 20,                    /* bytes of records in one message */
+    DS_OUT = 512 << 10,                    /* the same, of those that we send */
+    DS_QUEUE = 4 << 20,                    /* bytes on the way to one taker */
+    DS_CACHE = 512, DS_CACHE_BYTES = 12 << 20, /* records kept for takers */
+};
+
+/* Something for the worker; `p` is malloc'ed. */
+struct ds_input {
+    struct ds_input *next;
+    enum ds_what { DS_IN_RECORDS, DS_IN_NEED, DS_IN_AGAIN } what;
+    struct ds_taker *taker;
+    uint8_t *p;
+    size_t n;
+};
+
+/* A node that takes this package from us. */
+struct ds_taker {
+    struct ds_taker *next;
+    struct ds *ds;          /* NULL before DS_PULL, and when the package is gone */
+    struct session *s;
+    struct net_conn *conn;  /* NULL: it is gone */
+    struct seal seal;
+    size_t room;            /* set before a turn of work: bytes it may be sent */
+    /* the worker's */
+    struct object_id *ready, *waiting; /* asked for: to be looked up; not here yet */
+    size_t n_ready, n_waiting;
+    struct pd_buf out;      /* records for it */
+    struct pd_err err;      /* it asks for what we will never have */
+};
+
+struct ds_cached {
+    struct object_id id;
+    uint8_t *record; /* with its header */
+    size_t n;
+};
+
+/* What the worker of a package has. */
+struct ds_work {
+    struct place place;
+    enum ds_kind kind;
+    char target[PATH_MAX];
+    uint8_t *root;
+    size_t root_n;
+    int begun, have, serves; /* have: the target is there, nothing is assembled */
+    int finish, give_up;     /* what this turn is to do */
+    uint64_t store_limit;
+    struct ds_input *inputs;
+    struct ds_taker **takers;
+    size_t n_takers;
+    /* results */
+    struct pd_err err;
+    int more, complete, finished;
+    struct object_id need[DS_NEED_MAX];
+    size_t n_need;
+    uint64_t served;
+    struct assemble_totals totals;
+    /* its own */
+    struct store *st;
+    struct assemble *a;
+    struct object_codec *codec;
+    struct ds_cached cache[DS_CACHE];
+    size_t cache_next, cache_bytes;
+    uint8_t buf[OBJECT_MAX];
+};
+
+struct ds {
+    struct ds *next;
+    struct session *s;
+    uint64_t req;
+    struct object_id root_id;
+    enum ds_state state;
+    struct ds_work w;
+    int busy, dead, cleaning, cleaned; /* dropped: then what is unfinished is removed, then it goes */
+    uv_work_t work;
+    uv_timer_t timer;
+    int timer_open;
+    struct ds_input *inputs, **inputs_end;
+    struct ds_taker *takers;
+    int finishing;            /* the turn of work under way finishes */
+    struct pd_err failed;
+    /* the source */
+    int source;               /* -1: the launcher, -2: none, else the node */
+    int reached;
+    struct pd_err why;        /* the source's failure */
+    struct ds_pull *pull;
+    uint64_t active_ns;       /* when something came from it, or was asked for while nothing was */
+    /* for DS_STATUS */
+    uint64_t rate_ns, rate_bytes, rate;
+    enum ds_state said;
+};
+
+/* --- ds.c --- */
+int ds_on_begin(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+int ds_on_source(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+int ds_on_object(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+int ds_on_serve(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+int ds_on_abort(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+void ds_on_object_error(struct session *s, uint64_t req, const struct pd_err *e); /* the client, as a source, can't go on */
+void ds_drop(struct session *s); /* its connection is gone */
+
+struct ds *ds_find(struct session *s, const struct object_id *root);
+/* Takes p over, also on failure. */
+void ds_input(struct ds *d, enum ds_what what, struct ds_taker *t, uint8_t *p, size_t n);
+void ds_go(struct ds *d);                     /* a turn of work, if there is something to do */
+void ds_source_failed(struct ds *d, const struct pd_err *why);
+void ds_source_reached(struct ds *d);
+void ds_fail(struct ds *d, const struct pd_err *e); /* the package can't be completed */
+void ds_settle(struct ds *d);                 /* a taker has left: if it was the last thing of a dropped package, it goes */
+
+/* --- ds_work.c: on a thread of the pool --- */
+void ds_work_turn(struct ds_work *w);
+void ds_work_end(struct ds_work *w);          /* what is unfinished is removed */
+void ds_work_release(struct ds_work *w);
+
+/* --- ds_pull.c: the connection to a node that is the source --- */
+int ds_pull_new(struct ds *d, const json_t *body, const uint8_t *secret, struct pd_err *err);
+void ds_pull_need(struct ds_pull *p, const struct object_id *ids, size_t n);
+void ds_pull_close(struct ds_pull *p);        /* NULL is fine */
+
+/* --- ds_serve.c: nodes that take from us --- */
+struct ds_serve;
+void ds_serve_close(struct session *s);
+void ds_taker_gone(struct ds_taker *t);       /* not while the worker has it */
+void ds_taker_flush(struct ds_taker *t);      /* send what a turn of work has left */
+
+#endif
