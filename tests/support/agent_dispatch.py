@@ -62,10 +62,12 @@ class Package:
         return self.table.index((i, n))
 
     def folder(self, path, mode=0o755, mtime=1):
-        self.records.append(self._head(2, path, mode, mtime))
+        record = self._head(2, path, mode, mtime) # which may begin a leaf
+        self.records.append(record)
 
     def link(self, path, target, mtime=1):
-        self.records.append(self._head(3, path, 0o777, mtime) + v(len(target)) + target)
+        record = self._head(3, path, 0o777, mtime) + v(len(target)) + target
+        self.records.append(record)
 
     def file(self, path, data, mode=0o644, mtime=1, piece=65536, bundle=None, at=0):
         head = self._head(1, path, mode, mtime) + v(len(data))
@@ -81,7 +83,8 @@ class Package:
 
     def large(self, path, ids, piece):
         """A file of pieces that exist only as ids."""
-        self.records.append(self._head(1, path, 0o644, 1) + v(len(ids) * piece) + v(0))
+        record = self._head(1, path, 0o644, 1) + v(len(ids) * piece) + v(0)
+        self.records.append(record)
         for k in range(0, len(ids), 100):
             self._leaf()
             part = ids[k:k + 100]
