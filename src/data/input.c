@@ -23,6 +23,7 @@ struct data_input {
     uint64_t taken;        /* bytes read from the file */
     uint64_t offset;       /* unpacked bytes given out */
     int at_end;            /* the file has no more bytes */
+    int regular;
     int inside;            /* of a member or frame: an end of file now is a cut */
     z_stream z;
     int z_open;
@@ -87,6 +88,7 @@ int data_input_open(struct data_input **out, const char *path, const char *shown
         return rc;
     }
     in->fd = fd;
+    in->regular = S_ISREG(st.st_mode);
     in->shown = pd_strdup(shown);
     in->raw = pd_malloc(RAW_BYTES);
     if (!in->shown || !in->raw)
@@ -194,6 +196,8 @@ int64_t data_input_read(struct data_input *in, void *p, size_t n, struct pd_err 
     in->offset += k > 0 ? (uint64_t)k : 0;
     return k;
 }
+
+int data_input_may_wait(const struct data_input *in) { return !in->regular && in->pos == in->len; }
 
 int data_input_skip_to(struct data_input *in, uint64_t offset, struct pd_err *err) {
     char scratch[16384];

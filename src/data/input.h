@@ -17,6 +17,9 @@ void data_input_close(struct data_input *in);
 /* Up to `n` bytes; fewer than n only before the end, 0 at the end. PD_EIO; PD_EDATA when what is packed is broken or cut off. */
 int64_t data_input_read(struct data_input *in, void *p, size_t n, struct pd_err *err);
 
+/* 1: the next read may wait for whoever writes: it is no regular file, and all that has come is read. */
+int data_input_may_wait(const struct data_input *in);
+
 /* Go to unpacked offset `offset`, not before the one read so far: seeks where the file allows it, else reads on. PD_EDATA when the
  * file is shorter. */
 int data_input_skip_to(struct data_input *in, uint64_t offset, struct pd_err *err);

@@ -107,6 +107,8 @@ static int fill_lines(struct data_source *s, struct data_block *b) {
             return (int)k;
         at_end = k == 0;
         b->len += (size_t)k;
+        if (!at_end && data_input_may_wait(s->in) && memrchr(b->text, '\n', b->len)) /* whole lines from a pipe are handed on as they come */
+            break;
     }
     if (!b->len)
         return 0;
