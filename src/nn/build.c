@@ -1,5 +1,6 @@
 /* build.c - what the shape functions of layers use while a graph is made: sizes, parameters (new or shared by name),
  * and which fields look up rows of which table. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,12 +68,44 @@ static int share_param(const struct nn_build *b, const struct nn_node *self, str
     struct { const struct ini_number *given; double value, first; const char *name; } same[] = {
         {&ini->init_std, std, p->init_std, "init_std"},
         {&ini->lr_factor, ini->lr_factor.value, p->lr_factor, "lr_factor"},
+        {&ini->init_mean, ini->init_mean.value, p->init_mean, "init_mean"},
         {&ini->l2, ini->l2.value, p->l2, "l2"},
     };
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
         if (same[i].given->line && same[i].value != same[i].first)
             return pd_fail(err, PD_ECONF, "%s:%d: parameter '%s' has %s %g here, but %g on line %d", b->file,
                            same[i].given->line, p->name, same[i].name, same[i].value, same[i].first, p->line);
+    if (ini->is_static.line && ini->is_static.value != p->is_static)
+        return pd_fail(err, PD_ECONF, "%s:%d: parameter '%s' is %sstatic here, but not so on line %d", b->file, ini->is_static.line, p->name,
+                       ini->is_static.value ? "" : "not ", p->line);
+    return 0;
+}
+
+/* How a parameter begins: mean and std as the servers take them (see struct nn_param). */
+static int initial(const struct nn_build *b, const struct nn_node *self, const char *suffix, struct nn_param *p, double std,
+                   struct pd_err *err) {
+    const struct layer_ini *ini = self->ini;
+    static const char *const kinds[] = {"normal", "uniform", "xavier"};
+    int k = 0;
+    p->init_mean = !strcmp(suffix, "gamma");
+    p->init_std = 0;
+    if (!strcmp(suffix, "b") || !strcmp(suffix, "beta") || p->init_mean > 0)
+        return 0;
+    while (ini->init.line && k < 3 && strcmp(kinds[k], ini->init.text))
+        k++;
+    if (k == 3)
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': init is normal, uniform or xavier, not '%s'", b->file, ini->init.line, self->name,
+                       ini->init.text);
+    if (ini->init_max.line && k != 1)
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': init_max is for init = uniform", b->file, ini->init_max.line, self->name);
+    if (ini->init_std.line && k != 0)
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': init_std is for init = normal", b->file, ini->init_std.line, self->name);
+    p->init_mean = ini->init_mean.value;
+    double fans = (double)(p->kind == NN_TABLE ? 1 : p->rows) + (double)p->cols; /* a row of a table is what one id brings in */
+    p->init_std = k == 2                  ? sqrt(2 / fans)
+                  : k == 0                ? std
+                  : ini->init_max.line    ? -ini->init_max.value
+                                          : -std * sqrt(3); /* of the same standard deviation */
     return 0;
 }
 
@@ -81,7 +114,7 @@ int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const c
     struct nn_graph *g = b->g;
     const struct layer_ini *ini = self->ini;
     int named = k < ini->param.n, line = named ? ini->param.line : self->line;
-    int is_bias = !strcmp(suffix, "b");
+    int is_bias = !strcmp(suffix, "b") || !strcmp(suffix, "beta") || !strcmp(suffix, "gamma"); /* not decayed unless asked for */
     char name[2 * NN_NAME_MAX];
     snprintf(name, sizeof name, named ? "%s" : "%s.%s", named ? ini->param.at[k].text : self->name, suffix);
     if (strlen(name) >= NN_NAME_MAX)
@@ -111,8 +144,11 @@ int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const c
         p->kind = kind;
         p->rows = rows;
         p->cols = cols;
-        p->init_std = std;
-        p->lr_factor = ini->lr_factor.line ? ini->lr_factor.value : 1;
+        int rc = initial(b, self, suffix, p, std, err);
+        if (rc)
+            return rc;
+        p->is_static = ini->is_static.value;
+        p->lr_factor = p->is_static ? 0 : ini->lr_factor.line ? ini->lr_factor.value : 1;
         p->l1 = ini->l1.line ? ini->l1.value : is_bias ? 0 : g->model->optimizer.l1.value;
         p->l2 = ini->l2.line ? ini->l2.value : is_bias ? 0 : g->model->optimizer.l2.value;
         p->line = line;

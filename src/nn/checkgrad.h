@@ -11,7 +11,8 @@
 
 struct nn_check {
     const char *param;
-    uint64_t n_checked;
+    uint64_t n_checked;      /* and of these skipped, because a value is at the kink of its activation: both sides differ */
+    uint64_t n_skipped;
     double max_relative;     /* the worst element ... */
     uint64_t worst;          /* ... its index (row * cols + column; row of a table = its id) */
     double analytic, numeric;

@@ -182,3 +182,19 @@ const float *nn_exec_output(const struct nn_exec *e, const char *name, uint32_t 
         }
     return NULL;
 }
+
+uint64_t nn_exec_sides(const struct nn_exec *e) {
+    uint64_t h = 0;
+    for (uint32_t i = e->g->n_fields; i < e->g->n_nodes; i++) {
+        const struct nn_node *n = &e->g->node[i];
+        const float *y = e->state[i].y, *chosen = n->type->chooses ? e->state[i].extra : NULL;
+        for (size_t k = 0; n->act->kink && k < (size_t)e->n * n->size; k++)
+            h = h * 6364136223846793005u + (y[k] > 0) + 1;
+        for (size_t k = 0; chosen && k < (size_t)e->n * n->n_extra; k++) {
+            uint32_t place;
+            memcpy(&place, &chosen[k], sizeof place);
+            h = h * 6364136223846793005u + place + 1;
+        }
+    }
+    return h;
+}

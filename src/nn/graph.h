@@ -32,8 +32,9 @@ struct nn_param {
     char name[NN_NAME_MAX]; /* unique: "emb", "hidden.w", "hidden.b"; with several inputs "hidden.w0", ... */
     enum nn_kind kind;
     uint64_t rows, cols;    /* table: rows = vocabulary */
-    double init_std;        /* the owner of the values starts them normal, mean 0; 0: zeros */
-    double lr_factor;       /* times the optimizer's learning rate; default 1 */
+    double init_mean, init_std; /* the owner of the values starts them normal; std 0: the mean; below 0: uniform within -std of it */
+    double lr_factor;       /* times the optimizer's learning rate; default 1; static: 0 */
+    int is_static;          /* stays as it began, or was loaded: no gradient is wanted */
     double l1, l2;          /* final: the layer's own or else the optimizer's; biases 0 unless given */
     int line;               /* of train.ini, where it appears first */
 };

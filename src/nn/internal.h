@@ -29,13 +29,14 @@ struct nn_layer {
     /* From the gradient before the activation (dy of this node): gradients of parameters and inputs. */
     void (*backward)(struct nn_exec *e, const struct nn_node *self);
     const char *text;
+    int chooses; /* state.extra says what it chose (max pooling): its gradient jumps where that changes */
 };
 extern const struct nn_layer *const nn_layers[]; /* ended by NULL */
 extern const struct nn_layer nn_layer_embedding, nn_layer_fc, nn_layer_concat, nn_layer_dropout, nn_layer_addto,
     nn_layer_product, nn_layer_dot, nn_layer_cos_sim, nn_layer_fm, nn_layer_layer_norm, nn_layer_conv, nn_layer_pool, nn_layer_negative_sampling;
 
 /* Keys that every layer with parameters takes: what a parameter is called, how it begins, how it is trained. */
-#define NN_PARAM_KEYS "param", "init_std", "lr_factor", "l1", "l2"
+#define NN_PARAM_KEYS "param", "init", "init_mean", "init_std", "init_max", "static", "lr_factor", "l1", "l2"
 
 /* In place over [m x n]: y = f(y), and dy = gradient before the activation from that after it. NULL: identity.
  * log_sum: see nn_softmax; others ignore it. */
@@ -44,6 +45,7 @@ struct nn_act {
     void (*forward)(size_t m, size_t n, float *y, double *log_sum);
     void (*backward)(size_t m, size_t n, const float *at, float *dy);
     int row_sums; /* wants log_sum */
+    int kink;     /* its gradient jumps at 0 */
     int of_x;     /* backward's `at` is what forward was given; else what it gave */
     const char *text;
 };
@@ -167,7 +169,9 @@ struct nn_build {
 int nn_build_no_memory(const struct nn_build *b, struct pd_err *err);
 
 /* Parameter number `k` of layer `self`: the k-th name of its `param =`, or else "LAYER.SUFFIX". A name seen before
- * is shared and must have the same kind and shape. */
+ * is shared and must have the same kind and shape. It begins normal with `std` and mean 0 unless the layer's init,
+ * init_mean, init_std, init_max say otherwise; those are not for biases (suffix "b" or "beta"), nor for "gamma", which begins
+ * with 1. */
 int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const char *suffix, enum nn_kind kind,
                    uint64_t rows, uint64_t cols, double std, struct pd_err *err);
 /* Input k, a field of ids, looks up rows of the layer's first parameter, a table. */
@@ -251,6 +255,9 @@ static inline const float *nn_values(const struct nn_exec *e, uint32_t field) {
 static inline float nn_label(const struct nn_exec *e, uint32_t field, size_t i, size_t j) {
     return e->feed->col[field].value ? nn_values(e, field)[i * e->g->node[field].size + j] : (float)nn_ids(e, field)[i];
 }
+
+/* A fingerprint of which side of kinks the values of the last forward are on, and of what was chosen (checkgrad). */
+uint64_t nn_exec_sides(const struct nn_exec *e);
 
 /* Where a layer puts the gradient of its input `node`: NULL if nobody wants it; *add: add to what is there. */
 float *nn_grad_into(struct nn_exec *e, uint32_t node, int *add);

@@ -45,4 +45,4 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-const struct nn_layer nn_layer_concat = {"concat", takes, shape, forward, backward, "its inputs side by side"};
+const struct nn_layer nn_layer_concat = {"concat", takes, shape, forward, backward, "its inputs side by side", 0};

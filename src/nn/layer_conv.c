@@ -108,4 +108,4 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-const struct nn_layer nn_layer_conv = {"conv", takes, shape, forward, backward, "convolution of images, size filters"};
+const struct nn_layer nn_layer_conv = {"conv", takes, shape, forward, backward, "convolution of images, size filters", 0};

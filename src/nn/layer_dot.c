@@ -81,6 +81,6 @@ static void cos_backward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-const struct nn_layer nn_layer_dot = {"dot", takes, shape, dot_forward, dot_backward, "the dot product of two inputs, times scale"};
+const struct nn_layer nn_layer_dot = {"dot", takes, shape, dot_forward, dot_backward, "the dot product of two inputs, times scale", 0};
 const struct nn_layer nn_layer_cos_sim = {"cos_sim", takes, cos_shape, cos_forward, cos_backward,
-                                          "the cosine of two inputs, times scale"};
+                                          "the cosine of two inputs, times scale", 0};

@@ -72,4 +72,4 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_dropout = {"dropout", takes, shape, forward, backward,
-                                          "values left out at random while training"};
+                                          "values left out at random while training", 0};

@@ -159,4 +159,4 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_embedding = {"embedding", takes, shape, forward, backward,
-                                            "rows of a table for the ids of fields; lists are pooled"};
+                                            "rows of a table for the ids of fields; lists are pooled", 0};

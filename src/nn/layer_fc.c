@@ -65,4 +65,4 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_fc = {"fc", takes, shape, forward, backward,
-                                     "fully connected: sum over the inputs of x W, plus a bias"};
+                                     "fully connected: sum over the inputs of x W, plus a bias", 0};

@@ -63,4 +63,4 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_fm = {"fm", takes, shape, forward, backward,
-                                     "factorization machine: the dot products of all pairs of vectors, added up"};
+                                     "factorization machine: the dot products of all pairs of vectors, added up", 0};

@@ -35,7 +35,7 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
         float r = 1 / sqrtf(nn_dot(n, h, h) / (float)n + self->rate);
         for (size_t j = 0; j < n; j++) {
             h[j] *= r;
-            y[j] = h[j] + gamma[j] * h[j] + beta[j]; /* what is kept is gamma - 1: it begins, and decays, with 0 */
+            y[j] = gamma[j] * h[j] + beta[j];
         }
         h[n] = r;
     }
@@ -55,7 +55,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
         if (!dx)
             continue;
         for (size_t j = 0; j < n; j++)
-            dy[j] += dy[j] * gamma[j];
+            dy[j] *= gamma[j];
         float mean = nn_sum(n, dy) / (float)n, along = nn_dot(n, dy, h) / (float)n;
         for (size_t j = 0; j < n; j++) {
             float d = h[n] * (dy[j] - mean - h[j] * along);
@@ -66,4 +66,4 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_layer_norm = {"layer_norm", takes, shape, forward, backward,
-                                             "mean 0 and variance 1 over each sample's values, then scaled and shifted"};
+                                             "mean 0 and variance 1 over each sample's values, then scaled and shifted", 0};

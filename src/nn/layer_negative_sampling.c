@@ -114,4 +114,4 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_negative_sampling = {
-    "negative_sampling", takes, shape, forward, backward, "the cost of a label against ids drawn at random, for large vocabularies"};
+    "negative_sampling", takes, shape, forward, backward, "the cost of a label against ids drawn at random, for large vocabularies", 0};

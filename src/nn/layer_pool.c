@@ -97,4 +97,4 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
             }
 }
 
-const struct nn_layer nn_layer_pool = {"pool", takes, shape, forward, backward, "the largest value or the mean under a window over images"};
+const struct nn_layer nn_layer_pool = {"pool", takes, shape, forward, backward, "the largest value or the mean under a window over images", 1};

@@ -33,4 +33,4 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-const struct nn_layer nn_layer_product = {"product", takes, shape, forward, backward, "the product of two inputs, value by value"};
+const struct nn_layer nn_layer_product = {"product", takes, shape, forward, backward, "the product of two inputs, value by value", 0};

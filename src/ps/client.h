@@ -84,7 +84,7 @@ struct ps_dense_spec {
     const char *name;
     uint32_t n_dims;               /* 1..PS_DIMS_MAX; the product of `shape` is the number of values */
     uint64_t shape[PS_DIMS_MAX];
-    float init_mean, init_std;     /* normal; std 0: all equal to the mean */
+    float init_mean, init_std;     /* normal; std 0: all equal to the mean; below 0: uniform within -std of it */
     float lr_factor;               /* times the optimizer's learning rate; 0: never changed */
     float l1, l2;                  /* l2 * w is added to the mean gradient; l1: w is moved towards 0 by rate * l1 */
 };

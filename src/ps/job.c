@@ -33,7 +33,7 @@ static const char *const float_names[N_FLOATS] = {"initial mean", "initial std",
 
 static int check_floats(const char *name, const float *v, struct pd_err *err) {
     for (size_t i = 0; i < N_FLOATS; i++)
-        if (!isfinite(v[i]) || (i && v[i] < 0))
+        if (!isfinite(v[i]) || (i > 1 && v[i] < 0))
             return pd_fail(err, PD_ECONF, "parameter '%s': %s is %g", name, float_names[i], (double)v[i]);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/rng.h"
+#include "ps/initial.h"
 #include "ps/shard_int.h"
 
 int shard_room(void *array, size_t *cap, size_t n, size_t size) {
@@ -120,11 +121,8 @@ static int make_dense(struct ps_shard *s) {
     for (uint32_t i = 0; i < n; i++) {
         const struct ps_dense *d = &s->job.dense[i];
         float *w = shard_w(s, i);
-        if (d->std != 0)
-            pd_rng_normal_range(pd_rng_key(s->job.seed, PD_RNG_INIT, ps_name_hash(d->name), 0), 1, s->segs[i].first, w,
-                                s->segs[i].count);
-        for (uint64_t k = 0; k < s->segs[i].count; k++)
-            w[k] = d->mean + d->std * w[k];
+        ps_initial(pd_rng_key(s->job.seed, PD_RNG_INIT, ps_name_hash(d->name), 0), 1, s->segs[i].first, d->mean, d->std, w,
+                   s->segs[i].count);
     }
     return 0;
 }

@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/rng.h"
 #include "base/huge.h"
+#include "ps/initial.h"
 
 /* The first slabs are small, for tables that are; the others have 2 to 4 MiB of huge pages. */
 enum { SMALL_SLAB = 64 << 10, N_SMALL = 16, AHEAD_ROW = 24, LINE = 64, ROW_ALIGN = 4 };
@@ -148,12 +149,7 @@ void ps_table_set_initial(struct ps_table *t, float mean, float std) {
 }
 
 void ps_table_initial(const struct ps_table *t, uint64_t key, float *out) {
-    if (t->std != 0)
-        pd_rng_normal(pd_rng_key(t->seed, PD_RNG_INIT, t->name_hash, key), 0, out, t->dim);
-    else
-        memset(out, 0, t->dim * sizeof *out);
-    for (uint32_t i = 0; i < t->dim; i++)
-        out[i] = t->mean + t->std * out[i];
+    ps_initial(pd_rng_key(t->seed, PD_RNG_INIT, t->name_hash, key), 0, 0, t->mean, t->std, out, t->dim);
 }
 
 static int create_row(struct ps_table *t, uint64_t key, uint32_t *row) {

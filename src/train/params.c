@@ -44,12 +44,12 @@ static size_t n_values(const struct slot *s) { return n_rows(s) * s->param->cols
 
 static int declare(struct ps_client *c, const struct nn_param *p) {
     if (p->kind == NN_TABLE) {
-        struct ps_table_spec t = {.name = p->name, .dim = (uint32_t)p->cols, .n_rows = p->rows, .init_std = (float)p->init_std,
+        struct ps_table_spec t = {.name = p->name, .dim = (uint32_t)p->cols, .n_rows = p->rows, .init_mean = (float)p->init_mean, .init_std = (float)p->init_std,
                                   .lr_factor = (float)p->lr_factor, .l1 = (float)p->l1, .l2 = (float)p->l2};
         return ps_declare_table(c, &t);
     }
     struct ps_dense_spec d = {.name = p->name, .n_dims = p->rows > 1 ? 2 : 1, .shape = {p->rows, p->cols},
-                              .init_std = (float)p->init_std, .lr_factor = (float)p->lr_factor, .l1 = (float)p->l1, .l2 = (float)p->l2};
+                              .init_mean = (float)p->init_mean, .init_std = (float)p->init_std, .lr_factor = (float)p->lr_factor, .l1 = (float)p->l1, .l2 = (float)p->l2};
     if (p->rows == 1)
         d.shape[0] = p->cols;
     return ps_declare_dense(c, &d);
@@ -138,7 +138,7 @@ int train_params_pull_rows(struct train_params *p, const struct nn_feed *feed, i
 
 void train_params_bind(struct train_params *p, struct nn_exec *exec, struct train_grads *g) {
     for (uint32_t i = 0; i < p->n; i++)
-        nn_exec_bind(exec, i, p->slot[i].w, g ? g->of[i].g : NULL);
+        nn_exec_bind(exec, i, p->slot[i].w, g && !p->slot[i].param->is_static ? g->of[i].g : NULL);
 }
 
 /* --- gradients --- */
@@ -288,6 +288,8 @@ int train_grads_push(struct train_params *p, struct train_grads *g) {
     int rc = 0;
     for (uint32_t i = 0; i < p->n && !rc; i++) {
         const struct slot *s = &p->slot[i];
+        if (s->param->is_static)
+            continue;
         rc = s->param->kind == NN_DENSE ? ps_push_dense(p->client, s->id, g->of[i].g, n_values(s)) : push_rows(p, s, g, &g->of[i]);
     }
     g->next = p->pushed;

@@ -267,9 +267,12 @@ static int read_config(struct trainer *t, struct pd_err *err) {
 
 static void on_checked(void *arg, const struct nn_check *c) {
     struct trainer *t = arg;
-    train_report_say(&t->report, "checkgrad %-20s %s: largest relative error %.3g in %llu values (at %llu: %.8g, numeric %.8g)",
-                     c->param, c->ok ? "ok" : "WRONG", c->max_relative, (unsigned long long)c->n_checked,
-                     (unsigned long long)c->worst, c->analytic, c->numeric);
+    char skipped[80] = "";
+    if (c->n_skipped)
+        snprintf(skipped, sizeof skipped, "; %llu at a kink of an activation, skipped", (unsigned long long)c->n_skipped);
+    train_report_say(&t->report, "checkgrad %-20s %s: largest relative error %.3g in %llu values (at %llu: %.8g, numeric %.8g)%s",
+                     c->param, c->ok ? "ok" : "WRONG", c->max_relative, (unsigned long long)(c->n_checked - c->n_skipped),
+                     (unsigned long long)c->worst, c->analytic, c->numeric, skipped);
 }
 
 int train_run(const struct train_setup *setup, struct pd_err *err) {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <math.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -64,6 +65,34 @@ static void a_good_file_becomes_a_graph(void **state) {
     assert_string_equal(model_ini_setting(m, "learning_rate"), "0.03");
     assert_int_equal(nn_graph_n_evaluators(g), 1);
     nn_graph_free(g);
+}
+
+static void parameters_begin_as_they_are_told(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *text;
+        double mean, std, lr;
+    } rows[] = {
+        {"default", "", 0, 0.5, 1},
+        {"normal", "init_mean = 2\ninit_std = 0.25\nlr_factor = 3\n", 2, 0.25, 3},
+        {"uniform", "init = uniform\n", 0, -0.8660254, 1},
+        {"uniform, bounded", "init = uniform\ninit_max = 0.1\ninit_mean = 1\n", 1, -0.1, 1},
+        {"xavier", "init = xavier\n", 0, 0.19245009, 1},
+        {"static", "static = true\nlr_factor = 3\n", 0, 0.5, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[2000];
+        struct nn_graph *g;
+        struct pd_err err = {0};
+        snprintf(text, sizeof text, DATA E1 "[layer out]\ntype = fc\ninputs = e1\nsize = vocabulary\nact = softmax\n%s" COST OPT, rows[i].text);
+        if (load(text, &g, &err))
+            fail_msg("%s: %s", rows[i].name, err.msg);
+        const struct nn_param *w = nn_graph_param(g, 1), *b = nn_graph_param(g, 2);
+        if (fabs(w->init_mean - rows[i].mean) > 1e-7 || fabs(w->init_std - rows[i].std) > 1e-7 || w->lr_factor != rows[i].lr)
+            fail_msg("%s: mean %.8g, std %.8g, lr_factor %g", rows[i].name, w->init_mean, w->init_std, w->lr_factor);
+        assert_true(b->init_mean == 0 && b->init_std == 0 && b->lr_factor == rows[i].lr);
+        nn_graph_free(g);
+    }
 }
 
 static void a_vocabulary_file_is_counted(void **state) {
@@ -150,6 +179,9 @@ static const struct {
     {"sizes that differ", DATA E1 "[layer e2]\ntype = embedding\ninputs = w2\nsize = 5\n[layer a]\ntype = addto\ninputs = e1 e2\n", ":20: layer 'a': its inputs must be of one size, but 'e1' is [batch x 4] and 'e2' is [batch x 5]"},
     {"vectors that do not divide", DATA E1 "[layer a]\ntype = fm\ninputs = e1\ndim = 3\n", ":17: layer 'a': dim is 3, but its input 'e1' is [batch x 4], no multiple of it"},
     {"a wide score", DATA E1 "[layer a]\ntype = fc\ninputs = e1\nsize = 2\nact = sigmoid\n[cost c]\ntype = binary_cross_entropy\ninput = a\nlabel = target\n", ":21: cost 'c': binary_cross_entropy needs one value a sample, but its input 'a' (line 15) is [batch x 2]"},
+    {"an init of no kind", DATA "[layer a]\ntype = embedding\ninputs = w1\nsize = 3\ninit = odd\n", ":12: layer 'a': init is normal, uniform or xavier, not 'odd'"},
+    {"a bound of what has none", DATA "[layer a]\ntype = embedding\ninputs = w1\nsize = 3\ninit_max = 1\n", ":12: layer 'a': init_max is for init = uniform"},
+    {"static here, but not there", DATA E1 "[layer a]\ntype = embedding\ninputs = w1\nparam = emb\nsize = 4\nsparse_update = true\nstatic = true\n", ":20: parameter 'emb' is static here, but not so on line 11"},
     {"no image", DATA E1 "[layer a]\ntype = conv\ninputs = e1\nsize = 2\nfilter = 2\n", ":15: layer 'a': its input 'e1' is [batch x 4], no image"},
     {"another image", DATA E1 "[layer a]\ntype = pool\ninputs = e1\nfilter = 2\nheight = 2\nwidth = 3\n", ":15: layer 'a': an image of 1 x 2 x 3 (channels, height, width) has 6 values, but its input 'e1' is [batch x 4]"},
     {"a large window", DATA E1 "[layer a]\ntype = pool\ninputs = e1\nfilter = 3\nheight = 2\nwidth = 2\n", ":15: layer 'a': a window of 3 x 3 with padding 0 does not fit an image of 2 x 2"},
@@ -244,6 +276,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_file_becomes_a_graph),
+        cmocka_unit_test(parameters_begin_as_they_are_told),
         cmocka_unit_test(a_vocabulary_file_is_counted),
         cmocka_unit_test(the_word2vec_workspace_loads),
         cmocka_unit_test(a_bad_file_is_refused_with_its_line),
