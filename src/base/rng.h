@@ -21,7 +21,8 @@ struct pd_rng_key pd_rng_key(uint64_t seed, uint32_t domain, uint64_t a, uint64_
 /* Four 32-bit numbers for the 128-bit counter (hi, lo). */
 void pd_rng_u32x4(struct pd_rng_key key, uint64_t hi, uint64_t lo, uint32_t out[4]);
 
-/* n standard normal (Box-Muller, computed in double, rounded once) or uniform [0,1) floats; number i
+/* n standard normal (Box-Muller, computed in double to a few of its last bits without the C library, whose logarithm and sine
+ * differ between machines, and rounded once) or uniform [0,1) floats; number i
  * depends on (key, hi, i) only. */
 void pd_rng_normal(struct pd_rng_key key, uint64_t hi, float *out, uint64_t n);
 void pd_rng_uniform(struct pd_rng_key key, uint64_t hi, float *out, uint64_t n);

@@ -34,6 +34,7 @@ struct net_conn *net_conn_new(uv_loop_t *loop, const struct wire_hs_opts *hs, in
 void net_conn_free(struct net_conn *c) {
     wire_decoder_free(c->decoder);
     wire_hs_free(c->hs);
+    pd_buf_release(&c->cork);
     free(c);
 }
 
@@ -57,6 +58,9 @@ static void on_handle_closed(uv_handle_t *h) {
 void net_close(struct net_conn *c) {
     if (c->closing)
         return;
+    (void)net_conn_flush(c);
+    if (c->closing)
+        return;
     c->closing = 1;
     uv_close((uv_handle_t *)&c->timer, on_handle_closed);
     uv_close((uv_handle_t *)c->in, on_handle_closed);
@@ -77,6 +81,7 @@ void net_conn_fail(struct net_conn *c, int code, const char *fmt, ...) {
 }
 
 void net_close_after_flush(struct net_conn *c) {
+    (void)net_conn_flush(c);
     c->flush_then_close = 1;
     if (!c->queued || c->deaf)
         net_close(c);
@@ -141,11 +146,17 @@ static void hs_frame(struct net_conn *c, struct wire_frame *f) {
 /* Hand out complete frames. A callback may pause or close the connection. */
 static void pump(struct net_conn *c) {
     struct wire_frame *f;
+    int outer = !c->corked; /* a callback may resume a paused connection */
+    c->corked = c->opts.cork;
     while (!c->closing && !c->paused && (f = wire_decoder_next(c->decoder))) {
         if (c->open)
             c->ev.on_frame(c, f, c->arg);
         else
             hs_frame(c, f);
+    }
+    if (outer) {
+        c->corked = 0;
+        (void)net_conn_flush(c);
     }
     struct pd_err err = {0};
     if (!c->closing && !c->paused && wire_decoder_error(c->decoder, &err))

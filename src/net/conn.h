@@ -31,6 +31,7 @@ struct net_opts {
     uint64_t handshake_timeout_ms; /* 0: 10 s */
     const struct pd_log *log;      /* may be NULL */
     struct pd_pool *pool;          /* memory of frames and of what waits to be sent; outlives them; may be NULL */
+    int cork; /* small frames that on_frame sends leave together, once all frames that have come are handed out */
 };
 
 /* Connect to numeric ip:port. Never blocks. `hs` says who we are and holds the job's key (copied). */

@@ -22,6 +22,8 @@ struct net_conn {
     void *arg;
     struct pd_err why;
     size_t queued;
+    int corked;         /* frames are being handed out, and opts.cork */
+    struct pd_buf cork; /* those */
     uint64_t received;
     char addr[80];
     /* of an accepted connection that is not open yet */
@@ -36,6 +38,7 @@ void net_conn_free(struct net_conn *c); /* only while it has no handles */
 int net_conn_begin(struct net_conn *c); /* handshake (or on_open) and reading start; 0 or a libuv error */
 void net_conn_fail(struct net_conn *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void net_conn_set_addr(struct net_conn *c);
+int net_conn_flush(struct net_conn *c); /* what is corked leaves; 0 or PD_ENOMEM (conn closes) */
 void net_listener_opened(struct net_conn *c); /* takes c off its listener's list */
 
 #endif

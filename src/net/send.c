@@ -5,7 +5,11 @@
 #include "base/fault.h"
 #include "net/internal.h"
 
-enum { MAX_BUFS = 1 + 2 * WIRE_SECTIONS };
+enum {
+    MAX_BUFS = 1 + 2 * WIRE_SECTIONS,
+    CORK_FRAME = 16 << 10, /* a larger frame leaves at once: copying it would cost more than a call */
+    CORK_MOST = 64 << 10,
+};
 
 static const char padding[WIRE_ALIGN];
 
@@ -98,6 +102,39 @@ static int queue_rest(struct net_conn *c, uv_buf_t *bufs, unsigned n_bufs, const
     return 0;
 }
 
+int net_conn_flush(struct net_conn *c) {
+    if (!c->cork.len)
+        return 0;
+    size_t len = c->cork.len;
+    int rc = 0, n = 0;
+    uv_buf_t b = span(c->cork.data, len);
+    pd_buf_clear(&c->cork); /* the bytes stay; closing the connection, below, comes here again */
+    if (c->closing || c->flush_then_close || c->deaf)
+        return 0;
+    n = c->queued ? 0 : uv_try_write(c->out, &b, 1);
+    if (n < 0 && n != UV_EAGAIN) {
+        write_failed(c, n);
+        return 0;
+    }
+    n = n > 0 ? n : 0;
+    if ((size_t)n < len) {
+        (void)skip(&b, 1, (size_t)n);
+        rc = queue_rest(c, &b, 1, NULL, NULL, NULL);
+    }
+    if (rc)
+        net_conn_fail(c, rc, "cannot queue messages of %zu bytes", len);
+    return rc;
+}
+
+/* Appends the frame to what leaves when all received frames are handled. PD_ENOMEM: it is not there. */
+static int cork(struct net_conn *c, const uv_buf_t *bufs, unsigned n_bufs, size_t total) {
+    if (pd_buf_reserve(&c->cork, total))
+        return PD_ENOMEM;
+    for (unsigned i = 0; i < n_bufs; i++)
+        pd_put(&c->cork, bufs[i].base, bufs[i].len);
+    return c->cork.len > CORK_MOST ? net_conn_flush(c) : 0;
+}
+
 int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, const struct net_sec *sec,
              uint32_t n_sec, void (*release)(void *), void *release_arg) {
     uint8_t header[WIRE_HEADER];
@@ -117,6 +154,14 @@ int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, co
         if (wire_pad(sec[i].n))
             bufs[n_bufs++] = span(padding, wire_pad(sec[i].n));
     }
+    if (c->corked && total <= CORK_FRAME) {
+        rc = cork(c, bufs, n_bufs, total);
+        if (rc)
+            net_conn_fail(c, rc, "cannot queue a message of %zu bytes", total);
+        goto done;
+    }
+    if ((rc = net_conn_flush(c)) || c->closing || c->deaf)
+        goto done;
     int n = c->queued ? 0 : uv_try_write(c->out, bufs, n_bufs);
     if (n < 0 && n != UV_EAGAIN) {
         write_failed(c, n);

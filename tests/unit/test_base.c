@@ -161,6 +161,19 @@ static void random_numbers_are_pure_functions(void **state) {
     }
     pd_rng_normal(k2, 5, part, 10);
     assert_memory_not_equal(part, a, sizeof part);
+    /* The plain way, with the C library. */
+    for (uint64_t b = 0; b < 25000; b++) {
+        uint32_t v[4];
+        pd_rng_u32x4(k, 5, b, v);
+        for (int i = 0; i < 4; i += 2) {
+            double r = sqrt(-2 * log((v[i] + 1.0) / 4294967296.0)), t = 6.283185307179586476925 * ((v[i + 1] + 1.0) / 4294967296.0);
+            double want[2] = {r * cos(t), r * sin(t)};
+            for (int j = 0; j < 2; j++)
+                if (fabs((double)a[4 * b + (uint64_t)(i + j)] - want[j]) > 1e-7 * fabs(want[j]) + 1e-15)
+                    fail_msg("number %d of block %llu: %.9g instead of %.9g", i + j, (unsigned long long)b,
+                             (double)a[4 * b + (uint64_t)(i + j)], want[j]);
+        }
+    }
     double mean = 0, var = 0, tail = 0;
     for (int i = 0; i < 100000; i++) {
         mean += (double)a[i] / 100000;

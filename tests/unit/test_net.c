@@ -19,7 +19,9 @@ struct side {
     int opened, closed, released;
     uint64_t frames, bytes, next_req;
     struct pd_err why;
-    int echo, pause_each;
+    int echo;
+    uint64_t last; /* after so many frames it closes; 0: it does not */
+    int abrupt;    /* without waiting for what is queued */
 };
 
 struct world {
@@ -54,6 +56,8 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         net_send(c, f->type, 0, f->req, sec, f->n_sec, NULL, NULL);
     }
     wire_frame_free(f);
+    if (x->frames == x->last)
+        (x->abrupt ? net_close : net_close_after_flush)(c);
 }
 
 static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
@@ -67,12 +71,16 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
 static const struct net_events events = {.on_open = on_open, .on_frame = on_frame, .on_close = on_close};
 static const struct net_opts opts = {.max_frame = 64 << 20, .handshake_timeout_ms = 3000};
 
+static int cork; /* the listener's */
+
 static void start_at(struct world *w, const char *server_job, uint8_t server_key, const char *listen_ip, const char *ip) {
     memset(w, 0, sizeof *w);
     uv_loop_init(&w->loop);
     struct wire_hs_opts hs = {.self = {WIRE_ROLE_PSERVER, 2, 5, ""}, .key = {server_key}, .greeting = "hi", .greeting_len = 2};
     snprintf(hs.self.job, sizeof hs.self.job, "%s", server_job);
-    assert_int_equal(net_listen(&w->listener, &w->loop, listen_ip, 0, &hs, &opts, &events, &w->s, NULL), 0);
+    struct net_opts mine = opts;
+    mine.cork = cork;
+    assert_int_equal(net_listen(&w->listener, &w->loop, listen_ip, 0, &hs, &mine, &events, &w->s, NULL), 0);
     struct wire_hs_opts me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}, .key = {1}};
     struct pd_err err = {0};
     assert_int_equal(net_connect(&w->a.conn, &w->loop, ip, net_listener_port(w->listener), 3000, &me, &opts,
@@ -138,6 +146,53 @@ static void frames_of_all_sizes_arrive_in_order(void **state) {
     assert_int_equal(w.a.why.code, 0);
     assert_int_equal(w.s.closed, 1);
     assert_int_equal(w.s.why.code, PD_ECLOSED);
+}
+
+/* Many at once, some too large to wait for the others; the last answer must leave before the end. */
+static void answers_that_leave_together_keep_their_order(void **state) {
+    (void)state;
+    enum { N = 3000, LARGE = 100000 };
+    static uint8_t body[LARGE];
+    for (cork = 0; cork < 2; cork++) {
+        struct world w;
+        start(&w, "J", 1);
+        w.s.echo = 1;
+        w.s.last = N;
+        run_until(&w, &w.a.opened, 1);
+        size_t total = 0;
+        for (int i = 0; i < N; i++) {
+            size_t n = i % 500 == 499 ? LARGE : (size_t)(i % 97) * 3;
+            memset(body, i, n);
+            struct net_sec sec = {body, n};
+            assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, (uint64_t)i, &sec, 1, NULL, NULL), 0);
+            total += n;
+        }
+        run_until(&w, &w.a.closed, 1);
+        assert_int_equal(w.a.frames, N);
+        assert_int_equal(w.a.bytes, total);
+        assert_int_equal(w.a.why.code, PD_ECLOSED);
+        assert_int_equal(w.s.why.code, 0);
+        finish(&w);
+    }
+    cork = 0;
+}
+
+/* Closing at once loses what is queued, but not what the kernel would have taken when it was sent. */
+static void a_last_answer_leaves_before_an_abrupt_end(void **state) {
+    (void)state;
+    for (cork = 0; cork < 2; cork++) {
+        struct world w;
+        start(&w, "J", 1);
+        w.s.echo = w.s.abrupt = 1;
+        w.s.last = 3;
+        run_until(&w, &w.a.opened, 1);
+        for (uint64_t i = 0; i < 3; i++)
+            assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, i, NULL, 0, NULL, NULL), 0);
+        run_until(&w, &w.a.closed, 1);
+        assert_int_equal(w.a.frames, 3);
+        finish(&w);
+    }
+    cork = 0;
 }
 
 static void a_wrong_key_or_job_closes_without_opening(void **state) {
@@ -255,6 +310,8 @@ static void ipv4_and_ipv6_reach_one_listener(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_of_all_sizes_arrive_in_order),
+        cmocka_unit_test(answers_that_leave_together_keep_their_order),
+        cmocka_unit_test(a_last_answer_leaves_before_an_abrupt_end),
         cmocka_unit_test(a_wrong_key_or_job_closes_without_opening),
         cmocka_unit_test(a_port_where_nobody_listens_is_named),
         cmocka_unit_test(a_bound_port_is_ours_before_it_listens),
