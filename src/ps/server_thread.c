@@ -10,7 +10,7 @@
 #include "wire/msg.h"
 
 enum { TICK_MS = 1000, LINGER_BYE_MS = 1000, LINGER_FAIL_MS = 3000, WAIT_LOG_MS = 10000, SAY_AGAIN_MS = 60000,
-       RECONNECT_MS = 10000, PATIENCE_TICK_MS = 50 };
+       RECONNECT_MS = 10000, PATIENCE_TICK_MS = 50, UNREAD_MAX = 64 << 20 };
 
 static void gone(struct server_thread *t, uint32_t trainer, const struct pd_err *why);
 static void refuse(struct peer *p, uint16_t type, uint64_t req, const struct pd_err *why);
@@ -23,6 +23,7 @@ struct peer {
     uint32_t trainer;
     int joined;  /* has declared: a member of the barrier */
     int refused; /* an error was sent; nothing more is heard */
+    int choked;  /* it does not read its answers: it is not read from */
 };
 
 static const struct pd_log *log_of(const struct server_thread *t) { return t->server->opts.log; }
@@ -267,7 +268,28 @@ static void shard_fails(void *arg, uint32_t trainer, uint16_t type, uint64_t req
         net_send_error(p->conn, type, req, why);
 }
 
+/* A trainer that asks for more while so much lies unread for it is not read from either, until it has taken all of that: it costs that
+ * much memory and one answer. Its pushes are taken as long as it does not ask. */
+static int shard_is_congested(void *arg, uint32_t trainer) {
+    struct peer *p = peer_of(arg, trainer);
+    if (!p || p->refused || net_queued_bytes(p->conn) <= UNREAD_MAX)
+        return 0;
+    p->choked = 1;
+    net_pause(p->conn);
+    return 1;
+}
+
 /* --- from the connections to the shard --- */
+
+static void on_drain(struct net_conn *c, void *arg) {
+    struct peer *p = arg;
+    if (!p || !p->choked)
+        return;
+    p->choked = 0;
+    ps_shard_drained(p->t->shard);
+    if (!p->choked)
+        net_resume(c);
+}
 
 static void on_open(struct net_conn *c, void *arg) {
     struct server_thread *t = arg;
@@ -398,7 +420,7 @@ static void put_greeting(struct pd_buf *b, const struct ps_server *s) {
 }
 
 static int listen_on(struct server_thread *t, const int *fds, struct pd_err *err) {
-    static const struct net_events events = {.on_open = on_open, .on_frame = on_frame, .on_close = on_close};
+    static const struct net_events events = {.on_open = on_open, .on_frame = on_frame, .on_drain = on_drain, .on_close = on_close};
     const struct ps_server_opts *o = &t->server->opts;
     struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_PSERVER, .incarnation = t->server->epoch}};
     struct net_opts net = {.max_frame = PS_FRAME_MAX, .log = o->log, .pool = t->pool, .cork = 1};
@@ -422,7 +444,7 @@ static int listen_on(struct server_thread *t, const int *fds, struct pd_err *err
 }
 
 int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, struct pd_err *err) {
-    static const struct ps_shard_ops ops = {.answer = shard_answers, .fail = shard_fails};
+    static const struct ps_shard_ops ops = {.answer = shard_answers, .fail = shard_fails, .congested = shard_is_congested};
     struct server_thread *t = &s->threads[index];
     t->pool = pd_pool_new();
     struct ps_shard_opts so = {.kind = index < s->opts.n_dense ? PS_KIND_DENSE : PS_KIND_SPARSE,

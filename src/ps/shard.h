@@ -40,6 +40,8 @@ struct ps_shard_ops {
     void (*fail)(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why);
     /* A part is to be written: ps_saving_run in a child of fork, then ps_shard_saved here. Or PD_E*. NULL: at once, by the shard. */
     int (*save)(void *arg, struct ps_saving *j, struct pd_err *err);
+    /* Does it read its answers too slowly to be given more now? Its pulls then wait until ps_shard_drained. NULL: never. */
+    int (*congested)(void *arg, uint32_t trainer);
 };
 
 /* Writes the shard's part as it is now. Takes and frees no memory, so that a child of fork may do it. */
@@ -71,6 +73,7 @@ int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struc
 
 /* The end of what ops.save began: the part, or NULL and why not. Frees j. */
 void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_part *part, const struct pd_err *why);
+void ps_shard_drained(struct ps_shard *s); /* a member that was congested is not any more */
 
 /* A member's connection is closed. 1: it may come back; 0: it has left. */
 int ps_shard_detach(struct ps_shard *s, uint32_t trainer);

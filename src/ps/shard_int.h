@@ -22,7 +22,7 @@ enum {
     SHARD_AHEAD = 8,
     SHARD_CHUNK = 1024,
     SHARD_REDUCES = 64,
-    SHARD_WAITING = 4096,
+    SHARD_WAITING = 1024, /* of a member */
     SHARD_ANSWERS = 128, /* kept for each member */
 };
 

@@ -225,6 +225,15 @@ static int may_answer(const struct ps_shard *s, uint64_t after) {
     return !s->rule->bounded || after <= s->step + s->job.staleness;
 }
 
+static int congested(const struct ps_shard *s, uint32_t trainer) { return s->ops.congested && s->ops.congested(s->arg, trainer); }
+
+static size_t n_waiting(const struct ps_shard *s, uint32_t trainer) {
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_waiting; i++)
+        n += s->waiting[i].trainer == trainer;
+    return n;
+}
+
 int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
     struct pd_rd r;
     pd_rd_init(&r, (*f)->sec[0], (*f)->len[0]);
@@ -240,10 +249,10 @@ int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, stru
         rc = read_pull_dense(s, *f, &pd, err);
     if (rc)
         return rc;
-    if (may_answer(s, after))
+    if (may_answer(s, after) && !congested(s, trainer))
         return answer(s, trainer, *f, err);
-    if (s->n_waiting == SHARD_WAITING)
-        return pd_fail(err, PD_EPROTO, "more than %d requests wait for step %llu", SHARD_WAITING,
+    if (n_waiting(s, trainer) == SHARD_WAITING)
+        return pd_fail(err, PD_EPROTO, "more than %d requests of this trainer wait in step %llu", SHARD_WAITING,
                        (unsigned long long)s->step);
     if (shard_room(&s->waiting, &s->cap_waiting, s->n_waiting + 1, sizeof *s->waiting))
         return pd_fail(err, PD_ENOMEM, "no memory for a waiting request");
@@ -256,7 +265,7 @@ void shard_answer_waiting(struct ps_shard *s) {
     size_t kept = 0;
     for (size_t i = 0; i < s->n_waiting; i++) {
         struct waiting w = s->waiting[i];
-        if (!may_answer(s, w.after)) {
+        if (!may_answer(s, w.after) || congested(s, w.trainer)) {
             s->waiting[kept++] = w;
             continue;
         }
@@ -267,3 +276,5 @@ void shard_answer_waiting(struct ps_shard *s) {
     }
     s->n_waiting = kept;
 }
+
+void ps_shard_drained(struct ps_shard *s) { shard_answer_waiting(s); }

@@ -317,7 +317,7 @@ static void raw_open(struct raw *r, int port, uint32_t trainer, uint16_t role) {
     r->fd = socket(AF_INET, SOCK_STREAM, 0);
     setsockopt(r->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     assert_int_equal(connect(r->fd, (struct sockaddr *)&sa, sizeof sa), 0);
-    r->d = wire_decoder_new(1 << 20);
+    r->d = wire_decoder_new(8 << 20);
     struct wire_hs *hs = wire_hs_new(&o, 1);
     struct pd_err err = {0};
     for (;;) {
@@ -421,12 +421,14 @@ static void test_strangers_do_not_disturb(void **state) {
     assert_int_equal(cluster_join(&c, NULL), 0);
 }
 
+static uint64_t raw_cols = 8; /* of the parameter that raw_declare declares */
+
 static void raw_declare(struct raw *r, uint32_t trainer, uint64_t incarnation, uint64_t epoch, struct wire_frame **answer) {
     struct ps_job job;
     struct pd_err err = {0};
     struct pd_buf b;
     struct ps_declare d = {.kind = PS_KIND_DENSE, .stream_lo = trainer, .stream_hi = trainer + 1, .incarnation = incarnation, .epoch = epoch};
-    struct ps_dense_spec s = {.name = "hidden.w", .n_dims = 2, .shape = {2, 8}, .lr_factor = 1};
+    struct ps_dense_spec s = {.name = "hidden.w", .n_dims = 2, .shape = {2, raw_cols}, .lr_factor = 1};
     static uint8_t frame[4096];
     ps_job_init(&job);
     pd_buf_init(&b);
@@ -496,6 +498,63 @@ static void test_trainer_that_does_not_come_back(void **state) {
     assert_int_equal(cluster_join(&cl, NULL), PD_EFAIL);
 }
 
+static size_t resident_bytes(void) {
+    unsigned long size = 0, pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lu %lu", &size, &pages), 2);
+    fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A client that asks for 1.6 GB and reads nothing costs the server 64 MiB and an answer, and the others nothing; when it reads after
+ * all, it gets everything. */
+static void test_client_that_does_not_read(void **state) {
+    (void)state;
+    enum { PULLS = 400, COLS = 524288, ANSWER = 2 * COLS * 4 };
+    struct cluster cl;
+    struct wire_frame *f;
+    struct raw r;
+    static float out[2 * COLS];
+    cluster_start(&cl, 1, 1, 1, 2, 0, -1);
+    struct ps_client *a = new_client(cl.list, 0, 2, cluster_key, 20000);
+    declare_w(a, COLS, 0);
+    assert_int_equal(ps_start(a), 0);
+    raw_cols = COLS;
+    raw_open(&r, cl.s[0].port, 1, WIRE_ROLE_TRAINER);
+    raw_declare(&r, 1, 9, 0, &f);
+    raw_cols = 8;
+    assert_int_equal(f->flags, 0);
+    wire_frame_free(f);
+    size_t before = resident_bytes();
+    for (uint64_t i = 0; i < PULLS; i++) {
+        static uint8_t pull[256];
+        uint8_t body[20] = {0};
+        body[8] = 1; /* after step 0, one parameter: the first */
+        size_t total = raw_frame(pull, WIRE_PS_PULL_DENSE, body, sizeof body);
+        uint64_t req = 100 + i;
+        memcpy(pull + 8, &req, 8);
+        assert_int_equal(write(r.fd, pull, total), (ssize_t)total);
+    }
+    for (int i = 0; i < 20; i++) { /* the other one is served all the while */
+        assert_int_equal(ps_pull_dense(a, 0, out, 2 * COLS), 0);
+        assert_int_equal(ps_wait(a), 0);
+    }
+    size_t grown = resident_bytes() - before;
+    printf("%zu MiB more for %d MiB that were asked for\n", grown >> 20, PULLS * (ANSWER >> 20));
+    assert_true(grown < (size_t)320 << 20);
+    for (int i = 0; i < PULLS; i++) {
+        f = raw_read(&r);
+        assert_non_null(f);
+        assert_int_equal(f->flags, 0);
+        assert_int_equal(f->len[2], ANSWER);
+        wire_frame_free(f);
+    }
+    raw_close(&r);
+    ps_client_free(a);
+    assert_int_equal(cluster_join(&cl, NULL), PD_EFAIL); /* both have gone without a word */
+}
+
 /* A member that lies is answered with the reason, and the job ends with it: without it, it could only hang. */
 static void test_lying_member_ends_the_job_with_a_reason(void **state) {
     (void)state;
@@ -549,6 +608,7 @@ int main(void) {
         cmocka_unit_test(test_long_wait_names_who_is_missing),
         cmocka_unit_test(test_strangers_do_not_disturb),
         cmocka_unit_test(test_trainer_that_does_not_come_back),
+        cmocka_unit_test(test_client_that_does_not_read),
         cmocka_unit_test(test_lying_member_ends_the_job_with_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
