@@ -196,7 +196,7 @@ static int start_local(struct ps_client *c) {
 static int make_layout(struct ps_client *c) {
     uint64_t *n = pd_calloc(c->job.n_dense, sizeof *n);
     c->segs = pd_calloc((size_t)c->job.n_dense * c->n_dense, sizeof *c->segs);
-    c->last = pd_calloc(c->job.n_sparse, sizeof(struct rows *));
+    c->last = pd_calloc((size_t)c->job.n_sparse * 2, sizeof(struct rows *));
     int rc = n && c->segs && c->last ? 0 : PD_ENOMEM;
     for (uint32_t i = 0; i < c->job.n_dense && !rc; i++)
         n[i] = c->job.dense[i].n;

@@ -124,6 +124,12 @@ int ps_pull_dense(struct ps_client *c, int id, float *out, size_t n);
 enum ps_pull_mode { PS_NO_CREATE = 0, PS_CREATE = 1 };
 int ps_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode);
 
+/* Ahead, for the step after the one that is being made: created rows as they are after this step (under the rules without a barrier: not
+ * before it), so that the keys travel and are looked up while this step computes. Between the ps_wait of this step and its
+ * ps_step_end; complete after the ps_wait behind that one. Until their push, no pass may end and no model be loaded. */
+int ps_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out);
+int ps_flush(struct ps_client *c); /* what was asked for leaves now, and what has arrived is taken; never blocks */
+
 int ps_wait(struct ps_client *c); /* BLOCKS until all pulls are complete and all pushed buffers are free again */
 
 /* Several contributions to a step: the pushes that follow are of the streams [lo, hi), some of this trainer's, until the next
@@ -136,7 +142,7 @@ int ps_part(struct ps_client *c, uint32_t lo, uint32_t hi, const double *stats, 
 /* Gradient SUM over this trainer's samples of the step. At most once per parameter and contribution; a parameter that no
  * trainer pushes in a step is not changed by it. `grad` must stay as it is until the next ps_wait. */
 int ps_push_dense(struct ps_client *c, int id, const float *grad, size_t n);
-/* The same for rows of sorted, unique keys; when they are those of the last PS_CREATE pull of the table, they are
+/* The same for rows of sorted, unique keys; when they are those of one of the last two PS_CREATE pulls of the table, they are
  * not sent again. */
 int ps_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad);
 

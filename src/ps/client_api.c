@@ -1,4 +1,5 @@
 /* client_api.c - the calls of a step, checked, and handed to whoever does it: the servers, or in geo mode this trainer. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
@@ -26,6 +27,24 @@ int ps_pull_dense(struct ps_client *c, int id, float *out, size_t n) {
 int ps_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode) {
     int rc = usable(c, is_table(c, table), "ps_pull_rows", table);
     return rc || !n ? rc : c->geo ? geo_pull_rows(c, table, n, keys, out, mode) : client_pull_rows(c, table, n, keys, out, mode);
+}
+
+int ps_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out) {
+    int rc = usable(c, is_table(c, table), "ps_pull_rows_next", table);
+    return rc || !n ? rc : client_pull_rows_next(c, table, n, keys, out);
+}
+
+int ps_flush(struct ps_client *c) { return client_flush(c) || client_poll(c) ? c->err.code : 0; }
+
+/* The step has ended: rows of the next one that could not be asked for before. */
+static int pull_later(struct ps_client *c, int rc) {
+    while (!rc && c->later) {
+        struct pull_later *q = c->later;
+        c->later = q->next;
+        rc = ps_pull_rows(c, q->table, q->n, q->keys, q->out, PS_CREATE);
+        free(q);
+    }
+    return rc;
 }
 
 int ps_wait(struct ps_client *c) { return client_wait_pulls(c) || !c->geo ? c->err.code : geo_complete(c); }
@@ -64,7 +83,7 @@ int ps_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, si
     n_stats = c->n_parts ? c->n_part_stats : n_stats;
     if (n_stats && !c->sums && !(c->sums = pd_calloc(CLIENT_STATS_KEPT, sizeof *c->sums)))
         return client_fail(c, PD_ENOMEM, "no memory for a step's sums");
-    return c->geo ? geo_step_end(c, n_samples, stats, n_stats) : client_step_end(c, n_samples, stats, n_stats);
+    return pull_later(c, c->geo ? geo_step_end(c, n_samples, stats, n_stats) : client_step_end(c, n_samples, stats, n_stats));
 }
 
 uint64_t ps_step(const struct ps_client *c) { return c->geo ? geo_steps(c) : c->step; }

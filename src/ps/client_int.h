@@ -137,6 +137,15 @@ struct reducing {
     double v[];
 };
 
+/* Rows that are asked for when the step ends, where they cannot be before. */
+struct pull_later {
+    struct pull_later *next;
+    int table;
+    size_t n;
+    float *out;
+    uint64_t keys[];
+};
+
 struct ps_geo;
 
 struct ps_client {
@@ -169,6 +178,7 @@ struct ps_client {
     size_t n_requests, cap_requests;
     uint64_t next_id;
     uint32_t n_pulls, n_calls, n_out; /* outstanding: pulls, other requests waited for, buffers in use */
+    uint32_t n_pulls_ahead, n_out_ahead; /* of those the ones for the step after this one */
     struct pd_buf head;               /* section 0 of the request being made */
 
     uint64_t step, pass, pass_step;
@@ -182,7 +192,8 @@ struct ps_client {
     size_t n_part_stats;
     struct dense_pull *queued; /* dense pulls, sent together */
     size_t n_queued, cap_queued;
-    struct rows **last; /* [job.n_sparse]: keys of the last creating pull */
+    struct rows **last; /* [job.n_sparse * 2]: keys of the last two creating pulls, the older one first */
+    struct pull_later *later;
     uint32_t next_list;
     struct rows *free_rows;
     struct outgoing *free_out;
@@ -231,6 +242,7 @@ void client_links_release(struct ps_client *c);
 /* client_step.c: the servers' side of the calls of the same name in client.h, arguments checked */
 int client_pull_dense(struct ps_client *c, int id, float *out);
 int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode);
+int client_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out);
 int client_wait_pulls(struct ps_client *c);
 int client_push_dense(struct ps_client *c, int id, const float *grad);
 int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad);

@@ -76,7 +76,7 @@ static void out_release(void *arg) {
 }
 
 void client_step_release(struct ps_client *c) {
-    for (uint32_t i = 0; c->last && i < c->job.n_sparse; i++)
+    for (uint32_t i = 0; c->last && i < c->job.n_sparse * 2; i++)
         rows_put(c, c->last[i]);
     for (size_t i = 0; i < c->n_requests; i++) /* answers that never came */
         if (c->requests[i].id && c->requests[i].type == WIRE_PS_PULL_ROWS)
@@ -99,6 +99,11 @@ void client_step_release(struct ps_client *c) {
         c->free_out = o->next;
         free(o->data);
         free(o);
+    }
+    while (c->later) {
+        struct pull_later *q = c->later;
+        c->later = q->next;
+        free(q);
     }
     free(c->last);
     free(c->parts);
@@ -255,7 +260,8 @@ static int done_rows(struct ps_client *c, struct request *r, const struct answer
     return rc;
 }
 
-int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode) {
+/* ahead: as they are after the step that is being made. */
+static int pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode, uint32_t ahead) {
     if (client_flush(c))
         return c->err.code;
     struct rows *r = n ? make_rows(c, table, n, keys) : NULL;
@@ -265,8 +271,10 @@ int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *k
     if (mode == PS_CREATE) {
         c->next_list += c->next_list + 1 ? 1 : 2; /* 0 means none */
         r->list = c->next_list;
-        rows_put(c, c->last[table]);
-        c->last[table] = r;
+        struct rows **last = &c->last[2 * table];
+        rows_put(c, last[0]);
+        last[0] = last[1];
+        last[1] = r;
         r->refs++;
     }
     for (uint32_t t = 0; t < c->n_sparse && !c->err.code; t++) {
@@ -274,7 +282,7 @@ int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *k
         if (!k)
             continue;
         pd_buf_clear(&c->head);
-        pd_put_u64(&c->head, c->step);
+        pd_put_u64(&c->head, c->step + ahead);
         pd_put_u32(&c->head, (uint32_t)table);
         pd_put_u32(&c->head, mode == PS_CREATE);
         pd_put_u32(&c->head, r->list);
@@ -292,6 +300,8 @@ int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *k
         }
         o->rows = r;
         c->n_pulls++;
+        c->n_pulls_ahead += ahead;
+        c->n_out_ahead += ahead;
         r->refs += 2;
         client_request(c, c->sparse[t], WIRE_PS_PULL_ROWS, sec, 2, done_rows, r, t, out_release, o);
     }
@@ -299,8 +309,25 @@ int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *k
     return c->err.code;
 }
 
-static int pulls_done(const struct ps_client *c) { return c->n_pulls == 0; }
-static int buffers_free(const struct ps_client *c) { return c->n_pulls == 0 && c->n_out == 0; }
+int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode) {
+    return pull_rows(c, table, n, keys, out, mode, 0);
+}
+
+/* In this process the shard would keep what is the caller's, and under geo this trainer makes the values itself. */
+int client_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out) {
+    if (!c->shard && !c->geo)
+        return pull_rows(c, table, n, keys, out, PS_CREATE, 1);
+    struct pull_later *q = pd_malloc(sizeof *q + n * sizeof q->keys[0]);
+    if (!q)
+        return client_fail(c, PD_ENOMEM, "no memory for a pull");
+    *q = (struct pull_later){.next = c->later, .table = table, .n = n, .out = out};
+    memcpy(q->keys, keys, n * sizeof *keys);
+    c->later = q;
+    return 0;
+}
+
+static int pulls_done(const struct ps_client *c) { return c->n_pulls <= c->n_pulls_ahead; }
+static int buffers_free(const struct ps_client *c) { return c->n_pulls <= c->n_pulls_ahead && c->n_out <= c->n_out_ahead; }
 
 int client_wait_pulls(struct ps_client *c) {
     return client_flush(c) || client_ask_taken(c) ? c->err.code : client_wait(c, buffers_free, "the parameters");
@@ -394,7 +421,9 @@ static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t,
 int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad) {
     if (client_flush(c) || client_poll(c) || !n)
         return c->err.code;
-    struct rows *last = c->last[table], *r = same_keys(c, last, n, keys) ? last : make_rows(c, table, n, keys);
+    struct rows *const *of = &c->last[2 * table];
+    struct rows *last = same_keys(c, of[0], n, keys) ? of[0] : same_keys(c, of[1], n, keys) ? of[1] : NULL;
+    struct rows *r = last ? last : make_rows(c, table, n, keys);
     if (!r)
         return c->err.code;
     for (uint32_t t = 0; t < c->n_sparse && !c->err.code; t++)
@@ -490,5 +519,6 @@ int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats
     }
     c->step++;
     c->n_parts = 0;
+    c->n_pulls_ahead = c->n_out_ahead = 0;
     return c->rule->barrier ? bound_ahead(c) : c->err.code; /* without one there is nothing to run ahead of */
 }

@@ -395,6 +395,8 @@ static uint64_t slowest(const struct ps_shard *s) {
 }
 
 int shard_advance(struct ps_shard *s, struct pd_err *err) {
+    if (s->declared && !s->rule->barrier && s->n_waiting) /* a member's own step may be what its pull waits for */
+        shard_answer_waiting(s);
     if (s->n_joined + s->n_absent < s->opts.n_trainers || !s->n_joined)
         return 0; /* somebody has never been here */
     while (reduce_once(s)) {

@@ -24,6 +24,7 @@ enum {
     SHARD_REDUCES = 64,
     SHARD_WAITING = 1024, /* of a member */
     SHARD_ANSWERS = 128, /* kept for each member */
+    SHARD_LISTS = 2,     /* key lists of a member and table: of the batch that computes, of the next */
 };
 
 /* Row numbers of one key list. */
@@ -89,7 +90,7 @@ struct member {
     struct known_list {
         uint32_t id; /* 0: none */
         struct row_list list;
-    } *known; /* [n_sparse]: the keys of the last creating pull */
+    } *known; /* [n_sparse * SHARD_LISTS]: the keys of the last creating pulls, each */
     struct reduction reduces[SHARD_REDUCES];
     uint32_t first_reduce, n_reduces;
     uint64_t incarnation;
@@ -200,6 +201,8 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
 int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err);
 /* Table known, keys sorted, unique and ours. */
 int shard_keys(const struct ps_shard *s, const struct wire_frame *f, uint32_t table, uint64_t n, struct pd_err *err);
+/* The key list of that number; NULL: it is not known (any more). */
+struct known_list *shard_known(struct member *m, uint32_t table, uint32_t id);
 static inline struct member_step *shard_step_of(const struct member *m, uint64_t step) { return &m->ring[step % SHARD_AHEAD]; }
 void shard_step_clear(struct ps_shard *s, struct member_step *p);
 /* Room in the scratch of a step for n contributions. */

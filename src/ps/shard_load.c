@@ -133,7 +133,7 @@ static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
 /* Row numbers that members remember belong to the tables of before. */
 static void forget_rows(struct ps_shard *s) {
     for (uint32_t i = 0; i < s->n_joined; i++)
-        for (uint32_t t = 0; t < s->job.n_sparse; t++)
+        for (uint32_t t = 0; t < s->job.n_sparse * SHARD_LISTS; t++)
             s->members[s->order[i]].known[t].id = 0;
 }
 

@@ -62,7 +62,7 @@ static void drop_unfinished(struct ps_shard *s, uint32_t trainer) {
     shard_forget_waiting(s, trainer);
     while (m->n_reduces)
         free(m->reduces[(m->first_reduce + --m->n_reduces) % SHARD_REDUCES].v);
-    for (uint32_t t = 0; t < s->job.n_sparse; t++)
+    for (uint32_t t = 0; t < s->job.n_sparse * SHARD_LISTS; t++)
         m->known[t].id = 0;
 }
 

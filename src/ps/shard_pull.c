@@ -136,7 +136,24 @@ static int read_pull_rows(const struct wire_frame *f, struct pull_rows *p, struc
     return 0;
 }
 
-/* A creating pull's rows become the member's known list, which its push can name. */
+struct known_list *shard_known(struct member *m, uint32_t table, uint32_t id) {
+    struct known_list *k = &m->known[table * SHARD_LISTS];
+    for (uint32_t i = 0; id && i < SHARD_LISTS; i++)
+        if (k[i].id == id)
+            return &k[i];
+    return NULL;
+}
+
+/* A place for a new list: that of the same number (the pull is repeated), a free one, or that of the older one. Numbers grow. */
+static struct known_list *place_for(struct member *m, uint32_t table, uint32_t id) {
+    struct known_list *k = &m->known[table * SHARD_LISTS], *old = shard_known(m, table, id);
+    for (uint32_t i = 0; i < SHARD_LISTS && !old; i++)
+        if (!k[i].id)
+            old = &k[i];
+    return old ? old : (int32_t)(k[0].id - k[1].id) < 0 ? &k[0] : &k[1];
+}
+
+/* A creating pull's rows become a known list of the member, which its push can name. */
 static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
     struct pull_rows p;
     int rc = read_pull_rows(f, &p, err);
@@ -144,7 +161,7 @@ static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame
         rc = shard_keys(s, f, p.table, p.n, err);
     if (rc || !p.create)
         return rc;
-    struct known_list *k = &s->members[trainer].known[p.table];
+    struct known_list *k = place_for(&s->members[trainer], p.table, p.list);
     k->id = 0;
     if (shard_room(&k->list.rows, &k->list.cap, p.n, sizeof *k->list.rows) ||
         ps_table_find(s->tables[p.table], (const uint64_t *)(const void *)f->sec[1], p.n, 1, k->list.rows))
@@ -172,9 +189,9 @@ static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_f
         return rc;
     struct ps_table *t = s->tables[p.table];
     const uint64_t *keys = (const uint64_t *)(const void *)f->sec[1];
-    const struct known_list *k = &s->members[trainer].known[p.table];
-    const uint32_t *rows = k->list.rows;
-    if (!p.create || !p.list || k->id != p.list || k->list.n != p.n) {
+    const struct known_list *k = p.create ? shard_known(&s->members[trainer], p.table, p.list) : NULL;
+    const uint32_t *rows = k ? k->list.rows : NULL;
+    if (!k || k->list.n != p.n) {
         if (shard_room(&s->scratch.rows, &s->scratch.cap, p.n, sizeof *s->scratch.rows) ||
             ps_table_find(t, keys, p.n, (int)p.create, s->scratch.rows))
             return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[p.table].name);
@@ -218,11 +235,11 @@ static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame 
     return rc;
 }
 
-/* Is what the trainer has pushed up to step `after` applied, and may it go on? */
-static int may_answer(const struct ps_shard *s, uint64_t after) {
+/* Has the trainer ended all before step `after`, is that applied, and may it go on? */
+static int may_answer(const struct ps_shard *s, uint32_t trainer, uint64_t after) {
     if (s->rule->barrier)
         return s->step >= after;
-    return !s->rule->bounded || after <= s->step + s->job.staleness;
+    return s->members[trainer].step >= after && (!s->rule->bounded || after <= s->step + s->job.staleness);
 }
 
 static int congested(const struct ps_shard *s, uint32_t trainer) { return s->ops.congested && s->ops.congested(s->arg, trainer); }
@@ -240,7 +257,8 @@ int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, stru
     uint64_t after = pd_get_u64(&r);
     struct pull_dense pd;
     int rc = 0;
-    if (r.failed || after > s->members[trainer].step)
+    int ahead = (*f)->type == WIRE_PS_PULL_ROWS || (*f)->type == WIRE_PS_PULL_DENSE; /* of the step that it is at */
+    if (r.failed || after > s->members[trainer].step + (uint64_t)ahead)
         return pd_fail(err, PD_EPROTO, "%s after step %llu; this trainer has ended %llu", wire_msg_name((*f)->type),
                        (unsigned long long)after, (unsigned long long)s->members[trainer].step);
     if ((*f)->type == WIRE_PS_PULL_ROWS)
@@ -249,7 +267,7 @@ int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, stru
         rc = read_pull_dense(s, *f, &pd, err);
     if (rc)
         return rc;
-    if (may_answer(s, after) && !congested(s, trainer))
+    if (may_answer(s, trainer, after) && !congested(s, trainer))
         return answer(s, trainer, *f, err);
     if (n_waiting(s, trainer) == SHARD_WAITING)
         return pd_fail(err, PD_EPROTO, "more than %d requests of this trainer wait in step %llu", SHARD_WAITING,
@@ -265,7 +283,7 @@ void shard_answer_waiting(struct ps_shard *s) {
     size_t kept = 0;
     for (size_t i = 0; i < s->n_waiting; i++) {
         struct waiting w = s->waiting[i];
-        if (!may_answer(s, w.after) || congested(s, w.trainer)) {
+        if (!may_answer(s, w.trainer, w.after) || congested(s, w.trainer)) {
             s->waiting[kept++] = w;
             continue;
         }

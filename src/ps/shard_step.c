@@ -25,7 +25,7 @@ void shard_member_release(struct ps_shard *s, struct member *m) {
         free(m->ring[i].parts);
     }
     free(m->ring);
-    for (uint32_t t = 0; m->known && t < s->job.n_sparse; t++)
+    for (uint32_t t = 0; m->known && t < s->job.n_sparse * SHARD_LISTS; t++)
         free(m->known[t].list.rows);
     free(m->known);
     for (uint32_t i = 0; m->answers && i < SHARD_ANSWERS; i++)
@@ -40,7 +40,7 @@ void shard_member_release(struct ps_shard *s, struct member *m) {
 
 int shard_member_init(struct ps_shard *s, struct member *m) {
     m->ring = pd_calloc(SHARD_AHEAD, sizeof *m->ring);
-    m->known = pd_calloc(s->job.n_sparse, sizeof *m->known);
+    m->known = pd_calloc((size_t)s->job.n_sparse * SHARD_LISTS, sizeof *m->known);
     m->answers = pd_calloc(SHARD_ANSWERS, sizeof *m->answers);
     pd_buf_init(&m->note[0].text);
     pd_buf_init(&m->note[1].text);
@@ -227,9 +227,9 @@ int shard_keys(const struct ps_shard *s, const struct wire_frame *f, uint32_t ta
 /* Rows of the push into p->list: those of the last pull by its number, or looked up (and made) here. */
 static int push_keys(struct ps_shard *s, struct member *m, const struct wire_frame *f, uint32_t table, uint32_t list,
                      uint64_t n, struct row_push *p, struct pd_err *err) {
-    struct known_list *k = &m->known[table];
     if (list) {
-        if (k->id != list || k->list.n != n || f->len[1])
+        struct known_list *k = shard_known(m, table, list);
+        if (!k || k->list.n != n || f->len[1])
             return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: key list %u of %llu keys is not known", list,
                            (unsigned long long)n);
         struct row_list mine = p->list;

@@ -102,6 +102,7 @@ enum { TOY_DENSE = 3, TOY_VALUES = 5 + TOY_MIDDLE + TOY_LARGE };
 struct toy {
     int n_trainers, n_servers, n_dense, n_sparse, n_streams, n_passes, steps; /* steps of stream 0; stream s: + s % 3 */
     int local, jitter;
+    int ahead; /* a step's rows are asked for before the step before it is made */
     int parts; /* a contribution for each node of the tree that the trainer owns, in place of one of all its streams */
     const char *optimizer, *update;
     double lr;
@@ -174,6 +175,7 @@ struct toy_trainer {
     int rc;
     int (*before_step)(struct toy_trainer *me, struct ps_client *c, uint64_t step); /* != 0: leave like that */
     uint64_t incidents;
+    double seen; /* the values of all rows that were pulled, added up */
     struct ps_client_stats stats;
     pthread_t thread;
 };
@@ -230,6 +232,18 @@ static int toy_push(struct toy_trainer *me, struct ps_client *c, int lo, int hi,
     return rc ? rc : ps_push_rows(c, table, (size_t)n_rows, keys, rows);
 }
 
+/* The rows that step k of these streams looks up. */
+static int toy_keys(const struct ps_range *r, int n, uint64_t step, uint64_t *keys) {
+    int n_rows = 0;
+    for (int i = 0, any = 0; i < TOY_ROWS; i++, any = 0) {
+        for (int j = 0; j < n; j++)
+            any |= toy_has_row(r[j].lo, step, toy_key(i));
+        if (any)
+            keys[n_rows++] = toy_key(i);
+    }
+    return n_rows;
+}
+
 /* One step of the streams [lo, hi). */
 static int toy_step(struct toy_trainer *me, struct ps_client *c, int lo, int hi, int k, const int *dense, int table,
                     float *mem, uint64_t *keys, float *values, float *pulled) {
@@ -237,19 +251,23 @@ static int toy_step(struct toy_trainer *me, struct ps_client *c, int lo, int hi,
     struct ps_range r[16], node[PS_NODES_MAX] = {{(uint32_t)lo, (uint32_t)hi}};
     int n = toy_streams(t, lo, hi, k, r), n_rows = 0, rc = 0;
     uint64_t step = ps_step(c), samples = 0;
-    for (int i = 0, any = 0; i < TOY_ROWS; i++, any = 0) {
-        for (int j = 0; j < n; j++)
-            any |= toy_has_row(r[j].lo, step, toy_key(i));
-        if (any)
-            keys[n_rows++] = toy_key(i);
-    }
+    n_rows = toy_keys(r, n, step, keys);
     float *v = values;
     for (int i = 0; i < TOY_DENSE; v += toy_sizes[i++])
         rc |= ps_pull_dense(c, dense[i], v, toy_sizes[i]);
-    rc |= ps_pull_rows(c, table, (size_t)n_rows, keys, pulled, step % 2 || (t->update && !strcmp(t->update, "geo")) ? PS_CREATE : PS_NO_CREATE);
+    if (!t->ahead || !k)
+        rc |= ps_pull_rows(c, table, (size_t)n_rows, keys, pulled, step % 2 || (t->update && !strcmp(t->update, "geo")) ? PS_CREATE : PS_NO_CREATE);
     rc |= ps_wait(c);
     if (rc)
         return ps_client_err(c)->code;
+    uint64_t after[TOY_ROWS];
+    for (int i = 0; i < n_rows * TOY_DIM; i++)
+        me->seen += pulled[i];
+    if (t->ahead) {
+        n = toy_streams(t, lo, hi, k + 1, r);
+        if (n && ps_pull_rows_next(c, table, (size_t)toy_keys(r, n, step + 1, after), after, pulled))
+            return ps_client_err(c)->code;
+    }
     double stats[2] = {0};
     uint32_t n_nodes = t->parts ? ps_tree_nodes((uint32_t)t->n_streams, (uint32_t)lo, (uint32_t)hi, node) : 1;
     for (uint32_t i = 0; i < n_nodes && !rc; i++, mem += TOY_VALUES + TOY_ROWS * TOY_DIM)

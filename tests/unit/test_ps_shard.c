@@ -343,6 +343,46 @@ static void test_key_list_is_sent_once(void **state) {
     ps_shard_free(p);
 }
 
+/* The rows of the next step are asked for before the push of this one, by its list, comes; the answer is what a pull behind the
+ * step's end brings. A pull that comes a second time, on another connection, takes no other list away. */
+static void test_rows_are_asked_for_ahead(void **state) {
+    (void)state;
+    static const char *const rules[] = {"sync", "async", "ssp"};
+    for (size_t i = 0; i < 3; i++)
+        for (int again = 0; again < 2; again++) {
+            struct recorder r, q;
+            struct ps_shard *s = rec_shard(&r, 1), *p = rec_shard(&q, 1);
+            ok(s, 0, f_declare_as(1, 0, "adagrad", rules[i]));
+            ok(p, 0, f_declare_as(1, 0, "adagrad", rules[i]));
+            ok(s, 0, f_pull_rows(0, 0, 1, 17, keys_a, 3));
+            struct wire_frame *ahead = f_pull_rows(1, 0, 1, 18, keys_b, 2);
+            uint64_t req = ahead->req;
+            ok(s, 0, ahead);
+            assert_int_equal(r.n_answers, 2); /* not yet */
+            if (again) {
+                assert_int_equal(ps_shard_detach(s, 0), 1);
+                struct wire_frame *back = f_declare_as(1, 0, "adagrad", rules[i]);
+                ok(s, 0, back);
+                ahead = f_pull_rows(1, 0, 1, 18, keys_b, 2);
+                ahead->req = req;
+                ok(s, 0, ahead);
+                assert_int_equal(r.n_answers, 3);
+            }
+            ok(s, 0, f_push_rows(0, 0, 0, 17, NULL, 3, grad_rows[0]));
+            ok(p, 0, f_push_rows(0, 0, 0, 0, keys_a, 3, grad_rows[0]));
+            assert_int_equal(r.n_answers, 2 + again);
+            ok(s, 0, f_step_end(0, 0, 1, NULL, 0));
+            ok(p, 0, f_step_end(0, 0, 1, NULL, 0));
+            assert_int_equal(r.n_answers, 3 + again);
+            ok(p, 0, f_pull_rows(1, 0, 0, 0, keys_b, 2));
+            assert_int_equal(last_answer(&r)->n_values, 2 * FR_DIM);
+            assert_memory_equal(last_answer(&r)->values, last_answer(&q)->values, 2 * FR_DIM * sizeof(float));
+            ok(s, 0, f_push_rows(1, 0, 0, 18, NULL, 2, grad_rows[1]));
+            ps_shard_free(s);
+            ps_shard_free(p);
+        }
+}
+
 /* --- refused --- */
 
 static struct wire_frame *with_flags(struct wire_frame *f, uint16_t flags) {
@@ -364,7 +404,7 @@ static struct wire_frame *bad_frame(int which) {
     case 6: return f_push_rows(0, 0, 0, 0, unsorted, 2, grad_rows[0]);
     case 7: return f_push_rows(0, 0, 0, 0, twice, 2, grad_rows[0]);
     case 8: return f_push_rows(0, 0, 0, 5, NULL, 3, grad_rows[0]);
-    case 9: return f_pull_dense(1, 1, ids);
+    case 9: return f_pull_dense(2, 1, ids);
     case 10: return f_pull_dense(0, 1, ids + 3);
     case 11: return f_pull_rows(0, 3, 0, 0, keys_a, 3);
     case 12: return f_pull_rows(0, 0, 2, 0, keys_a, 3);
@@ -386,7 +426,7 @@ static void test_what_does_not_fit_is_refused(void **state) {
     (void)state;
     static const char *const want[] = {
         "is here already", "is at step 0", "streams 1 to 2; here epoch 7, streams 0 to 1", "39 values for parameter 'w'",
-        "no parameter 7", "no table 1", "not sorted and unique", "not sorted and unique", "key list 5", "after step 1",
+        "no parameter 7", "no table 1", "not sorted and unique", "not sorted and unique", "key list 5", "after step 2",
         "no parameter 9", "no table 3", "PS_PULL_ROWS of", "not sorted and unique", "does not fit", "does not fit",
         "is at step 0", "samples", "PS_SAVE of", "PS_LOAD of", "PS_COMMIT of", "unexpected message 0x101", "flags",
     };
@@ -537,6 +577,7 @@ int main(void) {
         cmocka_unit_test(test_contributions_of_a_trainers_streams),
         cmocka_unit_test(test_more_contributions_than_a_step_may_have),
         cmocka_unit_test(test_key_list_is_sent_once),
+        cmocka_unit_test(test_rows_are_asked_for_ahead),
         cmocka_unit_test(test_what_does_not_fit_is_refused),
         cmocka_unit_test(test_nobody_runs_ahead_without_end),
         cmocka_unit_test(test_cut_and_flipped_messages),
