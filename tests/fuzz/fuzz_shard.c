@@ -2,7 +2,8 @@
  * declarations against their reader.
  *
  * Each trainer owns four streams. The input is a list of messages: u8 trainer, u8 type, u8 bytes of section 0, u8 keys,
- * u8 floats, then those. Save, commit and load are left out: they are meant to touch the file system.
+ * u8 floats, then those. Of the byte `trainer`, bit 6 says that its connection is lost before the message, and that it comes back, bit 7 that
+ * another process does; in the first message bits 4 and 5 choose what a trainer that is gone means. Save, commit and load are left out: they are meant to touch the file system.
  */
 #include "tests/support/ps_frames.h"
 
@@ -20,21 +21,33 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         abort(); /* accepted, but out of range */
     ps_job_release(&job);
     fr_width = 4;
+    fr_on_lost = size ? (enum ps_lost)(data[0] >> 4 & 3) % 3 : PS_LOST_FAIL;
     struct ps_shard *s = rec_shard(&r, 2);
     struct pd_rd rd;
     pd_rd_init(&rd, data, size);
     int gone[2] = {0};
+    uint64_t incarnation[2] = {100, 101};
     for (uint32_t t = 0; t < 2; t++)
         if (ps_shard_frame(s, t, "fuzz", f_declare(2, t), NULL))
             abort();
     while (!rd.failed && rd.p < rd.end) {
-        uint32_t t = pd_get_u8(&rd) % 2;
+        uint8_t who = pd_get_u8(&rd);
+        uint32_t t = who % 2;
         uint16_t type = types[pd_get_u8(&rd) % (sizeof types / sizeof types[0])];
         size_t n0 = pd_get_u8(&rd), n1 = 8 * (size_t)pd_get_u8(&rd), n2 = 4 * (size_t)pd_get_u8(&rd);
         const uint8_t *p0 = pd_get(&rd, n0), *p1 = pd_get(&rd, n1), *p2 = pd_get(&rd, n2);
-        if (rd.failed || gone[t])
+        if (rd.failed)
             continue;
         struct pd_err err = {0};
+        if (who & 0xc0) {
+            (void)ps_shard_detach(s, t);
+            incarnation[t] += who & 0x80 ? 2 : 0;
+            gone[t] = ps_shard_frame(s, t, "fuzz", f_declare_again(2, t, incarnation[t], 0), NULL) != 0;
+            if (gone[t])
+                ps_shard_gone(s, t, NULL, NULL);
+        }
+        if (gone[t])
+            continue;
         if (ps_shard_frame(s, t, "fuzz", frame(type, n0 % 16 == 15 ? 3 : next_req(), p0, n0, p1, n1, p2, n2), &err)) {
             ps_shard_gone(s, t, &err, NULL); /* as the server does with a connection that lies */
             gone[t] = 1;

@@ -14,6 +14,7 @@
 
 enum { FR_DIM = 4, FR_VALUES = 40, FR_EPOCH = 7 };
 static uint32_t fr_width = 1; /* streams that each trainer owns */
+static enum ps_lost fr_on_lost;
 
 /* Ids grow: one that does not is taken for a repeated request. */
 static inline uint64_t next_req(void) {
@@ -262,7 +263,7 @@ static inline void rec_fail(void *arg, uint32_t trainer, uint16_t type, uint64_t
 
 static inline struct ps_shard *rec_shard(struct recorder *r, uint32_t n_trainers) {
     static const struct ps_shard_ops ops = {.answer = rec_answer, .fail = rec_fail};
-    struct ps_shard_opts o = {.kind = PS_KIND_BOTH, .n_trainers = n_trainers, .epoch = FR_EPOCH};
+    struct ps_shard_opts o = {.kind = PS_KIND_BOTH, .n_trainers = n_trainers, .epoch = FR_EPOCH, .on_lost = fr_on_lost};
     struct ps_shard *s = NULL;
     memset(r, 0, sizeof *r);
     return ps_shard_new(&s, &o, &ops, r) ? NULL : s;
