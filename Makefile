@@ -2,7 +2,7 @@
 #   make                      release build, programs in build/release (build/bin points there)
 #   make DEV=1                the same with -Werror
 #   make SANITIZE=address,undefined | thread
-#   make test | soak | demo | bench | man | install PREFIX= DESTDIR= | compile_commands.json
+#   make test | soak | demo | bench | goldens | man | install PREFIX= DESTDIR= | compile_commands.json
 
 CC      ?= gcc
 PREFIX  ?= /usr/local
@@ -155,6 +155,11 @@ packages-build packages-demo packages-test packages-bench: packages-%:
 
 test: packages-test
 	@tests/run-all
+
+# The costs of PyTorch that tests/integration/train_goldens.sh compares with; needs python3-torch and python3-numpy.
+goldens: all
+	@/usr/bin/python3 tests/goldens/make.py $(B) tests/goldens
+.PHONY: goldens
 
 demo: packages-demo
 	@$(MAKE) --no-print-directory all
