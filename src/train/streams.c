@@ -1,20 +1,41 @@
 /* streams.c - see streams.h. */
 #include "train/streams.h"
 
+#include "train/ahead.h"
+
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
+#include "base/buf.h"
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/str.h"
+
+enum { AHEAD = 2 }; /* batches */
+
+struct made { /* a batch, and how things stand behind it */
+    struct pd_batch batch;  /* cap 0: read straight into the caller's */
+    uint32_t *count;        /* [hi - lo] samples of each stream */
+    struct data_pos *before, *pos; /* [hi - lo] of each stream, before it and behind it */
+    double fraction;
+    uint64_t bad_lines;
+    struct pd_buf messages; /* of bad lines, each with its NUL */
+    int rc;                 /* samples, 0 at the end, or PD_E* */
+    struct pd_err err;
+};
 
 struct train_streams {
     uint32_t lo, hi, first, n_shares; /* a batch is cut into n_shares, of which stream i gets number i - first */
     uint64_t batch_size, fingerprint;
     struct data_reader **reader; /* [hi - lo] */
-    struct data_pos *was;        /* [hi - lo], before the last batch */
-    uint32_t *count;             /* [hi - lo], of the last batch */
+    struct made made[AHEAD + 1];   /* the last one is what was given out last */
+    struct made *filling;          /* being read into, by whichever thread does it */
+    struct train_ahead *ahead;     /* NULL: read when asked */
+    int over;                      /* the last batch was empty, or an error */
+    void (*on_bad)(void *arg, const char *message);
+    void *on_bad_arg;
     uint32_t n_streams;
     uint64_t *before;            /* by file of the job's list, and one more of each stream: bytes of its stream before it */
     uint64_t total;              /* bytes of all own files */
@@ -47,12 +68,51 @@ static void measure(struct train_streams *s, const char *dir, const struct data_
     }
 }
 
+static int make_ahead(void *arg, uint32_t i);
+
+/* Lines that can't be read are told when their batch is given out. */
+static void note_bad(void *arg, const char *message) {
+    struct train_streams *s = arg;
+    pd_put(&s->filling->messages, message, strlen(message) + 1);
+}
+
+static int made_init(struct train_streams *s, struct made *m, const struct data_schema *schema) {
+    struct pd_field fields[PD_MAX_FIELDS];
+    uint32_t n = s->hi - s->lo;
+    m->count = pd_calloc(n, sizeof *m->count);
+    m->before = pd_calloc(n, sizeof *m->before);
+    m->pos = pd_calloc(n, sizeof *m->pos);
+    if (!m->count || !m->before || !m->pos)
+        return PD_ENOMEM;
+    for (uint32_t k = 0; schema && k < schema->n_fields; k++)
+        fields[k] = schema->field[k].batch;
+    return schema ? pd_batch_init_fields(&m->batch, fields, schema->n_fields, train_streams_max_batch(s)) : 0;
+}
+
+static int open_readers(struct train_streams *s, const struct data_spec *spec, const char *dir, const struct data_files *files,
+                        struct pd_err *err) {
+    struct data_spec own = *spec;
+    int ahead = spec->workers && spec->schema, rc = 0;
+    s->on_bad = spec->on_bad;
+    s->on_bad_arg = spec->arg;
+    own.on_bad = note_bad;
+    own.arg = s;
+    for (uint32_t i = 0; i <= AHEAD && !rc; i++)
+        if (made_init(s, &s->made[i], ahead ? spec->schema : NULL))
+            rc = pd_fail(err, PD_ENOMEM, "out of memory for batches");
+    for (uint32_t i = s->lo; i < s->hi && !rc; i++)
+        rc = data_reader_new(&s->reader[i - s->lo], &own, dir, files, i, s->n_streams, err);
+    return !rc && ahead ? train_ahead_new(&s->ahead, AHEAD, make_ahead, s, err) : rc;
+}
+
 int train_streams_new(struct train_streams **out, const struct data_spec *spec, const char *dir, const char *pattern,
                       const char *what, uint32_t n_streams, uint32_t lo, uint32_t hi, uint64_t batch_size, int own_batches,
                       struct pd_err *err) {
     struct data_files files = {0};
     struct train_streams *s = pd_calloc(1, sizeof *s);
     int rc = s ? data_files_expand(&files, dir, pattern, err) : pd_fail(err, PD_ENOMEM, "out of memory");
+    for (uint32_t i = 0; s && i <= AHEAD; i++)
+        pd_buf_init(&s->made[i].messages);
     if (!rc && files.n < n_streams)
         rc = pd_fail(err, PD_EDATA,
                      "'%s = %s' matches %zu files for %u streams: each stream needs at least one (paddlectl split makes them)",
@@ -68,16 +128,15 @@ int train_streams_new(struct train_streams **out, const struct data_spec *spec, 
         for (const char *p = files.path[i]; p == files.path[i] || p[-1]; p++) /* the NUL parts the names */
             s->fingerprint = pd_mix64(s->fingerprint ^ (uint64_t)(unsigned char)*p) + 1;
     s->reader = pd_calloc(hi - lo, sizeof *s->reader);
-    s->count = pd_calloc(hi - lo, sizeof *s->count);
-    s->was = pd_calloc(hi - lo, sizeof *s->was);
     s->before = pd_calloc(files.n + n_streams, sizeof *s->before);
-    if (!s->reader || !s->count || !s->was || !s->before) {
+    if (!s->reader || !s->before) {
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
         goto out;
     }
     measure(s, dir, &files, n_streams);
-    for (uint32_t i = lo; i < hi && !rc; i++)
-        rc = data_reader_new(&s->reader[i - lo], spec, dir, &files, i, n_streams, err);
+    rc = open_readers(s, spec, dir, &files, err);
+    if (!rc)
+        train_streams_rewind(s, 0);
 out:
     data_files_release(&files);
     if (rc)
@@ -90,12 +149,19 @@ out:
 void train_streams_free(struct train_streams *s) {
     if (!s)
         return;
-    free(s->before);
+    train_ahead_free(s->ahead);
     for (uint32_t i = s->lo; s->reader && i < s->hi; i++)
         data_reader_free(s->reader[i - s->lo]);
+    for (uint32_t i = 0; i <= AHEAD; i++) {
+        struct made *m = &s->made[i];
+        pd_batch_release(&m->batch);
+        pd_buf_release(&m->messages);
+        free(m->count);
+        free(m->before);
+        free(m->pos);
+    }
+    free(s->before);
     free(s->reader);
-    free(s->count);
-    free(s->was);
     free(s);
 }
 
@@ -119,39 +185,7 @@ uint32_t train_streams_max_share(const struct train_streams *s) {
     return most;
 }
 
-const uint32_t *train_streams_counts(const struct train_streams *s) { return s->count; }
-
-int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_err *err) {
-    pd_batch_clear(b);
-    for (uint32_t i = s->lo; i < s->hi; i++) {
-        data_reader_tell(s->reader[i - s->lo], &s->was[i - s->lo]);
-        int n = data_reader_next(s->reader[i - s->lo], share_of(s, i), b, err);
-        if (n < 0)
-            return n;
-        s->count[i - s->lo] = (uint32_t)n;
-    }
-    return (int)b->n;
-}
-
-void train_streams_rewind(struct train_streams *s, uint64_t pass) {
-    for (uint32_t i = s->lo; i < s->hi; i++)
-        data_reader_rewind(s->reader[i - s->lo], pass);
-}
-
-void train_streams_tell(const struct train_streams *s, uint32_t i, int before, char out[TRAIN_POS_TEXT]) {
-    struct data_pos pos;
-    data_reader_tell(s->reader[i], &pos);
-    data_pos_format(before ? &s->was[i] : &pos, out);
-}
-
-int train_streams_seek(struct train_streams *s, uint32_t i, const char *text, struct pd_err *err) {
-    struct data_pos pos;
-    if (data_pos_parse(text, &pos))
-        return pd_fail(err, PD_EDATA, "'%.100s' is no position in a stream of data", text);
-    return data_reader_seek(s->reader[i], &pos, err);
-}
-
-double train_streams_fraction(const struct train_streams *s) {
+static double fraction(const struct train_streams *s) {
     uint64_t done = 0;
     for (uint32_t i = s->lo; i < s->hi; i++) {
         uint64_t file, bytes;
@@ -161,9 +195,108 @@ double train_streams_fraction(const struct train_streams *s) {
     return s->total ? (double)done / (double)s->total : -1;
 }
 
-uint64_t train_streams_bad_lines(const struct train_streams *s) {
-    uint64_t n = 0;
-    for (uint32_t i = s->lo; i < s->hi; i++)
-        n += data_reader_bad_lines(s->reader[i - s->lo]);
-    return n;
+/* How things stand now, into *m. */
+static void take_stock(struct train_streams *s, struct made *m) {
+    m->bad_lines = 0;
+    m->fraction = fraction(s);
+    for (uint32_t i = 0; i < s->hi - s->lo; i++) {
+        data_reader_tell(s->reader[i], &m->pos[i]);
+        m->bad_lines += data_reader_bad_lines(s->reader[i]);
+    }
 }
+
+/* The next step's samples into b. */
+static void make(struct train_streams *s, struct made *m, struct pd_batch *b) {
+    s->filling = m;
+    pd_batch_clear(b);
+    pd_buf_clear(&m->messages);
+    pd_err_clear(&m->err);
+    m->rc = 0;
+    for (uint32_t i = 0; i < s->hi - s->lo && m->rc >= 0; i++) {
+        data_reader_tell(s->reader[i], &m->before[i]);
+        int n = data_reader_next(s->reader[i], share_of(s, s->lo + i), b, &m->err);
+        m->count[i] = n > 0 ? (uint32_t)n : 0;
+        m->rc = n < 0 ? n : m->rc + n;
+    }
+    if (m->messages.failed)
+        m->rc = pd_fail(&m->err, PD_ENOMEM, "out of memory for the messages of bad lines");
+    take_stock(s, m);
+}
+
+static int make_ahead(void *arg, uint32_t i) {
+    struct train_streams *s = arg;
+    make(s, &s->made[i], &s->made[i].batch);
+    return s->made[i].rc > 0;
+}
+
+static struct made *last(struct train_streams *s) { return &s->made[AHEAD]; }
+
+const uint32_t *train_streams_counts(const struct train_streams *s) { return s->made[AHEAD].count; }
+
+/* Both have the same fields and room for the same number of samples: nothing is copied. */
+static void swap_made(struct made *a, struct made *b) {
+    struct made t = *a;
+    *a = *b;
+    *b = t;
+}
+
+int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_err *err) {
+    struct made *m = last(s);
+    if (!s->ahead) {
+        make(s, m, b);
+    } else if (!s->over) {
+        swap_made(m, &s->made[train_ahead_take(s->ahead)]);
+        train_ahead_give(s->ahead);
+        struct pd_batch t = *b;
+        *b = m->batch;
+        m->batch = t;
+    } else {
+        pd_batch_clear(b);
+    }
+    const char *text = (const char *)m->messages.data;
+    for (size_t at = 0; at < m->messages.len; at += strlen(text + at) + 1)
+        if (s->on_bad)
+            s->on_bad(s->on_bad_arg, text + at);
+    pd_buf_clear(&m->messages);
+    s->over = m->rc <= 0;
+    return m->rc < 0 ? pd_fail(err, m->rc, "%s", m->err.msg) : m->rc;
+}
+
+/* Readers stand still and were moved: what is known of them begins anew. */
+static void begin(struct train_streams *s) {
+    struct made *m = last(s);
+    s->over = 0;
+    m->rc = 0;
+    take_stock(s, m);
+    memcpy(m->before, m->pos, (s->hi - s->lo) * sizeof *m->pos);
+    memset(m->count, 0, (s->hi - s->lo) * sizeof *m->count);
+}
+
+void train_streams_rewind(struct train_streams *s, uint64_t pass) {
+    if (s->ahead)
+        train_ahead_stop(s->ahead);
+    for (uint32_t i = s->lo; i < s->hi; i++)
+        data_reader_rewind(s->reader[i - s->lo], pass);
+    begin(s);
+}
+
+void train_streams_tell(const struct train_streams *s, uint32_t i, int before, char out[TRAIN_POS_TEXT]) {
+    const struct made *m = &s->made[AHEAD];
+    data_pos_format(before ? &m->before[i] : &m->pos[i], out);
+}
+
+int train_streams_seek(struct train_streams *s, uint32_t i, const char *text, struct pd_err *err) {
+    struct data_pos pos;
+    if (data_pos_parse(text, &pos))
+        return pd_fail(err, PD_EDATA, "'%.100s' is no position in a stream of data", text);
+    if (s->ahead)
+        train_ahead_stop(s->ahead);
+    s->filling = last(s);
+    int rc = data_reader_seek(s->reader[i], &pos, err);
+    begin(s);
+    return rc;
+}
+
+double train_streams_fraction(const struct train_streams *s) { return s->made[AHEAD].fraction; }
+
+uint64_t train_streams_bad_lines(const struct train_streams *s) { return s->made[AHEAD].bad_lines; }

@@ -16,7 +16,10 @@ uint32_t train_stream_share(uint64_t batch_size, uint32_t n_streams, uint32_t s)
 
 struct train_streams;
 
-/* With own_batches, batch_size is that of this trainer alone, cut over its streams: there is no step of all. `pattern` is relative to folder `dir`. `what` ("train", "test") goes into messages. */
+/* With threads to read ahead (spec->workers) batches are made ahead by one more; what comes out is the same. spec->on_bad is called
+ * from within train_streams_next.
+ *
+ * With own_batches, batch_size is that of this trainer alone, cut over its streams: there is no step of all. `pattern` is relative to folder `dir`. `what` ("train", "test") goes into messages. */
 int train_streams_new(struct train_streams **out, const struct data_spec *spec, const char *dir, const char *pattern,
                       const char *what, uint32_t n_streams, uint32_t lo, uint32_t hi, uint64_t batch_size, int own_batches,
                       struct pd_err *err);
@@ -32,7 +35,8 @@ uint32_t train_streams_max_share(const struct train_streams *s); /* of one strea
 int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_err *err);
 /* How many of them each stream gave, first stream first; their samples stand in `b` in this order. */
 const uint32_t *train_streams_counts(const struct train_streams *s);
-/* Where stream i of this trainer's is as text without blanks: behind the last batch, or with `before` in front of it. */
+/* Where stream number lo + i stands, as text without blanks: behind the last batch that was given out, or with `before` in front
+ * of it. seek: streams go on there; all of them, one after the other, before the next batch. PD_EDATA. */
 enum { TRAIN_POS_TEXT = 256 };
 void train_streams_tell(const struct train_streams *s, uint32_t i, int before, char out[TRAIN_POS_TEXT]);
 int train_streams_seek(struct train_streams *s, uint32_t i, const char *text, struct pd_err *err);

@@ -11,6 +11,7 @@
 #include "base/fs.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "data/pipe.h"
 #include "nn/checkgrad.h"
 #include "ps/optim_conf.h"
 #include "ps/rule.h"
@@ -24,6 +25,7 @@ struct trainer {
     const struct pd_options *o;
     uint32_t id, n_trainers, n_streams, lo, hi;
     struct nn_graph *graph;
+    struct data_workers *workers;       /* NULL: none */
     struct train_streams *train, *test; /* test: NULL without test data */
     struct ps_client *client;
     struct train_params *params;
@@ -70,7 +72,9 @@ static int check_options(struct trainer *t, struct pd_err *err) {
 static int open_data(struct trainer *t, struct pd_err *err) {
     const struct model_ini *m = nn_graph_model(t->graph);
     struct data_spec spec = {.schema = m->schema, .max_bad_lines = (uint64_t)t->o->max_bad_lines, .seed = (uint64_t)t->o->seed,
-                             .on_bad = on_bad_line, .arg = t};
+                             .workers = t->workers, .on_bad = on_bad_line, .arg = t};
+    struct data_spec train = spec;
+    train.shuffle_buffer = (uint64_t)t->o->shuffle_buffer;
     uint64_t batch = (uint64_t)t->o->batch_size;
     int own = t->o->update != PD_UPDATE_SYNC;
     int rc = 0;
@@ -78,7 +82,7 @@ static int open_data(struct trainer *t, struct pd_err *err) {
         t->report.unit = "words";
     t->report.perplexity = m->n_costs == 1 && !strcmp(m->cost[0].type.text, "cross_entropy");
     if (t->o->job == PD_JOB_TRAIN)
-        rc = train_streams_new(&t->train, &spec, m->dir, m->data.train.text, "train", t->n_streams, t->lo, t->hi, batch, own, err);
+        rc = train_streams_new(&t->train, &train, m->dir, m->data.train.text, "train", t->n_streams, t->lo, t->hi, batch, own, err);
     if (!rc && *m->data.test.text)
         rc = train_streams_new(&t->test, &spec, m->dir, m->data.test.text, "test", t->n_streams, t->lo, t->hi, batch, own, err);
     if (!rc && t->o->job == PD_JOB_TEST && !t->test)
@@ -175,12 +179,12 @@ static int load(struct trainer *t, struct pd_err *err) {
 static int agree(struct trainer *t, struct pd_err *err) {
     static const char *const what[] = {"another list of training files", "another list of test files",
                                        "other options (batch_size, num_passes, saving_period, saving_period_by_batches, save_initial, "
-                                       "save_state, resume, resume_older, start_pass, seed, reproducible, job or evaluators)"};
+                                       "save_state, resume, resume_older, start_pass, seed, shuffle_buffer, reproducible, job or evaluators)"};
     const struct pd_options *o = t->o;
     uint64_t options = 0;
     const int64_t values[] = {o->batch_size, o->num_passes, o->saving_period, o->save_initial, o->seed, o->reproducible, o->job, nn_graph_n_evaluators(t->graph),
                               o->saving_period_by_batches, o->save_state, o->resume_older, o->start_pass, (int64_t)t->setup->restarts,
-                              (int64_t)ps_name_hash(o->resume)};
+                              (int64_t)ps_name_hash(o->resume), o->shuffle_buffer};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         options = pd_mix64(options ^ pd_mix64((uint64_t)values[i] + i));
     const uint64_t mine[] = {train_streams_fingerprint(t->train), train_streams_fingerprint(t->test), options};
@@ -229,7 +233,9 @@ static int run_passes(struct trainer *t, struct train_loop *l, struct pd_err *er
 }
 
 static int train_or_test(struct trainer *t, struct pd_err *err) {
-    int rc = open_data(t, err);
+    int rc = t->o->reader_threads ? data_workers_new(&t->workers, (uint32_t)t->o->reader_threads, err) : 0;
+    if (!rc)
+        rc = open_data(t, err);
     if (!rc)
         rc = join_servers(t, err);
     if (!rc && !t->from_pass)
@@ -302,6 +308,7 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
     pd_batch_release(&t.batch);
     train_streams_free(t.train);
     train_streams_free(t.test);
+    data_workers_free(t.workers);
     nn_graph_free(t.graph);
     pd_buf_release(&t.config);
     return rc;

@@ -14,6 +14,7 @@
 #include "base/fs.h"
 #include "nn/eval_int.h"
 #include "train/report.h"
+#include "data/pipe.h"
 #include "train/streams.h"
 
 static char dir[] = "/tmp/test-train-XXXXXX";
@@ -118,6 +119,54 @@ static void every_sample_is_read_once_and_shares_add_up(void **state) {
             sum += train_stream_share(384, n_streams, s);
         assert_int_equal(sum, 384);
     }
+}
+
+/* Batches, counts, bad lines and positions are the same whether threads read ahead or not; and reading goes on from a position of
+ * either, although more had been read ahead. */
+static void batches_are_the_same_when_threads_read_ahead(void **state) {
+    (void)state;
+    const uint32_t rows[4] = {100, 200, 310, 70};
+    struct data_schema *schema;
+    struct data_workers *w;
+    struct train_streams *s[2];
+    struct pd_batch b[2];
+    write_files(rows, 4);
+    assert_int_equal(data_schema_plain(&schema, "ids", 1, 0, 0, 0, NULL), 0);
+    assert_int_equal(data_workers_new(&w, 2, NULL), 0);
+    for (int k = 0; k < 2; k++) {
+        struct data_spec x = {.schema = schema, .workers = k ? w : NULL, .shuffle_buffer = 30, .seed = 5};
+        assert_int_equal(train_streams_new(&s[k], &x, dir, "part-*", "train", 3, 0, 3, 17, 0, NULL), 0);
+        assert_int_equal(pd_batch_init(&b[k], 1, train_streams_max_batch(s[k])), 0);
+    }
+    for (uint64_t pass = 0; pass < 3; pass++) {
+        int n = 1;
+        for (int k = 0; k < 2; k++)
+            train_streams_rewind(s[k], pass);
+        for (int step = 0; n; step++) {
+            char text[2][TRAIN_POS_TEXT];
+            n = train_streams_next(s[0], &b[0], NULL);
+            assert_int_equal(train_streams_next(s[1], &b[1], NULL), n);
+            for (int i = 0; i < n; i++)
+                assert_true(b[0].ids[0][i] == b[1].ids[0][i] && b[0].index[i] == b[1].index[i] && b[0].stream[i] == b[1].stream[i]);
+            for (uint32_t i = 0; i < 3; i++)
+                for (int before = 0; before < 2; before++) {
+                    for (int k = 0; k < 2; k++)
+                        train_streams_tell(s[k], i, before, text[k]);
+                    assert_string_equal(text[0], text[1]);
+                    if (!before && step % 5 == (int)pass) /* each goes on where the other one is */
+                        for (int k = 0; k < 2; k++)
+                            assert_int_equal(train_streams_seek(s[k], i, text[!k], NULL), 0);
+                }
+            assert_memory_equal(train_streams_counts(s[0]), train_streams_counts(s[1]), n && step % 5 != (int)pass ? 3 * sizeof(uint32_t) : 0);
+        }
+        assert_int_equal(train_streams_next(s[1], &b[1], NULL), 0); /* the end stays the end */
+    }
+    for (int k = 0; k < 2; k++) {
+        train_streams_free(s[k]);
+        pd_batch_release(&b[k]);
+    }
+    data_workers_free(w);
+    data_schema_free(schema);
 }
 
 static void fewer_files_than_streams_is_an_error_that_says_so(void **state) {
@@ -235,6 +284,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_has_the_same_samples_for_any_number_of_trainers),
         cmocka_unit_test(every_sample_is_read_once_and_shares_add_up),
+        cmocka_unit_test(batches_are_the_same_when_threads_read_ahead),
         cmocka_unit_test(fewer_files_than_streams_is_an_error_that_says_so),
         cmocka_unit_test(the_fraction_that_is_read_is_told),
         cmocka_unit_test(an_event_tells_who_is_waited_for),
