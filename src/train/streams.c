@@ -33,6 +33,7 @@ struct train_streams {
     struct made made[AHEAD + 1];   /* the last one is what was given out last */
     struct made *filling;          /* being read into, by whichever thread does it */
     struct train_ahead *ahead;     /* NULL: read when asked */
+    int ran;                       /* it has, since readers were put where they belong */
     int over;                      /* the last batch was empty, or an error */
     void (*on_bad)(void *arg, const char *message);
     void *on_bad_arg;
@@ -245,6 +246,7 @@ int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_er
     if (!s->ahead) {
         make(s, m, b);
     } else if (!s->over) {
+        s->ran = 1;
         swap_made(m, &s->made[train_ahead_take(s->ahead)]);
         train_ahead_give(s->ahead);
         struct pd_batch t = *b;
@@ -275,6 +277,7 @@ static void begin(struct train_streams *s) {
 void train_streams_rewind(struct train_streams *s, uint64_t pass) {
     if (s->ahead)
         train_ahead_stop(s->ahead);
+    s->ran = 0;
     for (uint32_t i = s->lo; i < s->hi; i++)
         data_reader_rewind(s->reader[i - s->lo], pass);
     begin(s);
@@ -289,10 +292,17 @@ int train_streams_seek(struct train_streams *s, uint32_t i, const char *text, st
     struct data_pos pos;
     if (data_pos_parse(text, &pos))
         return pd_fail(err, PD_EDATA, "'%.100s' is no position in a stream of data", text);
-    if (s->ahead)
+    int rc = 0;
+    if (s->ran)
         train_ahead_stop(s->ahead);
     s->filling = last(s);
-    int rc = data_reader_seek(s->reader[i], &pos, err);
+    if (s->ran) { /* readers are further than what was given out */
+        for (uint32_t k = 0; k < s->hi - s->lo && !rc; k++)
+            rc = data_reader_seek(s->reader[k], &last(s)->pos[k], err);
+        s->ran = 0;
+    }
+    if (!rc)
+        rc = data_reader_seek(s->reader[i], &pos, err);
     begin(s);
     return rc;
 }

@@ -36,7 +36,7 @@ int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_er
 /* How many of them each stream gave, first stream first; their samples stand in `b` in this order. */
 const uint32_t *train_streams_counts(const struct train_streams *s);
 /* Where stream number lo + i stands, as text without blanks: behind the last batch that was given out, or with `before` in front
- * of it. seek: streams go on there; all of them, one after the other, before the next batch. PD_EDATA. */
+ * of it. seek: this stream goes on there, the others where they are. PD_EDATA. */
 enum { TRAIN_POS_TEXT = 256 };
 void train_streams_tell(const struct train_streams *s, uint32_t i, int before, char out[TRAIN_POS_TEXT]);
 int train_streams_seek(struct train_streams *s, uint32_t i, const char *text, struct pd_err *err);
