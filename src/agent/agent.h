@@ -4,7 +4,7 @@
  *   job     the daemon of `--start`   sessions on the job's unix socket, TCP towards the other agents
  *   over    `relay --job`, no daemon  one session on stdin and stdout: a finished job, served from disk
  *
- * One loop, one thread; unpacking, and packing what is fetched, run on threads that touch nothing here.
+ * One loop, one thread; unpacking, packing what is fetched, and turns of work of a dispatch (ds.h) run on threads that touch nothing here.
  */
 #ifndef PD_AGENT_AGENT_H
 #define PD_AGENT_AGENT_H

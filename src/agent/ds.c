@@ -35,7 +35,7 @@ struct ds *ds_find(struct session *s, const struct object_id *root) {
 static int is_over(const struct ds *d) { return d->state == DS_DONE || d->state == DS_FAILED; }
 
 static void say_status(struct ds *d) {
-    const struct assemble_totals *t = &d->w.totals;
+    const struct assemble_totals *t = &d->totals;
     uint64_t now = pd_mono_ns();
     int peers = 0;
     for (const struct ds_taker *k = d->takers; k; k = k->next)
@@ -52,7 +52,7 @@ static void say_status(struct ds *d) {
                  json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:b, s:o, s:I, s:I, s:i}", "state", state_names[d->state], "have", (json_int_t)t->have,
                            "of", (json_int_t)t->bytes, "fetched", (json_int_t)t->fetched, "rate", (json_int_t)d->rate, "asked", (json_int_t)t->asked,
                            "source", d->source, "reached", d->reached, "why", msg_text(d->why.msg, strlen(d->why.msg)), "idle_ms", (json_int_t)idle,
-                           "served", (json_int_t)d->w.served, "peers", peers));
+                           "served", (json_int_t)d->served, "peers", peers));
 }
 
 static void on_timer(uv_timer_t *t) {
@@ -229,7 +229,9 @@ static void forget_gone_takers(struct ds *d) {
 }
 
 void ds_settle(struct ds *d) {
-    if (d->dead && d->cleaned && !d->busy && !d->takers && !uv_is_closing((uv_handle_t *)&d->timer))
+    if (!d->dead)
+        say_status(d);
+    else if (d->cleaned && !d->busy && !d->takers && !uv_is_closing((uv_handle_t *)&d->timer))
         uv_close((uv_handle_t *)&d->timer, on_timer_closed);
 }
 
@@ -260,6 +262,8 @@ static void judge(struct ds *d) {
 static void on_worked(uv_work_t *r, int status) {
     struct ds *d = r->data;
     d->busy = 0;
+    d->totals = d->w.totals;
+    d->served = d->w.served;
     if (d->finishing) {
         d->s->ag->n_unpacking--;
         d->s->ag->last_client_ns = pd_mono_ns();

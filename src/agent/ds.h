@@ -42,6 +42,7 @@ struct ds_taker {
     struct session *s;
     struct net_conn *conn;  /* NULL: it is gone */
     struct seal seal;
+    int refused;            /* it was told why; it will close */
     size_t room;            /* set before a turn of work: bytes it may be sent */
     /* the worker's */
     struct object_id *ready, *waiting; /* asked for: to be looked up; not here yet */
@@ -107,6 +108,8 @@ struct ds {
     struct ds_pull *pull;
     uint64_t active_ns;       /* when something came from it, or was asked for while nothing was */
     /* for DS_STATUS */
+    struct assemble_totals totals; /* after the last turn of work */
+    uint64_t served;
     uint64_t rate_ns, rate_bytes, rate;
     enum ds_state said;
 };

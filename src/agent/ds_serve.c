@@ -50,6 +50,7 @@ static void on_open(struct net_conn *c, void *arg) {
 static void refuse(struct ds_taker *t, const struct pd_err *e) {
     pd_warn(&t->s->ag->log, "%s, which takes a package from here: %s", net_peer_addr(t->conn), e->msg);
     net_send_error(t->conn, WIRE_DS_OBJECT, 0, e); /* it closes then */
+    t->refused = 1;
 }
 
 static int join(struct ds_taker *t, const uint8_t *p, size_t n, struct pd_err *err) {
@@ -80,7 +81,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     uint8_t *data = NULL;
     size_t n = 0;
     (void)c;
-    if (!t || t->err.code)
+    if (!t || t->refused)
         goto out;
     if (f->type != WIRE_DS_PULL && f->type != WIRE_DS_NEED)
         pd_fail(&err, PD_EPROTO, "a taker does not send %s", wire_msg_name(f->type));
@@ -131,7 +132,7 @@ void ds_taker_flush(struct ds_taker *t) {
     if (t->out.len && t->conn && seal_send(&t->seal, t->conn, WIRE_DS_OBJECT, t->out.data, t->out.len))
         net_close(t->conn);
     pd_buf_clear(&t->out);
-    if (t->err.code && t->conn) {
+    if (t->err.code && t->conn && !t->refused) {
         struct pd_err e = t->err;
         refuse(t, &e);
         t->n_ready = t->n_waiting = 0;

@@ -157,17 +157,17 @@ class Node(Agent):
 
     def begin(self, package, kind="deploy", name="ws", **more):
         req = self.send("DS_BEGIN", {"kind": kind, "name": name, **more}, package.root() if isinstance(package, Package) else package)
-        return req, self.answer(req, "DS_BEGIN").body
+        return req, self.answer(req, "DS_BEGIN", 100).body
 
     def from_launcher(self, req, source):
         with self.changed:
             self.source = source
             self.changed.notify_all()
-        self.answer(self.send("DS_SOURCE", {"launcher": True}, req=req), "DS_SOURCE")
+        self.answer(self.send("DS_SOURCE", {"launcher": True}, req=req), "DS_SOURCE", 100)
 
     def from_node(self, req, node, where, encrypt=True, secret=SECRET):
         self.answer(self.send("DS_SOURCE", {"node": node, "addrs": where["addrs"], "port": where["port"], "token": TOKEN, "encrypt": encrypt}, secret, req=req),
-                    "DS_SOURCE")
+                    "DS_SOURCE", 100)
 
     def serve(self, node, encrypt=True):
         return self.answer(self.send("DS_SERVE", {"node": node, "token": TOKEN, "port": 0, "encrypt": encrypt}, SECRET), "DS_SERVE").body
@@ -301,7 +301,7 @@ def a_chain_is_pipelined(encrypt=True):
 
     nodes[0].from_launcher(reqs[0], source)
     last = nodes[3]
-    last.wait(lambda: last.status.get(reqs[3], {}).get("have", 0) > p.bytes / 5, "contents at the last node", 60)
+    last.wait(lambda: last.status.get(reqs[3], {}).get("have", 0) > p.bytes / 5, "contents at the last node", 150)
     assert reqs[0] not in nodes[0].ends
     gate.set()
     for k, a in enumerate(nodes):
@@ -347,10 +347,10 @@ def a_relay_that_dies_is_bypassed():
 
     nodes[0].from_launcher(reqs[0], source)
     last = nodes[2]
-    last.wait(lambda: last.status.get(reqs[2], {}).get("have", 0) > p.bytes / 5, "contents at the last node", 60)
+    last.wait(lambda: last.status.get(reqs[2], {}).get("have", 0) > p.bytes / 5, "contents at the last node", 150)
     nodes[1].proc.send_signal(signal.SIGKILL)
     nodes[1].proc.wait()
-    last.wait(lambda: last.status[reqs[2]]["why"] and not last.status[reqs[2]]["reached"], "the loss of the source", 60)
+    last.wait(lambda: last.status[reqs[2]]["why"] and not last.status[reqs[2]]["reached"], "the loss of the source", 150)
     fetched = last.status[reqs[2]]["fetched"]
     last.from_node(reqs[2], 0, where[0])
     gate.set()
@@ -378,13 +378,13 @@ def a_source_that_cannot_be_used_is_told():
         return b.status.get(rb, {}).get("why") and not b.status[rb]["reached"]
 
     b.from_node(rb, 0, where, secret=bytes(32))  # not the secret
-    b.wait(failed, "why the source is none", 60)
+    b.wait(failed, "why the source is none", 150)
     b.from_node(rb, 0, dict(where, port=1))      # nobody there
-    b.wait(lambda: failed() and "connect" in b.status[rb]["why"], "why the source is none", 60)
+    b.wait(lambda: failed() and "connect" in b.status[rb]["why"], "why the source is none", 150)
     b.from_node(rb, 0, where, encrypt=False)     # it speaks another language
-    b.wait(lambda: failed() and "connect" not in b.status[rb]["why"], "why the source is none", 60)
+    b.wait(lambda: failed() and "connect" not in b.status[rb]["why"], "why the source is none", 150)
     b.from_node(rb, 0, where)
-    b.wait(lambda: b.status[rb]["reached"], "the source", 60)
+    b.wait(lambda: b.status[rb]["reached"], "the source", 150)
     a.from_launcher(ra, p.objects.get)
     must_be(expect, b.end(rb)["path"])
     must_be(expect, a.end(ra)["path"])
@@ -399,7 +399,7 @@ def a_source_that_fails_is_told_and_replaced():
     where = a.serve(0)
     ra, rb = a.begin(p)[0], b.begin(p)[0]
     b.from_node(rb, 0, where)
-    b.wait(lambda: b.status[rb]["reached"], "the source", 60)
+    b.wait(lambda: b.status[rb]["reached"], "the source", 150)
     n = [0]
 
     def source(i):
@@ -414,7 +414,7 @@ def a_source_that_fails_is_told_and_replaced():
     except AgentError as e:
         assert "damaged" in e.text, e.text
     assert not left_over(a) and not os.listdir(a.root_dir + "/workspaces")
-    b.wait(lambda: not b.status[rb]["reached"] and "damaged" in b.status[rb]["why"], "the source's failure", 60)
+    b.wait(lambda: not b.status[rb]["reached"] and "damaged" in b.status[rb]["why"], "the source's failure", 150)
     b.from_launcher(rb, p.objects.get)
     must_be(expect, b.end(rb)["path"])
     a.stop()
@@ -436,7 +436,7 @@ def nothing_is_left_of_what_is_given_up():
             return p.objects[i]
 
         a.from_launcher(req, source)
-        a.wait(lambda: a.status.get(req, {}).get("have", 0) > 0, "contents", 60)
+        a.wait(lambda: a.status.get(req, {}).get("have", 0) > 0, "contents", 150)
         assert left_over(a)
         if how == "abort":
             a.send("DS_ABORT", None, req=req)
@@ -485,7 +485,7 @@ def what_is_no_package_is_refused():
 
 def two_sessions_at_once():
     """The same package by two clients to one node: both succeed, the tree is whole."""
-    p, expect = some_tree(rng.random(), 60)
+    p, expect = some_tree(rng.random(), 150)
     for k in range(3):
         a, b = Node("both%d" % k), Node("both%d" % k)
         ra, rb = a.begin(p)[0], b.begin(p)[0]
