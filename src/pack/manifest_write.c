@@ -109,6 +109,8 @@ static void close_record(struct manifest_writer *w) {
     w->n_records++;
     w->open = 0;
     w->n_extents = 0;
+    if (w->head.failed || w->extents.failed) /* clearing forgets it */
+        w->records.failed = PD_ENOMEM;
     pd_buf_clear(&w->head);
     pd_buf_clear(&w->extents);
 }

@@ -1,0 +1,75 @@
+/* scan.h - a workspace (a folder or a tar archive) or one file as a package: its objects, its manifest, and any object's bytes again
+ * when somebody asks for them.
+ *
+ *     scan_new ─▶ scan_run (any thread: list, cut, hash) ─▶ scan_root, scan_find, scan_read (any threads) ─▶ scan_free
+ *
+ * - The same tree gives the same root id, whatever order the disk has its names in.
+ * - Memory: a record and the path of each entry, about 70 bytes an object, and the manifest. Never a file's contents.
+ * - A file that changes while it is read is read again, three times; then it is named, and the scan fails.
+ * - What can't travel (links that lead out, devices, set-id bits) is an error that names the path, as in pack.h.
+ */
+#ifndef PD_PACK_SCAN_H
+#define PD_PACK_SCAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "pack/manifest.h"
+#include "pack/object.h"
+
+struct scan;
+
+enum scan_flags {
+    SCAN_IGNORED = 1, /* remember what .paddleignore left out, for --dry-run */
+};
+
+/* A folder or a tar archive (plain, gzip, bzip2, xz, zstd). PD_ENOENT when there is no such thing. Reads nothing yet. */
+int scan_new(struct scan **out, const char *path, unsigned flags, struct pd_err *err);
+/* One regular file as a package that holds `name` with mode 0755 and mtime 0: the worker executable. */
+int scan_new_file(struct scan **out, const char *path, const char *name, struct pd_err *err);
+void scan_free(struct scan *s); /* no thread may be in it any more; NULL is fine */
+
+/* Only entries for which `keep` says 1 are in the package; NULL (at first): all. A folder is asked for before what it holds, and when
+ * it is not kept nothing in it is. May be set, and scan_run called, again: what was hashed is not hashed again. */
+void scan_keep(struct scan *s, int (*keep)(void *arg, const char *path, int is_folder), void *arg);
+
+int scan_run(struct scan *s, struct pd_err *err);
+/* From any thread: scan_run ends with PD_ECANCELED soon. */
+void scan_cancel(struct scan *s);
+/* From any thread, while it runs: entries found, bytes of contents that were hashed, bytes that there are (0: not known yet). */
+void scan_progress(const struct scan *s, uint64_t *entries, uint64_t *hashed, uint64_t *total);
+
+struct scan_totals {
+    uint64_t entries, files, bytes; /* bytes: of contents, with holes */
+    uint64_t objects, object_bytes; /* each distinct object once, manifest included */
+};
+void scan_get_totals(const struct scan *s, struct scan_totals *t);
+
+/* Valid until scan_free or the next scan_run. */
+const uint8_t *scan_root(const struct scan *s, struct object_id *id, size_t *n);
+
+/* Which object this is, 0..objects-1; -1: it is not of this package. */
+long scan_find(const struct scan *s, const struct object_id *id);
+uint32_t scan_raw_len(const struct scan *s, long object);
+const struct object_id *scan_object_id(const struct scan *s, long object);
+/* Its bytes, hashed again: PD_EDATA with the file's name when it has changed since the scan. */
+int scan_read(const struct scan *s, long object, uint8_t buf[OBJECT_MAX], uint32_t *raw_len, struct pd_err *err);
+
+/* Entries in the order of the manifest. `path` is valid as long as the scan. */
+struct scan_item {
+    const char *path;
+    enum manifest_type type;
+    uint64_t size;
+    int64_t mtime_ns;
+};
+size_t scan_n_items(const struct scan *s);
+void scan_item(const struct scan *s, size_t i, struct scan_item *out);
+/* The objects that hold item i's contents: calls `each` for every one of them. */
+void scan_item_objects(const struct scan *s, size_t i, void (*each)(void *arg, long object), void *arg);
+/* The (at most max) largest files: indices, the largest first. Returns how many. */
+size_t scan_largest(const struct scan *s, size_t *items, size_t max);
+/* With SCAN_IGNORED: what was left out; NULL behind the last one. A folder counts as one, with all that it holds. */
+const char *scan_ignored(const struct scan *s, size_t i, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,302 @@
+/* scan_hash.c - the contents of files into objects: large ones cut where their bytes say so, small ones in bundles. A file that is
+ * changed meanwhile is read again. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "pack/scan_int.h"
+
+enum { BUFFER = 1 << 20 };
+
+struct hasher {
+    struct scan *s;
+    struct pd_err *err;
+    uint8_t *buf;      /* BUFFER */
+    uint8_t *bundle;   /* CHUNKER_BUNDLE_MAX */
+    size_t bundle_len, first_member;
+};
+
+int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, uint64_t *base, struct stat *st, struct pd_err *err) {
+    const char *name = scan_name(s, e->path);
+    *base = 0;
+    *fd = s->fd;
+    if (!s->is_archive && !s->is_file)
+        *fd = openat(s->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0 || fstat(*fd, st)) {
+        int no = errno;
+        if (*fd >= 0 && *fd != s->fd)
+            close(*fd);
+        return pd_fail_errno(err, PD_EIO, no, "cannot open %.300s/%.400s", s->top, name);
+    }
+    if (s->is_archive) {
+        *base = e->spool;
+        st->st_size = (off_t)e->size;
+        st->st_mtim.tv_sec = e->mtime_ns / 1000000000;
+        st->st_mtim.tv_nsec = e->mtime_ns % 1000000000;
+        st->st_mode = S_IFREG | e->mode;
+    }
+    return 0;
+}
+
+static void close_entry(const struct scan *s, int fd) {
+    if (fd != s->fd)
+        close(fd);
+}
+
+static int same_file(const struct scan *s, const struct stat *a, int fd) {
+    struct stat b;
+    if (s->is_archive)
+        return 1;
+    return !fstat(fd, &b) && a->st_size == b.st_size && a->st_mtim.tv_sec == b.st_mtim.tv_sec && a->st_mtim.tv_nsec == b.st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b.st_ctim.tv_sec && a->st_ctim.tv_nsec == b.st_ctim.tv_nsec;
+}
+
+/* The entry says what the file was when it was opened. */
+static int refresh(const struct scan *s, struct scan_entry *e, const struct stat *st, struct pd_err *err) {
+    const char *name = scan_name(s, e->path);
+    if (!S_ISREG(st->st_mode))
+        return pd_fail(err, PD_EDATA, "%.300s/%.400s became something else while it was read", s->top, name);
+    e->size = (uint64_t)st->st_size;
+    if (s->is_file) /* the worker: a name for its bytes, and nothing else of it */
+        return 0;
+    e->mtime_ns = st->st_mtim.tv_sec * INT64_C(1000000000) + st->st_mtim.tv_nsec;
+    e->mode = st->st_mode & 0777;
+    return 0;
+}
+
+static int read_at(const struct scan *s, const struct scan_entry *e, int fd, uint8_t *p, size_t n, uint64_t at, struct pd_err *err) {
+    for (size_t done = 0; done < n;) {
+        ssize_t k = pread(fd, p + done, n - done, (off_t)(at + done));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return pd_fail_errno(err, PD_EIO, errno, "cannot read %.300s/%.400s", s->top, scan_name(s, e->path));
+        if (k == 0)
+            return PD_EDATA; /* shorter than it was: the caller looks at it again */
+        done += (size_t)k;
+    }
+    return 0;
+}
+
+static int changed(const struct scan *s, const struct scan_entry *e, struct pd_err *err) {
+    return pd_fail(err, PD_EDATA, "%.300s/%.400s changes while it is read, %d times", s->top, scan_name(s, e->path), SCAN_TRIES);
+}
+
+/* --- large files ----------------------------------------------------------------------------------------------- */
+
+/* The next run of data in [at, end): 1 and its bounds. Holes are what the file system says they are. */
+static int next_region(int fd, int is_sparse, uint64_t at, uint64_t end, uint64_t *from, uint64_t *to) {
+    *from = at;
+    *to = end;
+    if (at >= end)
+        return 0;
+    if (!is_sparse)
+        return 1;
+    off_t data = lseek(fd, (off_t)at, SEEK_DATA);
+    if (data < 0)
+        return errno != ENXIO; /* only holes follow; or this file system can't tell */
+    if ((uint64_t)data >= end)
+        return 0;
+    off_t hole = lseek(fd, data, SEEK_HOLE);
+    *from = (uint64_t)data;
+    if (hole > data && (uint64_t)hole < end)
+        *to = (uint64_t)hole;
+    return 1;
+}
+
+static int hash_region(struct hasher *h, uint32_t entry, int fd, uint64_t base, uint64_t from, uint64_t to, const struct chunker *c) {
+    struct scan *s = h->s;
+    const struct scan_entry *e = &s->entries[entry];
+    size_t have = 0, at = 0; /* bytes [at, have) of the buffer are not cut yet */
+    uint64_t off = from - base, next = from;
+    for (;;) {
+        if (have - at < c->max && next < to) {
+            memmove(h->buf, h->buf + at, have - at);
+            have -= at;
+            at = 0;
+            size_t n = to - next < BUFFER - have ? (size_t)(to - next) : BUFFER - have;
+            int rc = scan_check_cancel(s, h->err);
+            if (!rc)
+                rc = read_at(s, e, fd, h->buf + have, n, next, h->err);
+            if (rc)
+                return rc;
+            have += n;
+            next += n;
+        }
+        if (at == have)
+            return 0;
+        size_t n = chunker_cut(c, h->buf + at, have - at);
+        struct object_id id;
+        uint32_t object;
+        object_id_of(&id, h->buf + at, n);
+        if (scan_put_object(s, &id, (uint32_t)n, entry, off, &object) || scan_put_piece(s, off, object, 0, (uint32_t)n))
+            return scan_fail_memory(s, h->err);
+        at += n;
+        off += n;
+        atomic_fetch_add(&s->hashed, n);
+    }
+}
+
+static int hash_once(struct hasher *h, uint32_t entry, int *again) {
+    struct scan *s = h->s;
+    struct scan_entry *e = &s->entries[entry];
+    struct chunker c;
+    struct stat st;
+    uint64_t base, from, to;
+    int fd, rc = scan_open_entry(s, e, &fd, &base, &st, h->err);
+    if (rc)
+        return rc;
+    rc = refresh(s, e, &st, h->err);
+    e->first_piece = (uint32_t)s->n_pieces;
+    chunker_init(&c, e->size, atomic_load(&s->total));
+    int sparse = s->is_archive || (uint64_t)st.st_blocks * 512 < e->size;
+    for (uint64_t at = base; !rc && next_region(fd, sparse, at, base + e->size, &from, &to); at = to)
+        rc = hash_region(h, entry, fd, base, from, to, &c);
+    e->n_pieces = (uint32_t)(s->n_pieces - e->first_piece);
+    *again = (!rc || rc == PD_EDATA) && !(h->err && h->err->code) && (rc || !same_file(s, &st, fd));
+    close_entry(s, fd);
+    return *again ? 0 : rc;
+}
+
+static void forget_objects(struct scan *s, size_t n) {
+    s->n_objects = n;
+    memset(s->table, 0, s->table_size * sizeof *s->table);
+    for (size_t i = 0; i < n; i++) {
+        size_t k = object_hash64(&s->objects[i].id) & (s->table_size - 1);
+        while (s->table[k])
+            k = (k + 1) & (s->table_size - 1);
+        s->table[k] = (uint32_t)i + 1;
+    }
+}
+
+static int hash_large(struct hasher *h, uint32_t entry) {
+    struct scan *s = h->s;
+    size_t n_objects = s->n_objects, n_pieces = s->n_pieces;
+    for (int i = 0; i < SCAN_TRIES; i++) {
+        int again = 0, rc = hash_once(h, entry, &again);
+        if (rc)
+            return rc;
+        if (!again) {
+            s->entries[entry].hashed = 1;
+            return 0;
+        }
+        if (s->table_size)
+            forget_objects(s, n_objects);
+        s->n_pieces = n_pieces;
+    }
+    return changed(s, &s->entries[entry], h->err);
+}
+
+/* --- small files ------------------------------------------------------------------------------------------------ */
+
+static int flush_bundle(struct hasher *h) {
+    struct scan *s = h->s;
+    struct object_id id;
+    uint32_t object, at = 0;
+    if (!h->bundle_len)
+        return 0;
+    object_id_of(&id, h->bundle, h->bundle_len);
+    if (scan_put_object(s, &id, (uint32_t)h->bundle_len, FROM_BUNDLE, h->first_member, &object))
+        return scan_fail_memory(s, h->err);
+    for (size_t i = h->first_member; i < s->n_members; i++) {
+        struct scan_entry *e = &s->entries[s->members[i]];
+        e->first_piece = (uint32_t)s->n_pieces;
+        e->n_pieces = 1;
+        if (scan_put_piece(s, 0, object, at, (uint32_t)e->size))
+            return scan_fail_memory(s, h->err);
+        at += (uint32_t)e->size;
+    }
+    h->bundle_len = 0;
+    h->first_member = s->n_members;
+    return 0;
+}
+
+static int add_member(struct hasher *h, uint32_t entry) {
+    struct scan *s = h->s;
+    if (s->n_members == s->cap_members) {
+        size_t cap = s->cap_members ? 2 * s->cap_members : 256;
+        uint32_t *v = pd_realloc(s->members, cap * sizeof *v);
+        if (!v)
+            return scan_fail_memory(s, h->err);
+        s->members = v;
+        s->cap_members = cap;
+    }
+    s->members[s->n_members++] = entry;
+    return 0;
+}
+
+/* Its bytes to h->buf. *large: it has grown meanwhile. */
+static int read_small(struct hasher *h, struct scan_entry *e, int *large) {
+    struct scan *s = h->s;
+    *large = 0;
+    for (int i = 0; i < SCAN_TRIES; i++) {
+        struct stat st;
+        uint64_t base;
+        int fd, rc = scan_open_entry(s, e, &fd, &base, &st, h->err);
+        if (rc)
+            return rc;
+        rc = refresh(s, e, &st, h->err);
+        *large = !rc && e->size >= CHUNKER_SMALL;
+        if (!rc && !*large)
+            rc = read_at(s, e, fd, h->buf, (size_t)e->size, base, h->err);
+        int same = same_file(s, &st, fd);
+        close_entry(s, fd);
+        if (*large || (!rc && same))
+            return 0;
+        if (rc && (rc != PD_EDATA || (h->err && h->err->code)))
+            return rc;
+    }
+    return changed(s, e, h->err);
+}
+
+static int hash_small(struct hasher *h, uint32_t entry) {
+    struct scan *s = h->s;
+    struct scan_entry *e = &s->entries[entry];
+    int large, rc = read_small(h, e, &large);
+    if (rc)
+        return rc;
+    if (large) {
+        rc = flush_bundle(h);
+        return rc ? rc : hash_large(h, entry);
+    }
+    atomic_fetch_add(&s->hashed, e->size);
+    if (!e->size) {
+        e->n_pieces = 0;
+        return 0;
+    }
+    if (h->bundle_len + e->size > CHUNKER_BUNDLE_MAX && (rc = flush_bundle(h)))
+        return rc;
+    memcpy(h->bundle + h->bundle_len, h->buf, e->size);
+    h->bundle_len += e->size;
+    rc = add_member(h, entry);
+    if (!rc && chunker_bundle_ends(scan_name(s, e->path), e->path_len, h->bundle_len, e->size))
+        rc = flush_bundle(h);
+    return rc;
+}
+
+int scan_hash_all(struct scan *s, struct pd_err *err) {
+    struct hasher h = {.s = s, .err = err, .first_member = s->n_members};
+    int rc = 0;
+    h.buf = pd_malloc(BUFFER);
+    h.bundle = pd_malloc(CHUNKER_BUNDLE_MAX);
+    if (!h.buf || !h.bundle)
+        rc = scan_fail_memory(s, err);
+    for (size_t i = 0; i < s->n_entries && !rc; i++) {
+        const struct scan_entry *e = &s->entries[i];
+        if (e->type != MANIFEST_FILE || !s->kept[i])
+            continue;
+        rc = scan_check_cancel(s, err);
+        if (!rc && !e->hashed && e->size < CHUNKER_SMALL)
+            rc = hash_small(&h, (uint32_t)i);
+        else if (!rc && !(rc = flush_bundle(&h)) && !e->hashed) /* a bundle is of files that follow each other in the manifest */
+            rc = hash_large(&h, (uint32_t)i);
+    }
+    if (!rc)
+        rc = flush_bundle(&h);
+    free(h.buf);
+    free(h.bundle);
+    return rc;
+}

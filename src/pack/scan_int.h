@@ -1,0 +1,102 @@
+/* scan_int.h - what scan.c (the package), scan_list.c (a folder's entries), scan_tar.c (an archive's) and scan_hash.c (contents into
+ * objects) share. */
+#ifndef PD_PACK_SCAN_INT_H
+#define PD_PACK_SCAN_INT_H
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "pack/chunker.h"
+#include "pack/scan.h"
+
+enum { SCAN_TRIES = 3 };
+
+struct scan_entry {
+    uint64_t path, target; /* offsets in `names`; target: of links */
+    uint64_t spool;        /* of an archive's file: where its contents are */
+    uint64_t size;
+    int64_t mtime_ns;
+    uint32_t mode, path_len;
+    uint32_t first_piece, n_pieces; /* its contents, once hashed */
+    uint8_t type, hashed;
+};
+
+/* A piece of a file: bytes [off, off + len) of it are bytes [obj_off, obj_off + len) of the object. */
+struct scan_piece {
+    uint64_t off;
+    uint32_t object, obj_off, len;
+};
+
+#define FROM_MANIFEST UINT32_MAX
+#define FROM_BUNDLE (UINT32_MAX - 1)
+
+struct scan_object {
+    struct object_id id;
+    uint32_t raw_len;
+    uint32_t entry; /* the file that it is a part of, or one of the two above */
+    uint64_t off;   /* in that file; in `manifest`; of a bundle: where its files begin in `members` */
+};
+
+struct scan_ignored {
+    uint64_t path, bytes;
+};
+
+struct scan {
+    char *top; /* as the user wrote it, for messages */
+    unsigned flags;
+    int fd;          /* the folder, the file, or the nameless file with an archive's contents */
+    int is_archive, is_file, listed;
+    struct pd_buf names;
+    struct scan_entry *entries;
+    size_t n_entries, cap_entries;
+    struct scan_piece *pieces;
+    size_t n_pieces, cap_pieces;
+    struct scan_object *objects;
+    size_t n_objects, cap_objects;
+    uint32_t *table; /* open addressing: index + 1 into objects, 0: free */
+    size_t table_size;
+    uint32_t *members; /* the entries of each bundle */
+    size_t n_members, cap_members;
+    struct pd_buf manifest;
+    struct scan_ignored *ignored;
+    size_t n_ignored, cap_ignored;
+    int (*keep)(void *, const char *, int);
+    void *keep_arg;
+    uint8_t *kept; /* by entry: it is in the package */
+    struct object_id root_id;
+    uint8_t root[MANIFEST_ROOT_MAX];
+    size_t root_len;
+    struct scan_totals totals;
+    atomic_int cancelled;
+    atomic_ullong seen, hashed, total;
+};
+
+static inline const char *scan_name(const struct scan *s, uint64_t at) { return (const char *)s->names.data + at; }
+
+/* scan.c */
+int scan_fail_memory(const struct scan *s, struct pd_err *err);
+int scan_check_cancel(const struct scan *s, struct pd_err *err);
+/* A copy of `text` (n bytes) in `names`. */
+int scan_put_name(struct scan *s, const char *text, size_t n, uint64_t *at, struct pd_err *err);
+int scan_add_entry(struct scan *s, const struct scan_entry *e, struct pd_err *err);
+/* The object with this id; made from the rest when there is none. PD_ENOMEM. */
+int scan_put_object(struct scan *s, const struct object_id *id, uint32_t raw_len, uint32_t entry, uint64_t off, uint32_t *object);
+int scan_put_piece(struct scan *s, uint64_t off, uint32_t object, uint32_t obj_off, uint32_t len);
+/* Small enough to be bundled with its neighbours. */
+static inline int scan_is_small(const struct scan_entry *e) { return e->type == MANIFEST_FILE && e->size && e->size < CHUNKER_SMALL; }
+
+/* scan_list.c */
+int scan_list_folder(struct scan *s, struct pd_err *err);
+int scan_list_file(struct scan *s, const char *name, struct pd_err *err);
+
+/* scan_tar.c */
+int scan_list_archive(struct scan *s, struct pd_err *err);
+
+/* scan_hash.c: all kept entries that are files, in order, into objects and pieces. */
+int scan_hash_all(struct scan *s, struct pd_err *err);
+/* Open the contents of a file: *fd, where in it they begin, and what fstat says (of an archive only size and times). *close_it: it is not s->fd. */
+int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, uint64_t *base, struct stat *st, struct pd_err *err);
+
+#endif
