@@ -80,6 +80,8 @@ static void on_lost(struct link *l, const struct pd_err *why, void *arg) {
 static void on_close(struct link *l, const struct pd_err *why, void *arg) {
     struct gather_node *n = arg;
     (void)l;
+    if (n->g->on_closed)
+        n->g->on_closed(n);
     n->link = NULL;
     n->kept = 0;
     if (!n->over) {
@@ -95,13 +97,16 @@ static void on_close(struct link *l, const struct pd_err *why, void *arg) {
 
 static const struct link_events events = {.on_hello = on_hello, .on_frame = on_frame, .on_close = on_close, .on_lost = on_lost};
 
-static void on_signal(uv_signal_t *s, int signum) {
-    struct gather *g = s->data;
-    (void)signum;
+void gather_interrupt(struct gather *g) {
     g->interrupted = 1;
     for (size_t i = 0; i < g->c->hosts.n; i++)
         if (g->nodes[i].link)
             link_close(g->nodes[i].link);
+}
+
+static void on_signal(uv_signal_t *s, int signum) {
+    (void)signum;
+    gather_interrupt(s->data);
 }
 
 static void catch_signals(struct gather *g) {

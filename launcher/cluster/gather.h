@@ -31,6 +31,7 @@ struct gather {
      * n->err, or with `again` one that is kept (link_keep): talk is called once more when it is back. */
     void (*on_frame)(struct gather_node *n, const struct wire_frame *f, json_t *body);
     void (*on_gone)(struct gather_node *n, int again, const struct pd_err *why);
+    void (*on_closed)(struct gather_node *n); /* its link is gone, whether it was over or not; before n->link is NULL */
     int interrupted;
     int has_signals;
     uv_signal_t signals[3];
@@ -41,6 +42,8 @@ int gather_init(struct gather *g, struct cluster *c, struct pd_err *err);
 /* Returns when all are over. The number of nodes that failed, those of an earlier gather_run among them. May be called again with
  * another `talk`; nodes with `skip` are left out. */
 int gather_run(struct gather *g, void (*talk)(struct gather_node *n), void *arg);
+/* As Ctrl-C does: all conversations end. */
+void gather_interrupt(struct gather *g);
 /* For who goes on with links of its nodes (taken out of them, and at once given callbacks of their own by link_join): all else
  * begins to close; gather_release after the loop has ended. */
 void gather_leave(struct gather *g);

@@ -145,7 +145,7 @@ int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const v
     json_decref(body);
     if (body && !text)
         return PD_ENOMEM;
-    int rc = put_frame(l, type, req, text ? text : type == WIRE_AG_PKG_DATA ? "" : "{}", sec1, n1);
+    int rc = put_frame(l, type, req, text ? text : type == WIRE_AG_PKG_DATA || type == WIRE_DS_OBJECT ? "" : "{}", sec1, n1);
     free(text);
     if (rc) /* part of a frame may be on its way: nothing sensible can follow */
         link_break(l, PD_ENOMEM, "out of memory");
@@ -191,7 +191,7 @@ const char *link_doing(const struct link *l) { return link_doings[l->phase]; }
 /* --- receiving ------------------------------------------------------------------------------------------- */
 
 static json_t *parse_body(const struct wire_frame *f) {
-    if (f->type == WIRE_AG_LOG || f->type == WIRE_AG_PKG_DATA || (f->flags & WIRE_F_ERROR) || !f->sec[0])
+    if (f->type == WIRE_AG_LOG || f->type == WIRE_AG_PKG_DATA || (f->flags & WIRE_F_ERROR) || !f->sec[0] || !f->len[0])
         return json_object();
     if (f->len[0] > WIRE_JSON_MAX)
         return NULL;
@@ -264,7 +264,9 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     l->ev->on_hello(l, l->arg);
 }
 
-/* An answer repeats the id and the type; the frames of a fetched package are the exception (types differ). */
+static int has_many_answers(const struct request *r) { return r->type == WIRE_AG_FETCH || r->type == WIRE_DS_BEGIN; }
+
+/* An answer repeats the id and the type; the frames of a package are the exception (types differ). */
 static void take_answer(struct link *l, struct request *r, const struct wire_frame *f, json_t *body) {
     struct pd_err err = {0};
     if (f->flags & WIRE_F_ERROR)
@@ -275,10 +277,11 @@ static void take_answer(struct link *l, struct request *r, const struct wire_fra
         p = &(*p)->next;
     *p = r->next;
     int last = r->answer(l, f, body, err.code ? &err : NULL, r->arg);
-    if (r->type != WIRE_AG_FETCH || err.code || last || l->phase != PHASE_OPEN) {
+    if (!has_many_answers(r) || err.code || last || l->phase != PHASE_OPEN) {
         free(r);
     } else {
-        r->deadline_ms = uv_now(l->env->loop) + 60000; /* a silence this long between pieces is a failure */
+        /* Between the pieces of a folder a long silence is a failure; a node that waits for another one's objects may be silent. */
+        r->deadline_ms = r->type == WIRE_AG_FETCH ? uv_now(l->env->loop) + 60000 : UINT64_MAX;
         r->next = l->requests;
         l->requests = r;
     }

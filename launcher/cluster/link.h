@@ -80,8 +80,8 @@ const char *link_doing(const struct link *l); /* "logging in", for messages abou
 int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const void *sec1, size_t n1);
 
 /* The answer: `err` is NULL, or the failure (of the agent, a timeout, a lost connection). `f` and `body` are borrowed.
- * AG_FETCH answers with many frames: the callback gets each until it returns 1 for "that was the last one"; for all
- * others the return value is ignored. */
+ * AG_FETCH and DS_BEGIN are answered with many frames: the callback gets each until it returns 1 for "that was the last one"; for
+ * all others the return value is ignored. */
 typedef int (*link_answer)(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg);
 
 /* `what` ("setting up the job") names the wait in the timeout's message. `body` is stolen. 0: `answer` will be called; or

@@ -1,126 +1,239 @@
 /* cmd_dispatch.c - paddlectl dispatch: the workspace to ROOT/workspaces/NAME-HASH of every node. */
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "launcher/cmd/cmd.h"
 #include "launcher/cluster/gather.h"
-#include "launcher/cluster/package.h"
+#include "launcher/cmd/cmd.h"
+#include "launcher/dispatch/bar.h"
+#include "launcher/dispatch/dispatch.h"
+#include "launcher/dispatch/listing.h"
 
-enum { ASK_MS = 30000 };
+enum { START_AFTER_MS = 400, PATIENCE_MS = 3000 };
 
-struct dispatch {
-    struct package package;
+struct command_dispatch {
+    const struct pd_options *o;
+    struct gather *g;
+    struct dispatch *d;
+    struct view *view; /* stderr: stdout is the path */
+    struct bar bar;
+    struct pd_err broken;
+    char name[100];
     int json, dry_run;
 };
 
-static int on_answer(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
-    struct gather_node *n = arg;
-    const struct package *p = &((const struct dispatch *)n->g->arg)->package;
-    struct pd_err e = {0};
-    (void)l;
-    if (err) {
-        e = *err;
-    } else if (f->type == WIRE_AG_PKG_QUERY && !json_is_true(json_object_get(body, "have"))) {
-        if (!package_send(n->link, p, "sending the workspace", on_answer, n))
-            return 1;
-        pd_fail(&e, PD_ENOMEM, "out of memory");
-    } else if (f->type == WIRE_AG_PKG_QUERY) {
-        n->text = pd_strdup("had");
-    }
-    if (e.code)
-        gather_fail(n, &e);
-    else
-        gather_done(n);
-    return 1;
-}
+/* --- the conversation with each host ---------------------------------------------------------------------------- */
 
 static void talk(struct gather_node *n) {
-    const struct package *p = &((const struct dispatch *)n->g->arg)->package;
-    struct pd_err err = {0};
-    if (link_request(n->link, WIRE_AG_PKG_QUERY, json_pack("{s:s, s:s, s:s}", "kind", p->kind, "name", p->name, "hash", p->hash),
-                     NULL, 0, ASK_MS, "asking for the workspace", on_answer, n)) {
-        pd_fail(&err, PD_ENOMEM, "out of memory");
-        gather_fail(n, &err);
-    }
+    struct command_dispatch *c = n->g->arg;
+    dispatch_node(c->d, n->id, n->link, DISPATCH_ALL);
 }
 
+/* It stays: others may take from it. */
+static void on_done(void *arg, int node) {
+    struct command_dispatch *c = arg;
+    gather_keep(&c->g->nodes[node]);
+}
+
+static void on_failed(void *arg, int node, const struct pd_err *err) {
+    struct command_dispatch *c = arg;
+    gather_fail(&c->g->nodes[node], err);
+}
+
+static void on_broken(void *arg, const struct pd_err *err) {
+    struct command_dispatch *c = arg;
+    c->broken = *err;
+    gather_interrupt(c->g); /* hosts that are still being logged in to, too */
+}
+
+static void on_scanned(void *arg, int package) {
+    struct command_dispatch *c = arg;
+    char *text = listing_of_large(dispatch_scan(c->d, package));
+    if (text)
+        view_say(c->view, "%s", text);
+    free(text);
+}
+
+static void on_change(void *arg) {
+    struct command_dispatch *c = arg;
+    bar_update(&c->bar, c->d, uv_now(&c->g->c->loop));
+}
+
+static void on_closed(struct gather_node *n) {
+    struct command_dispatch *c = n->g->arg;
+    dispatch_gone(c->d, n->id);
+}
+
+static void put_object(void *arg, json_t *o) {
+    (void)arg;
+    cmd_print_json_line(o);
+}
+
+/* --- the report ----------------------------------------------------------------------------------------------------- */
+
 /* As run takes it for all nodes: with ~ and %n, or relative to root_dir when that differs. */
-static void path_of(const struct cluster *c, const struct package *p, char out[PATH_MAX]) {
+static void path_of(const struct cluster *c, const char *name, const struct scan *s, char out[PATH_MAX]) {
+    char hex[2 * OBJECT_ID + 1];
+    struct object_id id;
+    size_t n;
     const char *root = c->hosts.v[0].root_dir;
     for (size_t i = 1; i < c->hosts.n && root; i++)
         root = strcmp(root, c->hosts.v[i].root_dir) ? NULL : root;
-    snprintf(out, PATH_MAX, "%s%sworkspaces/%s-%s", root ? root : "", root ? "/" : "", p->name, p->hash);
+    scan_root(s, &id, &n);
+    object_hex(&id, hex);
+    snprintf(out, PATH_MAX, "%s%sworkspaces/%s-%.16s", root ? root : "", root ? "/" : "", name, hex);
 }
 
-/* `text` of a node: it had the package already. */
-static int report(const struct gather *g, const struct dispatch *d) {
+static int report(const struct command_dispatch *c) {
+    const struct gather *g = c->g;
+    const struct scan *s = dispatch_scan(c->d, 0);
+    struct dispatch_progress p;
+    struct scan_totals t;
     char path[PATH_MAX];
     json_t *sent = json_array(), *had = json_array(), *bad = json_array();
-    int n_bad = 0;
-    path_of(g->c, &d->package, path);
+    int n_bad = 0, rc = 0;
+    path_of(g->c, c->name, s, path);
+    scan_get_totals(s, &t);
+    dispatch_get_progress(c->d, &p);
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         const struct gather_node *n = &g->nodes[i];
         n_bad += n->err.code != 0;
-        json_array_append_new(n->err.code ? bad : n->text ? had : sent, json_string(n->host->label));
+        json_array_append_new(n->err.code ? bad : dispatch_had(c->d, (int)i, 0) ? had : sent, json_string(n->host->label));
     }
-    int rc = 0;
-    if (d->json)
-        rc = cmd_print_json(json_pack("{s:s, s:I, s:I, s:I, s:b, s:O, s:O, s:O}", "path", path, "files",
-                                      (json_int_t)d->package.packed.files, "bytes", (json_int_t)d->package.packed.bytes, "packed_bytes",
-                                      (json_int_t)d->package.packed.packed, "dry_run", d->dry_run, "sent", sent, "had", had, "failed", bad));
-    else if (d->dry_run)
-        printf("would send %s to %zu host%s: %llu files, %llu bytes, %llu packed, to %s\n", g->c->opts->job_dispatch_package,
-               g->c->hosts.n, g->c->hosts.n == 1 ? "" : "s", (unsigned long long)d->package.packed.files,
-               (unsigned long long)d->package.packed.bytes, (unsigned long long)d->package.packed.packed, path);
+    if (c->json)
+        rc = cmd_print_json_line(json_pack("{s:s, s:s, s:I, s:I, s:I, s:i, s:b, s:O, s:O, s:O}", "event", "result", "path", path, "files", (json_int_t)t.files,
+                                           "bytes", (json_int_t)t.bytes, "sent_bytes", (json_int_t)p.sent, "bypassed", p.n_bypassed, "dry_run", 0, "sent",
+                                           sent, "had", had, "failed", bad));
     else if (!n_bad)
         puts(path);
     json_decref(sent);
     json_decref(had);
     json_decref(bad);
+    if (!n_bad)
+        listing_remember(s, c->o->job_dispatch_package);
     return rc;
 }
 
-static int dispatch(const struct pd_options *o, struct dispatch *d, struct pd_err *err) {
-    struct cluster c;
-    struct gather g;
-    int rc, status = 0, bad;
-    if (!*o->job_dispatch_package)
-        return pd_fail(err, PD_ECONF, "give job_dispatch_package: the workspace, a folder or tar archive here");
-    if ((rc = cluster_init(&c, o, err)))
-        return rc;
-    rc = package_workspace(&d->package, "deploy", o->job_dispatch_package, err);
-    if (rc) {
-        pd_err_prefix(err, "%s", option_where(o, "job_dispatch_package"));
-        cluster_release(&c);
-        return rc;
+/* --- the command ------------------------------------------------------------------------------------------------------ */
+
+/* "word2vec" of "./word2vec/" or "/w/word2vec.tar.gz", with only what an agent takes in a name. */
+static void name_of(const char *path, char *out, size_t cap) {
+    char full[PATH_MAX];
+    if (!realpath(path, full))
+        pd_fmt(full, sizeof full, "%s", path);
+    const char *base = strrchr(full, '/');
+    base = base ? base + 1 : full;
+    size_t n = 0;
+    const char *dot = strstr(base, ".tar");
+    for (const char *s = base; *s && s != dot && n < cap - 1; s++)
+        out[n++] = strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.", *s) ? *s : '_';
+    out[n] = 0;
+    if (!n || *out == '.')
+        pd_fmt(out, cap, "workspace");
+}
+
+static int run(struct command_dispatch *c, struct gather *g, struct scan *scan, struct pd_err *err) {
+    const struct dispatch_conf conf = {.loop = &g->c->loop, .n_nodes = (int)g->c->hosts.n, .relay = c->o->relay == PD_RELAY_AUTO,
+                                       .encrypt = c->o->encrypt != PD_ENCRYPT_OFF, .port = (int)c->o->port,
+                                       .store_limit = (uint64_t)c->o->store_limit, .start_after_ms = START_AFTER_MS, .on_done = on_done,
+                                       .on_failed = on_failed, .on_broken = on_broken, .on_scanned = on_scanned, .on_change = on_change, .arg = c};
+    int rc = view_new(&c->view, STDERR_FILENO, VIEW_COLOUR_AUTO, err), status = 0;
+    if (rc || (rc = dispatch_new(&c->d, &conf, err))) {
+        scan_free(scan);
+    } else if ((rc = dispatch_add(c->d, "deploy", c->name, scan, err)) >= 0) {
+        bar_init(&c->bar, c->view, c->json ? put_object : NULL, c, uv_now(&g->c->loop));
+        g->on_closed = on_closed;
+        int bad = gather_run(g, talk, c);
+        bar_end(&c->bar, c->d, uv_now(&g->c->loop));
+        if (c->broken.code)
+            rc = pd_fail(err, c->broken.code, "%s", c->broken.msg);
+        else
+            rc = 0;
+        if (!rc && !g->interrupted && dispatch_is_scanned(c->d, 0))
+            status = report(c);
+        if (!rc && (bad || g->interrupted))
+            status = gather_say(g);
+        dispatch_cancel(c->d);
     }
-    if (!(rc = gather_init(&g, &c, err))) {
-        bad = d->dry_run ? 0 : gather_run(&g, talk, d);
-        status = g.interrupted ? 0 : report(&g, d);
-        if (bad || g.interrupted)
-            status = gather_say(&g);
-        gather_release(&g);
-    }
-    package_release(&d->package);
-    cluster_release(&c);
+    if (c->view)
+        view_free(c->view, PATIENCE_MS);
     return rc ? rc : status;
 }
 
+static int dry_run(const struct command_dispatch *c, const struct cluster *cl, struct scan *scan, struct pd_err *err) {
+    char path[PATH_MAX];
+    struct scan_totals t;
+    int rc = scan_run(scan, err);
+    if (!rc) {
+        scan_get_totals(scan, &t);
+        path_of(cl, c->name, scan, path);
+        if (c->json) {
+            json_t *o = listing_json(scan, c->o->job_dispatch_package);
+            json_object_set_new(o, "path", json_string(path));
+            json_object_set_new(o, "n_files", json_integer((json_int_t)t.files));
+            json_object_set_new(o, "bytes", json_integer((json_int_t)t.bytes));
+            json_object_set_new(o, "dry_run", json_true());
+            rc = cmd_print_json(o);
+        } else {
+            listing_print(scan, c->o->job_dispatch_package, stdout);
+            printf("would send %s to %zu host%s: %llu files, %llu bytes, to %s\n", c->o->job_dispatch_package, cl->hosts.n,
+                   cl->hosts.n == 1 ? "" : "s", (unsigned long long)t.files, (unsigned long long)t.bytes, path);
+        }
+    }
+    scan_free(scan);
+    return rc;
+}
+
+static int dispatch(const struct pd_options *o, struct command_dispatch *c, struct pd_err *err) {
+    struct cluster cl;
+    struct gather g;
+    struct scan *scan;
+    int rc;
+    c->o = o;
+    c->g = &g;
+    if (!*o->job_dispatch_package)
+        return pd_fail(err, PD_ECONF, "give job_dispatch_package: the workspace, a folder or tar archive here");
+    if ((rc = cluster_init(&cl, o, err)))
+        return rc;
+    name_of(o->job_dispatch_package, c->name, sizeof c->name);
+    if ((rc = scan_new(&scan, o->job_dispatch_package, c->dry_run ? SCAN_IGNORED : 0, err))) {
+        pd_err_prefix(err, "%s", option_where(o, "job_dispatch_package"));
+    } else if (c->dry_run) {
+        rc = dry_run(c, &cl, scan, err);
+    } else if ((rc = gather_init(&g, &cl, err))) {
+        scan_free(scan);
+    } else {
+        rc = run(c, &g, scan, err);
+        gather_release(&g);
+        dispatch_free(c->d);
+    }
+    cluster_release(&cl);
+    return rc;
+}
+
 int cmd_dispatch(int argc, char **argv) {
-    struct dispatch d = {.package.fd = -1};
+    struct command_dispatch c = {0};
     const struct pd_extra extra[] = {
-        {"dry_run", &d.dry_run, NULL, "say what would be sent, and do nothing"},
-        CMD_JSON(&d.json),
+        {"dry_run", &c.dry_run, NULL, "list what would be sent, by size, and why (new, changed, ignored), and do nothing"},
+        {"json", &c.json, NULL, "one object a line: progress (event: dispatch), then the result (event: result)"},
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl dispatch [options]\n"
                  "Deploys job_dispatch_package to every host, below root_dir, and prints its path there, for\n"
                  "'paddlectl run --job_workspace=PATH'. A host that has it already gets nothing.",
-        .examples = "paddlectl run --job_workspace=\"$(paddlectl dispatch)\"\tdeploy once, run often\n",
+        .about = "Only what a host lacks travels: contents are cut where they say so and compared by hash, so of a large file with an edit some "
+                 "64 kB. It leaves this machine once and goes from host to host; a host that fails or is slow is passed by, and hosts that can't "
+                 "reach each other get it from here over ssh (relay = off: all do).\n"
+                 "\n"
+                 "Files named in .paddleignore, which means what .gitignore means, and .git stay here. --dry-run compares with what was last "
+                 "dispatched from here.",
+        .examples = "paddlectl run --job_workspace=\"$(paddlectl dispatch)\"\tdeploy once, run often\n"
+                    "paddlectl dispatch --dry-run\twhat would be sent, the largest files first\n",
         .extra = extra,
         .sections = "cluster ssh job",
         .who = PD_LAUNCHER,
@@ -132,7 +245,7 @@ int cmd_dispatch(int argc, char **argv) {
     int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
     if (rc != CMD_GO_ON)
         return rc;
-    rc = dispatch(&o, &d, &err);
+    rc = dispatch(&o, &c, &err);
     pd_options_release(&o);
     return err.code ? cmd_fail(&err) : rc;
 }

@@ -48,7 +48,7 @@ static const struct {
     int limit_ms;  /* what is not done by then has failed; 0: no limit of its own */
     int quick;     /* QUICK_WAIT_MS instead when the user has pressed Ctrl-C */
 } phases[N_JOB_PHASES] = {
-    [JOB_PREPARE] = {begin_prepare, AT(NODE_STOCKED) | LOST, after_prepare, 0, 0}, /* each request has its own limit */
+    [JOB_PREPARE] = {begin_prepare, AT(NODE_STOCKED) | LOST, after_prepare, 0, 0}, /* what is on its way takes as long as it takes */
     [JOB_SETUP] = {begin_setup, AT(NODE_READY) | LOST, after_setup, 0, 0},
     [JOB_PEERS] = {begin_peers, AT(NODE_PEERED) | LOST, after_peers, START_WAIT_MS, 0},
     [JOB_RUN] = {begin_run, AT(NODE_RUNNING) | AT(NODE_ENDED) | LOST, after_run, START_WAIT_MS, 0},
@@ -92,6 +92,8 @@ static int is_done(const struct job *j, const struct node *n) { return (AT(n->st
 
 static void on_check(uv_timer_t *t) {
     struct job *j = t->data;
+    if (j->phase == JOB_PREPARE)
+        job_dispatch_look(j);
     for (int i = 0; i < j->n_hosts; i++)
         if (!is_done(j, &j->nodes[i]) || (j->phase == JOB_BYE && j->nodes[i].link))
             return;
@@ -164,7 +166,12 @@ int job_any(const struct job *j, unsigned steps) {
 }
 
 static void begin_prepare(struct job *j) { job_move(j, AT(NODE_NEW), NODE_CONNECT); }
-static enum job_phase after_prepare(struct job *j) { return job_choose_nodes(j) ? JOB_SETUP : JOB_BYE; }
+
+static enum job_phase after_prepare(struct job *j) {
+    job_dispatch_end(j);
+    return !j->err.code && job_choose_nodes(j) ? JOB_SETUP : JOB_BYE;
+}
+
 static void begin_setup(struct job *j) { job_move(j, AT(NODE_STOCKED), NODE_SETUP); }
 static enum job_phase after_setup(struct job *j) { return job_any(j, LOST) ? JOB_BYE : JOB_PEERS; }
 static void begin_peers(struct job *j) { job_move(j, AT(NODE_READY), NODE_PEERS); }
@@ -225,7 +232,11 @@ static enum job_phase after_fetch(struct job *j) {
     return JOB_BYE;
 }
 
-static void begin_bye(struct job *j) { job_move(j, ~AT(NODE_GONE), NODE_BYE); }
+static void begin_bye(struct job *j) {
+    job_dispatch_end(j);
+    job_move(j, ~AT(NODE_GONE), NODE_BYE);
+}
+
 static enum job_phase after_bye(struct job *j) {
     (void)j;
     return JOB_OVER;
@@ -296,7 +307,7 @@ int job_new(struct job **out, const struct pd_options *opts, const struct job_fl
         return pd_fail(err, PD_ENOMEM, "out of memory");
     j->opts = opts;
     j->flags = *flags;
-    j->worker.fd = j->workspace.fd = -1;
+    j->worker_package = j->workspace_package = -1;
     int rc = cluster_init(&j->c, opts, err);
     if (!rc) {
         j->n_hosts = j->n_nodes = (int)j->c.hosts.n;
@@ -324,8 +335,7 @@ void job_free(struct job *j) {
         json_decref(j->nodes[i].addrs);
     free(j->nodes);
     free(j->by_id);
-    package_release(&j->worker);
-    package_release(&j->workspace);
+    dispatch_free(j->dispatch);
     json_decref(j->spec);
     json_decref(j->failure);
     sodium_memzero(j->key, sizeof j->key);
@@ -346,6 +356,7 @@ int job_loop(struct job *j, enum job_phase first) {
         watch_say(j, "%s, %d of its %d node%s", j->id, j->n_hosts, j->n_nodes, j->n_nodes == 1 ? "" : "s");
     else
         watch_say(j, "%s on %d node%s", j->id, j->n_nodes, j->n_nodes == 1 ? "" : "s");
+    job_dispatch_show(j);
     start_loop(j);
     job_enter(j, first);
     uv_run(&j->c.loop, UV_RUN_DEFAULT);

@@ -219,7 +219,7 @@ static int has(const int *ids, size_t n, int id) {
     return 0;
 }
 
-static json_t *plan(const struct job *j) {
+static json_t *plan(const struct job *j, const struct scan_totals *t) {
     const struct cluster *c = &j->c;
     json_t *hosts = json_array();
     for (int i = 0; i < j->n_hosts; i++) {
@@ -237,16 +237,26 @@ static json_t *plan(const struct job *j) {
                           (json_int_t)c->n_trainers, "outputs", j->out.root, "worker", j->needs_worker);
     if (j->sends_workspace)
         json_object_set_new(o, "package", json_pack("{s:s, s:I, s:I, s:I}", "path", j->opts->job_dispatch_package, "files",
-                                                    (json_int_t)j->workspace.packed.files, "bytes", (json_int_t)j->workspace.packed.bytes,
-                                                    "packed_bytes", (json_int_t)j->workspace.packed.packed));
+                                                    (json_int_t)t->files, "bytes", (json_int_t)t->bytes, "object_bytes",
+                                                    (json_int_t)t->object_bytes));
     else
         json_object_set_new(o, "job_workspace", json_string(j->opts->job_workspace));
     return o;
 }
 
 int job_dry_run(struct job *j) {
-    json_t *o = plan(j), *h;
+    struct scan *scan;
+    struct scan_totals totals = {0};
+    struct pd_err err = {0};
     size_t i;
+    if (job_scan_now(j, &scan, &err)) {
+        dprintf(STDERR_FILENO, "paddlectl: %s\n", err.msg);
+        return pd_code_exit_status(err.code);
+    }
+    if (scan)
+        scan_get_totals(scan, &totals);
+    scan_free(scan);
+    json_t *o = plan(j, &totals), *h;
     if (j->flags.json) {
         json_dumpf(o, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);
         putchar('\n');
@@ -262,9 +272,8 @@ int job_dry_run(struct job *j) {
                json_string_value(json_object_get(h, "root_dir")));
     }
     if (j->sends_workspace)
-        printf("would send %s: %llu files, %llu bytes, %llu packed\n", j->opts->job_dispatch_package,
-               (unsigned long long)j->workspace.packed.files, (unsigned long long)j->workspace.packed.bytes,
-               (unsigned long long)j->workspace.packed.packed);
+        printf("would send %s: %llu files, %llu bytes; 'paddlectl dispatch --dry-run' lists them\n", j->opts->job_dispatch_package,
+               (unsigned long long)totals.files, (unsigned long long)totals.bytes);
     else
         printf("would use %s on the hosts\n", j->opts->job_workspace);
     printf("would put the outputs below %s\n", j->out.root);

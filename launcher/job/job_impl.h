@@ -1,10 +1,12 @@
 /* job_impl.h - what job.c (phases), job_node.c (steps of the nodes), job_setup.c (what is sent to them), job_place.c (which of them
- * are used, and for what), job_watch.c (logs, states, results), job_end.c (how it ended) and job_attach.c
+ * are used, and for what), job_dispatch.c (packages), job_watch.c (logs, states, results), job_end.c (how it ended) and job_attach.c
  * share. */
 #ifndef LAUNCHER_JOB_IMPL_H
 #define LAUNCHER_JOB_IMPL_H
 
 #include "launcher/cluster/gather.h"
+#include "launcher/dispatch/bar.h"
+#include "launcher/dispatch/dispatch.h"
 #include "launcher/job/job.h"
 #include "launcher/job/outputs.h"
 #include "launcher/cluster/package.h"
@@ -12,7 +14,7 @@
 #include "launcher/view/live.h"
 
 enum node_step {
-    NODE_NEW, NODE_CONNECT, NODE_WORKER_QUERY, NODE_WORKER_SEND, NODE_WORKSPACE, NODE_STOCKED, NODE_SETUP, NODE_READY, NODE_PEERS,
+    NODE_NEW, NODE_CONNECT, NODE_DISPATCH, NODE_STOCKED, NODE_SETUP, NODE_READY, NODE_PEERS,
     NODE_PEERED, NODE_JOIN, NODE_RUNNING, NODE_ENDED, NODE_STOPPING, NODE_STOPPED, NODE_DRAIN, NODE_DRAINED, NODE_FETCH,
     NODE_FETCHED, NODE_BYE, NODE_FAILED, NODE_GONE, NODE_LEFT_OUT, N_NODE_STEPS,
 };
@@ -56,8 +58,10 @@ struct job {
     char id[64];
     struct outputs out;
     uint8_t key[WIRE_KEY_BYTES];
-    struct package worker, workspace;
-    char worker_path[4096];
+    struct dispatch *dispatch;          /* worker and workspace on their way; NULL: neither is needed */
+    int worker_package, workspace_package; /* their numbers; -1: none */
+    struct bar bar;
+    int dispatched;
     int needs_worker, sends_workspace;
     json_t *spec;
     struct node *nodes; /* index: host of conf.ini; those not of this job are NODE_LEFT_OUT */
@@ -114,12 +118,20 @@ extern const struct link_events node_link_events;
 /* job_setup.c: the requests that bring a node up; their answers enter the next step */
 int job_describe(struct job *j, struct pd_err *err); /* id, key, packages; nothing on the nodes yet */
 int job_make_spec(struct job *j, struct pd_err *err); /* once it is known which nodes there are */
-enum node_step prepare_first(const struct node *n);   /* the first step after the connection */
-void send_worker_query(struct node *n);
-void send_worker(struct node *n);
-void send_workspace(struct node *n);
 void send_setup(struct node *n);
 void send_peers(struct node *n);
+
+int node_needs_worker(const struct node *n); /* it runs a program of ours, or may */
+
+/* job_dispatch.c */
+int job_dispatch_open(struct job *j, struct pd_err *err); /* the packages; hashing begins */
+void job_dispatch_show(struct job *j);           /* the view is there */
+void job_dispatch_look(struct job *j);           /* a step was entered: may the bytes go? */
+void job_dispatch_end(struct job *j);            /* all are stocked, or it is given up */
+void job_dispatch_lost(struct node *n);          /* its link is */
+void enter_dispatch(struct node *n);
+const char *job_worker_id(const struct job *j, char hex[2 * OBJECT_ID + 1]); /* "": no worker of ours */
+int job_scan_now(struct job *j, struct scan **workspace, struct pd_err *err); /* --dry-run: the workspace, hashed; NULL: none */
 
 /* job_place.c */
 int job_choose_nodes(struct job *j); /* 1: enough hosts can be used; the others are left out. 0: it can't be started */

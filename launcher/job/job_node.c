@@ -29,9 +29,7 @@ static const struct {
 } steps[N_NODE_STEPS] = {
     [NODE_NEW] = {"waiting", NULL},
     [NODE_CONNECT] = {"connecting", enter_connect},
-    [NODE_WORKER_QUERY] = {"looking for the worker", send_worker_query},
-    [NODE_WORKER_SEND] = {"receiving the worker", send_worker},
-    [NODE_WORKSPACE] = {"receiving the workspace", send_workspace},
+    [NODE_DISPATCH] = {"receiving worker and workspace", enter_dispatch},
     [NODE_STOCKED] = {"waiting for the other hosts", NULL},
     [NODE_SETUP] = {"setting up the job", send_setup},
     [NODE_READY] = {"ready", NULL},
@@ -91,8 +89,8 @@ static void resume(struct node *n) {
     }
     if (AT(n->step) & (AT(NODE_SETUP) | AT(NODE_PEERS) | AT(NODE_STOPPING) | AT(NODE_FETCH)))
         node_enter(n, n->step);
-    else if (AT(n->step) & (AT(NODE_WORKER_QUERY) | AT(NODE_WORKER_SEND) | AT(NODE_WORKSPACE)))
-        node_enter(n, prepare_first(n));
+    else if (AT(n->step) & AT(NODE_DISPATCH))
+        node_enter(n, NODE_DISPATCH);
     else if (j->phase == JOB_RUN && n->id == 0 && !strcmp(link_facts(n->link)->state, "setup"))
         node_run(n);
     else if (j->phase == JOB_RUN && n->id == 0) /* it has begun: only the answer was lost */
@@ -111,7 +109,7 @@ static void on_hello(struct link *l, void *arg) {
     link_keep(l, (uint64_t)(j->opts->attach_lease * 1000));
     n->n_preparations = 1;
     if (n->step == NODE_CONNECT)
-        node_enter(n, prepare_first(n));
+        node_enter(n, NODE_DISPATCH);
     if (n->step == NODE_JOIN) {
         watch_subscribe(n);
         node_enter(n, NODE_RUNNING);
@@ -121,6 +119,7 @@ static void on_hello(struct link *l, void *arg) {
 static void on_close(struct link *l, const struct pd_err *why, void *arg) {
     struct node *n = arg;
     (void)l;
+    job_dispatch_lost(n);
     n->link = NULL;
     watch_gone(n);
     if (n->step == NODE_LEFT_OUT) {
@@ -134,8 +133,9 @@ static void on_close(struct link *l, const struct pd_err *why, void *arg) {
 
 static void on_lost(struct link *l, const struct pd_err *why, void *arg) {
     struct node *n = arg;
+    job_dispatch_lost(n);
     watch_lost(n);
-    if (AT(n->step) & (AT(NODE_WORKER_QUERY) | AT(NODE_WORKER_SEND) | AT(NODE_WORKSPACE)) && n->n_preparations++ >= PREPARATIONS) {
+    if (AT(n->step) & AT(NODE_DISPATCH) && n->n_preparations++ >= PREPARATIONS) {
         n->err = *why;
         link_close(l);
         node_enter(n, NODE_FAILED);

@@ -115,15 +115,8 @@ int job_describe(struct job *j, struct pd_err *err) {
     if (check_roles(j, err) || (!j->flags.dry_run && outputs_try(&j->out, option_where(o, "outputs"), err)))
         return err->code;
     j->sends_workspace = !*o->job_workspace && *o->job_dispatch_package;
-    if (j->sends_workspace && package_workspace(&j->workspace, "workspace", o->job_dispatch_package, err)) {
-        rc = err->code;
-        pd_err_prefix(err, "%s", option_where(o, "job_dispatch_package"));
-    }
-    if (!rc && j->needs_worker) {
-        rc = node_program_path("paddle_worker", j->worker_path, sizeof j->worker_path, err);
-        if (!rc)
-            rc = package_worker_hash(&j->worker, j->worker_path, err);
-    }
+    if (!j->flags.dry_run)
+        rc = job_dispatch_open(j, err);
     j->c.env.job = j->id;
     j->c.env.start = 1;
     j->c.env.lease_ms = (unsigned)(j->opts->attach_lease * 1000);
@@ -138,8 +131,6 @@ static void request(struct node *n, unsigned type, json_t *body, const void *sec
         node_fail_memory(n);
 }
 
-static enum node_step after_worker_step(const struct job *j) { return j->sends_workspace ? NODE_WORKSPACE : NODE_STOCKED; }
-
 static int has_place(const int *places, size_t n, int place) {
     for (size_t i = 0; i < n; i++)
         if (places[i] == place)
@@ -148,111 +139,12 @@ static int has_place(const int *places, size_t n, int place) {
 }
 
 /* Only who runs a program of ours gets it; when hosts may still be left out, that may be anybody. */
-static int node_needs_worker(const struct node *n) {
+int node_needs_worker(const struct node *n) {
     const struct job *j = n->job;
     if (!j->needs_worker || j->opts->min_nodes)
         return j->needs_worker;
     return (!*j->opts->pserver_command && has_place(j->c.pservers, j->c.n_pservers, n->place)) ||
            (!*j->opts->trainer_command && has_place(j->c.trainers, j->c.n_trainers, n->place));
-}
-
-enum node_step prepare_first(const struct node *n) {
-    return node_needs_worker(n) ? NODE_WORKER_QUERY : after_worker_step(n->job);
-}
-
-static void after_worker(struct node *n) { node_enter(n, after_worker_step(n->job)); }
-
-static int on_worker_query(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
-    struct node *n = arg;
-    (void)l;
-    (void)f;
-    if (n->step != NODE_WORKER_QUERY)
-        return 1;
-    if (err)
-        node_fail(n, err);
-    else if (json_is_true(json_object_get(body, "have")))
-        after_worker(n);
-    else
-        node_enter(n, NODE_WORKER_SEND);
-    return 1;
-}
-
-void send_worker_query(struct node *n) {
-    const struct package *w = &n->job->worker;
-    request(n, WIRE_AG_PKG_QUERY, json_pack("{s:s, s:s, s:s}", "kind", w->kind, "name", w->name, "hash", w->hash), NULL, 0,
-            ASK_MS, "asking for the worker", on_worker_query);
-}
-
-static int on_worker_sent(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
-    struct node *n = arg;
-    (void)l;
-    (void)f;
-    (void)body;
-    if (n->step != NODE_WORKER_SEND)
-        return 1;
-    if (err) {
-        struct pd_err e = *err;
-        pd_err_prefix(&e, "sending the worker");
-        node_fail(n, &e);
-    } else {
-        after_worker(n);
-    }
-    return 1;
-}
-
-void send_worker(struct node *n) {
-    struct pd_err err = {0};
-    /* Packed when the first node lacks it; a tenth of a second. */
-    if (package_worker_pack(&n->job->worker, n->job->worker_path, &err))
-        node_fail(n, &err);
-    else if (package_send(n->link, &n->job->worker, "sending the worker", on_worker_sent, n))
-        node_fail_memory(n);
-}
-
-static int on_workspace_sent(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
-    struct node *n = arg;
-    (void)l;
-    (void)f;
-    (void)body;
-    if (n->step != NODE_WORKSPACE)
-        return 1;
-    if (err) {
-        struct pd_err e = *err;
-        pd_err_prefix(&e, "sending the workspace");
-        node_fail(n, &e);
-    } else {
-        node_enter(n, NODE_STOCKED);
-    }
-    return 1;
-}
-
-static void begin_workspace(struct node *n) {
-    if (package_send(n->link, &n->job->workspace, "sending the workspace", on_workspace_sent, n))
-        node_fail_memory(n);
-}
-
-/* The connection was lost while it was on its way: it may have arrived all the same. */
-static int on_workspace_query(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
-    struct node *n = arg;
-    (void)l;
-    (void)f;
-    if (n->step != NODE_WORKSPACE)
-        return 1;
-    if (err)
-        node_fail(n, err);
-    else if (json_is_true(json_object_get(body, "have")))
-        node_enter(n, NODE_STOCKED);
-    else
-        begin_workspace(n);
-    return 1;
-}
-
-void send_workspace(struct node *n) {
-    if (n->n_preparations > 1)
-        request(n, WIRE_AG_PKG_QUERY, json_pack("{s:s, s:s, s:s}", "kind", "workspace", "name", "", "hash", ""), NULL, 0, ASK_MS,
-                "asking for the workspace", on_workspace_query);
-    else
-        begin_workspace(n);
 }
 
 /* job_workspace for this node: %n replaced; relative: below root_dir; ~: possible when root_dir begins with it too, since
@@ -315,7 +207,7 @@ static json_t *spec_for(const struct node *n) {
 
 void send_setup(struct node *n) {
     struct job *j = n->job;
-    char workspace[PATH_MAX] = "";
+    char workspace[PATH_MAX] = "", worker[2 * OBJECT_ID + 1];
     struct pd_err err = {0};
     if (*j->opts->job_workspace && workspace_path(n, workspace, sizeof workspace, &err)) {
         node_fail(n, &err);
@@ -323,7 +215,7 @@ void send_setup(struct node *n) {
     }
     request(n, WIRE_AG_JOB_SETUP,
             json_pack("{s:s, s:i, s:i, s:o, s:s, s:s}", "job", j->id, "node", n->id, "n_nodes", j->n_nodes, "spec", spec_for(n),
-                      "worker", node_needs_worker(n) ? j->worker.hash : "", "workspace", workspace),
+                      "worker", node_needs_worker(n) ? job_worker_id(j, worker) : "", "workspace", workspace),
             j->key, sizeof j->key, SETUP_MS, "setting up the job", on_setup);
 }
 

@@ -96,7 +96,7 @@ int scan_put_piece(struct scan *s, uint64_t off, uint32_t object, uint32_t obj_o
 
 /* --- the package -------------------------------------------------------------------------------------------------- */
 
-static int new_scan(struct scan **out, const char *path, unsigned flags, struct pd_err *err) {
+static int new_scan(struct scan **out, const char *path, const char *what, unsigned flags, struct pd_err *err) {
     struct scan *s = pd_calloc(1, sizeof *s);
     if (!s || !(s->top = pd_strdup(path))) {
         free(s);
@@ -105,7 +105,7 @@ static int new_scan(struct scan **out, const char *path, unsigned flags, struct 
     s->flags = flags;
     s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (s->fd < 0) {
-        int no = errno, rc = pd_fail_errno(err, no == ENOENT || no == ENOTDIR ? PD_ENOENT : PD_EIO, no, "cannot read %s", path);
+        int no = errno, rc = pd_fail_errno(err, no == ENOENT || no == ENOTDIR ? PD_ENOENT : PD_EIO, no, "cannot read %s%s", what, path);
         scan_free(s);
         return rc;
     }
@@ -116,7 +116,7 @@ static int new_scan(struct scan **out, const char *path, unsigned flags, struct 
 int scan_new(struct scan **out, const char *path, unsigned flags, struct pd_err *err) {
     struct scan *s = NULL;
     struct stat st;
-    int rc = new_scan(&s, path, flags, err);
+    int rc = new_scan(&s, path, "the workspace ", flags, err);
     if (rc)
         return rc;
     s->is_archive = !fstat(s->fd, &st) && !S_ISDIR(st.st_mode);
@@ -132,7 +132,7 @@ int scan_new(struct scan **out, const char *path, unsigned flags, struct pd_err 
 int scan_new_file(struct scan **out, const char *path, const char *name, struct pd_err *err) {
     struct scan *s = NULL;
     struct stat st;
-    int rc = new_scan(&s, path, 0, err);
+    int rc = new_scan(&s, path, "", 0, err);
     if (rc)
         return rc;
     s->is_file = 1;

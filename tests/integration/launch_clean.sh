@@ -73,7 +73,7 @@ echo "$OUT" | /usr/bin/python3 -c '
 import json, sys
 h = json.load(sys.stdin)["hosts"]
 assert len(h) == 2 and all(x["kept"] == [sys.argv[1]] and x["freed"] > 0 and not x["failed"] for x in h), h
-kinds = sorted(e["kind"] + e["name"][:6] for e in h[1]["removed"])
+kinds = sorted(e["kind"] + e["name"][:6] for e in h[1]["removed"] if e["kind"] != "chunks")
 assert kinds == ["executabletmp-1-", "executableworker", "jobJOB202"], kinds' "$running" || die "$OUT"
 for n in 0 1; do
     [ ! -e root$n/.paddlectl/bin/worker-00 ] && [ -e root$n/.paddlectl/bin/worker-11 ] || die "the newest worker goes, or an old one stays"

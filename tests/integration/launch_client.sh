@@ -43,7 +43,7 @@ done
 [ "$(find output -name '.*' | wc -l)" = 0 ] || die "something is left in output: $(find output)"
 
 # --- one node fails before the start, at any step: it is named, the job does not run, the others are told to forget it
-for step in PKG_QUERY PKG_END JOB_SETUP; do
+for step in DS_BEGIN DS_SOURCE JOB_SETUP; do
     scenario '{"*": {"have": false}, "1": {"error": {"'$step'": [13, "no space left on /home"]}}}'
     run 3
     has "local.1: "
@@ -63,7 +63,7 @@ scenario '{"1": {"error": {"JOB_SETUP": [11, "there is no folder /nope"]}}, "2":
 run 2 --job_workspace=/nope
 has "2 of 3 hosts cannot be used"
 has "  local.2: there is no folder /nope"
-said_not 0 PKG_BEGIN
+said_not 0 DS_SOURCE
 
 # --- the job fails: the first failure, with host, role, last lines
 scenario '{"*": {"result": {"status": "failed", "later_failures": 4, "first_failure": {"node": 1, "host": "b", "role": "trainer",

@@ -88,7 +88,7 @@ has "connected again"
 head -c 3000000 /dev/urandom >ws/big
 conf package 10 0
 tell limit 0 1500000 up
-expect 0 "$ctl" run --conf=package.ini
+expect 0 "$ctl" run --conf=package.ini --relay=off
 has "connected again"
 has "line 9 of trainer 0 "
 rm ws/big

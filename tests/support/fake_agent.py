@@ -72,10 +72,13 @@ def send_output(req):
 
 
 def answer(name, req):
-    if name == "PKG_QUERY":
+    if name == "DS_BEGIN":
         send(name, {"have": how.get("have", True), "path": "/x"}, req=req)
-    elif name == "PKG_END":
-        send(name, {"path": "/x", "files": 1, "bytes": 1}, req=req)
+    elif name == "DS_SOURCE": # it needs none of the objects
+        send(name, {}, req=req)
+        send("DS_END", {"path": "/x", "entries": 1, "bytes": 1, "fetched": 0}, req=req)
+    elif name == "DS_SERVE":
+        send(name, {"addrs": ["127.0.0.1"], "port": 6000 + node}, req=req)
     elif name == "JOB_SETUP":
         send(name, {"addrs": ["127.0.0.1"], "port": 5000 + node, "nic_addr": ""}, req=req)
     elif name in ("JOB_PEERS", "JOB_RUN"):

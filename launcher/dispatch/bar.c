@@ -1,0 +1,116 @@
+/* bar.c - see bar.h. */
+#include "launcher/dispatch/bar.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LIVE_MS = 100, LINE_MS = 5000, FIRST_LINE_MS = 3000, OBJECT_MS = 1000, TELL_MS = 1000 };
+
+const char *bar_bytes(uint64_t n, char out[24]) {
+    if (n >= 1000000000)
+        snprintf(out, 24, "%.1f GB", (double)n / 1e9);
+    else if (n >= 1000000)
+        snprintf(out, 24, "%.1f MB", (double)n / 1e6);
+    else if (n >= 10000)
+        snprintf(out, 24, "%.0f kB", (double)n / 1e3);
+    else
+        snprintf(out, 24, "%llu bytes", (unsigned long long)n);
+    return out;
+}
+
+static const char *duration(uint64_t s, char out[24]) {
+    if (s >= 5400)
+        snprintf(out, 24, "%llu h", (unsigned long long)(s + 1800) / 3600);
+    else if (s >= 90)
+        snprintf(out, 24, "%llu min", (unsigned long long)(s + 30) / 60);
+    else
+        snprintf(out, 24, "%llu s", (unsigned long long)s);
+    return out;
+}
+
+void bar_init(struct bar *b, struct view *view, void (*object)(void *arg, json_t *o), void *arg, uint64_t now_ms) {
+    *b = (struct bar){.view = view, .object = object, .arg = arg, .began_ms = now_ms, .shown_ms = now_ms};
+}
+
+static void put_bar(struct pd_buf *b, double part, int cells) {
+    int full = (int)(part * cells);
+    pd_put_u8(b, '[');
+    for (int i = 0; i < cells; i++)
+        pd_put_u8(b, i < full ? '=' : i == full ? '>' : '-');
+    pd_put_fmt(b, "] %3d %%  ", (int)(part * 100));
+}
+
+static void put_line(struct pd_buf *b, const struct dispatch_progress *p, int cells) {
+    char x[24], y[24];
+    if (!p->of && p->scanning && p->to_scan) {
+        pd_put_fmt(b, "reading the workspace: %s of %s", bar_bytes(p->scanned, x), bar_bytes(p->to_scan, y));
+        return;
+    }
+    double part = p->most ? (double)p->least / (double)p->most : 0;
+    pd_put_fmt(b, "dispatch ");
+    if (cells > 0)
+        put_bar(b, part > 1 ? 1 : part, cells);
+    pd_put_fmt(b, "%s of %s  %d of %d node%s", bar_bytes(p->least, x), bar_bytes(p->most, y), p->n_done, p->n_nodes, p->n_nodes == 1 ? "" : "s");
+    if (p->rate)
+        pd_put_fmt(b, "  %s/s  ETA %s", bar_bytes(p->rate, x), duration((p->most - p->least) / p->rate + 1, y));
+    if (p->n_bypassed)
+        pd_put_fmt(b, "  %d bypassed", p->n_bypassed);
+}
+
+static json_t *as_object(const char *event, const struct dispatch_progress *p, uint64_t ms) {
+    return json_pack("{s:s, s:I, s:I, s:i, s:i, s:I, s:I, s:i, s:i, s:I}", "event", event, "have", (json_int_t)p->least, "of", (json_int_t)p->most,
+                     "nodes", p->n_nodes, "done", p->n_done, "rate", (json_int_t)p->rate, "sent", (json_int_t)p->sent, "bypassed",
+                     p->n_bypassed, "direct", p->n_direct, "ms", (json_int_t)ms);
+}
+
+void bar_update(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
+    struct dispatch_progress p;
+    struct pd_buf text;
+    int live = b->view && !b->object && view_is_live(b->view);
+    uint64_t every = b->object ? OBJECT_MS : live ? LIVE_MS : b->n_lines ? LINE_MS : FIRST_LINE_MS;
+    if (now_ms - b->shown_ms < every)
+        return;
+    b->shown_ms = now_ms;
+    dispatch_get_progress(d, &p);
+    if (p.n_done == p.n_nodes && !p.scanning)
+        return;
+    if (b->object) {
+        b->object(b->arg, as_object("dispatch", &p, now_ms - b->began_ms));
+        return;
+    }
+    if (!b->view)
+        return;
+    pd_buf_init(&text);
+    int width = live ? view_width(b->view) - 1 : 0;
+    put_line(&text, &p, width > 100 ? 30 : width > 70 ? width - 70 : 0);
+    if (text.failed) {
+        pd_buf_release(&text);
+        return;
+    }
+    if (live) {
+        view_live(b->view, (char *)text.data, (int)text.len > width ? (size_t)width : text.len);
+        b->is_shown = 1;
+    } else {
+        view_say(b->view, "%.*s", (int)text.len, (char *)text.data);
+    }
+    b->n_lines++;
+    pd_buf_release(&text);
+}
+
+void bar_end(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
+    struct dispatch_progress p;
+    char x[24], y[24];
+    dispatch_get_progress(d, &p);
+    if (b->object) {
+        b->object(b->arg, as_object("dispatched", &p, now_ms - b->began_ms));
+        return;
+    }
+    if (!b->view)
+        return;
+    if (b->is_shown)
+        view_live(b->view, "", 0);
+    if (p.of && (b->n_lines || now_ms - b->began_ms >= TELL_MS))
+        view_say(b->view, "dispatched %s to %d node%s in %.1f s; %s sent from here", bar_bytes(p.most, x), p.n_done, p.n_done == 1 ? "" : "s",
+                 (double)(now_ms - b->began_ms) / 1000, bar_bytes(p.sent, y));
+    b->is_shown = 0;
+}

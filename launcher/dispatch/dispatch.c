@@ -1,0 +1,530 @@
+/* dispatch.c - see dispatch.h. */
+#include "launcher/dispatch/dispatch.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "launcher/dispatch/feed.h"
+#include "launcher/dispatch/plan.h"
+
+enum {
+    BEGIN_MS = 120000,  /* for an agent to say whether it has a package; it may look at what is there */
+    ASK_MS = 30000,
+    TICK_MS = 200,
+    REACH_MS = 4000,    /* a source that is not reached by then, */
+    IDLE_MS = 5000,     /* or that has what is asked for and sends nothing, is passed by */
+    NAME_MAX_BYTES = 100,
+};
+
+enum member_state { OFF, ASKED, LACKS, DONE };
+
+/* A package on a node. */
+struct member {
+    struct dispatch *d;
+    int node, package;
+    enum member_state state;
+    int had;
+    uint64_t req, have, of, rate, told_ms;
+    struct feed_taker *taker; /* while it takes from here */
+    char *path;
+};
+
+struct dnode {
+    struct link *l;
+    unsigned wants, done; /* packages */
+    int serves, port, failed;
+    json_t *addrs;
+    struct member m[DISPATCH_PACKAGES];
+};
+
+struct dpackage {
+    struct dispatch *d;
+    char kind[16], name[NAME_MAX_BYTES];
+    struct scan *scan;
+    struct feed *feed;
+    struct plan *plan;
+    int scanned, broken;
+    struct pd_err err; /* of the scan's thread */
+    uv_work_t work;
+};
+
+struct dispatch {
+    struct dispatch_conf c;
+    struct dnode *nodes;
+    struct dpackage packages[DISPATCH_PACKAGES];
+    int n_packages, n_scanning, n_feeds_going;
+    int started, over;
+    uint8_t secret[32];
+    char token[33];
+    uv_timer_t tick;
+    int tick_open;
+    uint64_t rate, rate_have, rate_ms;
+    int sending_plans;
+    uint64_t last_node_ms; /* when a node came last; 0: none yet */
+};
+
+static uint64_t now(const struct dispatch *d) { return uv_now(d->c.loop); }
+
+static void changed(struct dispatch *d) {
+    if (!d->over && d->c.on_change)
+        d->c.on_change(d->c.arg);
+}
+
+/* --- sources -------------------------------------------------------------------------------------------------- */
+
+static void on_drain(struct link *l, void *arg) {
+    struct dnode *n = arg;
+    (void)l;
+    for (int i = 0; i < DISPATCH_PACKAGES; i++)
+        if (n->m[i].taker)
+            feed_more(n->m[i].taker);
+}
+
+/* A link that has something to be called for is not judged by its silence (link_keep.c): only while it carries a package. */
+static void stop_taking_here(struct member *m) {
+    struct dnode *n = &m->d->nodes[m->node];
+    int any = 0;
+    feed_taker_free(m->taker);
+    m->taker = NULL;
+    for (int i = 0; i < DISPATCH_PACKAGES; i++)
+        any |= n->m[i].taker != NULL;
+    if (!any && n->l)
+        link_on_drain(n->l, NULL, NULL);
+}
+
+static void fail_node(struct dispatch *d, int node, const struct pd_err *err);
+
+static void tell_source(struct dispatch *d, struct member *m, int source) {
+    struct dnode *n = &d->nodes[m->node], *s = source >= 0 ? &d->nodes[source] : NULL;
+    struct pd_err err = {0};
+    json_t *body;
+    m->told_ms = now(d);
+    if (s) {
+        stop_taking_here(m);
+        body = json_pack("{s:i, s:O, s:i, s:s, s:b}", "node", source, "addrs", s->addrs, "port", s->port, "token", d->token, "encrypt", d->c.encrypt);
+    } else {
+        if (m->taker)
+            feed_forget(m->taker);
+        else
+            m->taker = feed_taker_new(d->packages[m->package].feed, n->l, m->req);
+        body = json_pack("{s:b}", "launcher", 1);
+        link_on_drain(n->l, on_drain, n);
+        if (!m->taker) {
+            json_decref(body);
+            pd_fail(&err, PD_ENOMEM, "out of memory");
+            fail_node(d, m->node, &err);
+            return;
+        }
+    }
+    /* With the id of the package; the answer only says that it was read. */
+    link_send(n->l, WIRE_DS_SOURCE, m->req, body, s ? d->secret : NULL, s ? sizeof d->secret : 0);
+}
+
+static void send_plans(struct dispatch *d) {
+    int node, source;
+    if (!d->started || d->over || d->sending_plans)
+        return;
+    d->sending_plans = 1; /* a node that fails meanwhile changes plans, which this loop then sees */
+    for (int i = 0; i < d->n_packages; i++)
+        while (d->packages[i].plan && plan_next(d->packages[i].plan, &node, &source)) {
+            struct member *m = &d->nodes[node].m[i];
+            if (m->state == LACKS && d->nodes[node].l)
+                tell_source(d, m, source);
+        }
+    d->sending_plans = 0;
+}
+
+/* --- one node --------------------------------------------------------------------------------------------------- */
+
+static void drop_member(struct member *m) {
+    struct dpackage *p = &m->d->packages[m->package];
+    stop_taking_here(m);
+    if (p->plan && m->state != OFF)
+        plan_leave(p->plan, m->node, now(m->d));
+    m->state = OFF;
+}
+
+void dispatch_gone(struct dispatch *d, int node) {
+    struct dnode *n = &d->nodes[node];
+    for (int i = 0; i < d->n_packages; i++)
+        drop_member(&n->m[i]);
+    n->l = NULL;
+    n->wants = n->done = 0;
+    n->serves = 0;
+    json_decref(n->addrs);
+    n->addrs = NULL;
+    send_plans(d);
+}
+
+static void fail_node(struct dispatch *d, int node, const struct pd_err *err) {
+    struct dnode *n = &d->nodes[node];
+    struct pd_err e = *err;
+    if (d->over || n->failed || !n->l)
+        return;
+    n->failed = 1;
+    dispatch_gone(d, node);
+    d->c.on_failed(d->c.arg, node, &e);
+    changed(d);
+}
+
+static const char *what_of(const struct dpackage *p) { return strcmp(p->kind, "worker") ? "sending the workspace" : "sending the worker"; }
+
+static void member_is_done(struct member *m, json_t *body) {
+    struct dispatch *d = m->d;
+    struct dnode *n = &d->nodes[m->node];
+    const char *path = json_string_value(json_object_get(body, "path"));
+    struct plan *plan = d->packages[m->package].plan;
+    free(m->path);
+    m->path = pd_strdup(path ? path : "");
+    stop_taking_here(m);
+    m->have = m->of;
+    if (m->state == ASKED)
+        plan_join(plan, m->node, 1, n->serves, now(d));
+    else
+        plan_done(plan, m->node);
+    m->state = DONE;
+    n->done |= 1u << m->package;
+    send_plans(d);
+    if ((n->wants & n->done) == n->wants && !d->over)
+        d->c.on_done(d->c.arg, m->node);
+    changed(d);
+}
+
+static uint64_t number(json_t *body, const char *name) {
+    json_int_t v = json_integer_value(json_object_get(body, name));
+    return v > 0 ? (uint64_t)v : 0;
+}
+
+static void take_status(struct member *m, json_t *body) {
+    struct dispatch *d = m->d;
+    struct plan *plan = d->packages[m->package].plan;
+    const char *why = json_string_value(json_object_get(body, "why"));
+    json_t *from = json_object_get(body, "source");
+    int source = json_is_integer(from) ? (int)json_integer_value(from) : PLAN_NOBODY;
+    struct plan_report r = {.have = number(body, "have"), .rate = number(body, "rate"), .asks = number(body, "asked") > 0,
+                            .reached = json_is_true(json_object_get(body, "reached"))};
+    m->have = r.have;
+    m->rate = r.rate;
+    m->of = number(body, "of");
+    if (m->state != LACKS || source != plan_source(plan, m->node))
+        return; /* it does not know yet what we told it */
+    if (source >= 0 && ((!r.reached && why && *why) || (!r.reached && now(d) - m->told_ms > REACH_MS) ||
+                        (r.asks && number(body, "idle_ms") > IDLE_MS && d->nodes[source].m[m->package].have > m->have)))
+        plan_unreached(plan, m->node, source, now(d));
+    else
+        plan_status(plan, m->node, &r, now(d));
+    send_plans(d);
+}
+
+static int on_package_frame(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct member *m = arg;
+    struct dispatch *d = m->d;
+    struct pd_err e = {0};
+    (void)l;
+    if (m->state == OFF || d->over)
+        return 1;
+    if (err && err->code == PD_ECLOSED) { /* whoever owns the link hears of it, too */
+        drop_member(m);
+        send_plans(d);
+        return 1;
+    }
+    if (err) {
+        e = *err;
+        pd_err_prefix(&e, "%s", what_of(&d->packages[m->package]));
+        fail_node(d, m->node, &e);
+        return 1;
+    }
+    switch (f->type) {
+    case WIRE_DS_BEGIN:
+        if (m->state != ASKED)
+            break;
+        m->had = json_is_true(json_object_get(body, "have"));
+        if (m->had) {
+            member_is_done(m, body);
+            return 1;
+        }
+        m->state = LACKS;
+        plan_join(d->packages[m->package].plan, m->node, 0, d->nodes[m->node].serves, now(d));
+        send_plans(d);
+        break;
+    case WIRE_DS_NEED:
+        if (m->taker && f->n_sec > 1 && feed_ask(m->taker, f->sec[1], f->len[1], &e))
+            fail_node(d, m->node, &e);
+        break;
+    case WIRE_DS_STATUS:
+        take_status(m, body);
+        break;
+    case WIRE_DS_END:
+        member_is_done(m, body);
+        return 1;
+    default: /* the answer to a DS_SOURCE */
+        break;
+    }
+    return m->state == OFF;
+}
+
+static void begin_package(struct dispatch *d, int node, int package) {
+    struct dnode *n = &d->nodes[node];
+    struct dpackage *p = &d->packages[package];
+    struct member *m = &n->m[package];
+    struct object_id id;
+    struct pd_err err = {0};
+    size_t len;
+    if (!n->l || !(n->wants & 1u << package) || m->state != OFF || !p->scanned)
+        return;
+    const uint8_t *root = scan_root(p->scan, &id, &len);
+    struct scan_totals t;
+    scan_get_totals(p->scan, &t);
+    m->req = link_expect(n->l, WIRE_DS_BEGIN, BEGIN_MS, strcmp(p->kind, "worker") ? "asking for the workspace" : "asking for the worker",
+                         on_package_frame, m);
+    if (!m->req) {
+        pd_fail(&err, PD_ENOMEM, "out of memory");
+        fail_node(d, node, &err);
+        return;
+    }
+    m->state = ASKED;
+    m->had = 0;
+    m->have = m->rate = 0;
+    m->of = t.bytes;
+    link_send(n->l, WIRE_DS_BEGIN, m->req, json_pack("{s:s, s:s, s:I}", "kind", p->kind, "name", p->name, "store_limit",
+                                                     (json_int_t)d->c.store_limit), root, len);
+}
+
+/* An agent that can't listen takes all the same. */
+static int on_serve(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct dnode *n = arg;
+    (void)f;
+    if (err || n->l != l)
+        return 1;
+    json_decref(n->addrs);
+    n->addrs = json_incref(json_object_get(body, "addrs"));
+    n->port = (int)json_integer_value(json_object_get(body, "port"));
+    n->serves = json_is_array(n->addrs) && json_array_size(n->addrs) && n->port > 0 && n->port <= 65535;
+    return 1;
+}
+
+void dispatch_node(struct dispatch *d, int node, struct link *l, unsigned packages) {
+    struct dnode *n = &d->nodes[node];
+    if (d->over)
+        return;
+    if (n->l)
+        dispatch_gone(d, node);
+    n->l = l;
+    n->failed = 0;
+    n->wants = packages & ((1u << d->n_packages) - 1);
+    d->last_node_ms = now(d);
+    if (d->c.relay && d->c.n_nodes > 1) /* its answer comes before those of the packages */
+        link_request(l, WIRE_DS_SERVE, json_pack("{s:i, s:s, s:i, s:b}", "node", node, "token", d->token, "port", d->c.port, "encrypt", d->c.encrypt),
+                     d->secret, sizeof d->secret, ASK_MS, "asking it to listen", on_serve, n);
+    int n_here = 0;
+    for (int i = 0; i < d->c.n_nodes && d->c.start_after_ms; i++)
+        n_here += d->nodes[i].l != NULL;
+    if (n_here == d->c.n_nodes)
+        d->started = 1;
+    for (int i = 0; i < d->n_packages && n->l; i++) {
+        struct pd_err err = d->packages[i].err;
+        if (d->packages[i].broken && n->wants & 1u << i)
+            fail_node(d, node, &err);
+        else
+            begin_package(d, node, i);
+    }
+}
+
+/* --- packages ----------------------------------------------------------------------------------------------------- */
+
+static void break_package(struct dpackage *p, const struct pd_err *err) {
+    struct dispatch *d = p->d;
+    if (d->over || p->broken)
+        return;
+    p->broken = 1;
+    p->err = *err;
+    if (d->c.on_broken)
+        d->c.on_broken(d->c.arg, err);
+    for (int i = 0; i < d->c.n_nodes && !d->over; i++)
+        if (d->nodes[i].wants & 1u << (p - d->packages) && d->nodes[i].m[p - d->packages].state != DONE)
+            fail_node(d, i, err);
+}
+
+static void on_feed_failed(void *arg, const struct pd_err *err) { break_package(arg, err); }
+
+static void scan_work(uv_work_t *w) {
+    struct dpackage *p = w->data;
+    scan_run(p->scan, &p->err);
+}
+
+static void on_scanned(uv_work_t *w, int status) {
+    struct dpackage *p = w->data;
+    struct dispatch *d = p->d;
+    (void)status;
+    d->n_scanning--;
+    if (d->over)
+        return;
+    if (!p->err.code && (!(p->feed = feed_new(d->c.loop, p->scan, on_feed_failed, p)) || !(p->plan = plan_new(d->c.n_nodes, d->c.relay))))
+        pd_fail(&p->err, PD_ENOMEM, "out of memory");
+    if (p->err.code) {
+        struct pd_err err = p->err;
+        break_package(p, &err);
+        return;
+    }
+    p->scanned = 1;
+    if (d->c.on_scanned)
+        d->c.on_scanned(d->c.arg, (int)(p - d->packages));
+    for (int i = 0; i < d->c.n_nodes; i++)
+        begin_package(d, i, (int)(p - d->packages));
+    changed(d);
+}
+
+int dispatch_add(struct dispatch *d, const char *kind, const char *name, struct scan *scan, struct pd_err *err) {
+    if (d->n_packages == DISPATCH_PACKAGES) {
+        scan_free(scan);
+        return pd_fail(err, PD_EFAIL, "too many packages");
+    }
+    struct dpackage *p = &d->packages[d->n_packages];
+    p->d = d;
+    p->scan = scan;
+    p->work.data = p;
+    pd_fmt(p->kind, sizeof p->kind, "%s", kind);
+    pd_fmt(p->name, sizeof p->name, "%.99s", name);
+    d->n_scanning++;
+    uv_queue_work(d->c.loop, &p->work, scan_work, on_scanned);
+    return d->n_packages++;
+}
+
+/* --- the whole ------------------------------------------------------------------------------------------------------ */
+
+/* The rate of the slowest node, over about a second. */
+static void on_tick(uv_timer_t *t) {
+    struct dispatch *d = t->data;
+    struct dispatch_progress p;
+    dispatch_get_progress(d, &p);
+    if (p.least < d->rate_have || !d->rate_ms) {
+        d->rate = 0;
+        d->rate_have = p.least;
+        d->rate_ms = now(d);
+    } else if (now(d) - d->rate_ms >= 1000) {
+        uint64_t fresh = (p.least - d->rate_have) * 1000 / (now(d) - d->rate_ms);
+        d->rate = d->rate ? (d->rate + fresh) / 2 : fresh;
+        d->rate_have = p.least;
+        d->rate_ms = now(d);
+    }
+    if (!d->started && d->c.start_after_ms && d->last_node_ms && now(d) - d->last_node_ms >= d->c.start_after_ms)
+        dispatch_start(d);
+    changed(d);
+}
+
+int dispatch_new(struct dispatch **out, const struct dispatch_conf *conf, struct pd_err *err) {
+    struct dispatch *d = pd_calloc(1, sizeof *d);
+    uint8_t token[16];
+    if (!d || !(d->nodes = pd_calloc((size_t)conf->n_nodes + 1, sizeof *d->nodes))) {
+        free(d);
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    }
+    d->c = *conf;
+    for (int i = 0; i < conf->n_nodes; i++)
+        for (int k = 0; k < DISPATCH_PACKAGES; k++)
+            d->nodes[i].m[k] = (struct member){.d = d, .node = i, .package = k};
+    randombytes_buf(d->secret, sizeof d->secret);
+    randombytes_buf(token, sizeof token);
+    pd_hex(d->token, token, sizeof token);
+    uv_timer_init(conf->loop, &d->tick);
+    d->tick.data = d;
+    d->tick_open = 1;
+    uv_timer_start(&d->tick, on_tick, TICK_MS, TICK_MS);
+    uv_unref((uv_handle_t *)&d->tick);
+    *out = d;
+    return 0;
+}
+
+void dispatch_start(struct dispatch *d) {
+    d->started = 1;
+    send_plans(d);
+}
+
+static void on_feed_gone(void *arg) { ((struct dispatch *)arg)->n_feeds_going--; }
+
+void dispatch_cancel(struct dispatch *d) {
+    if (d->over)
+        return;
+    for (int i = 0; i < d->c.n_nodes; i++)
+        dispatch_gone(d, i);
+    d->over = 1;
+    for (int i = 0; i < d->n_packages; i++) {
+        struct dpackage *p = &d->packages[i];
+        if (p->scan)
+            scan_cancel(p->scan);
+        if (p->feed) {
+            d->n_feeds_going++;
+            feed_free(p->feed, on_feed_gone, d);
+        }
+        p->feed = NULL;
+    }
+    uv_close((uv_handle_t *)&d->tick, NULL);
+    d->tick_open = 0;
+}
+
+void dispatch_free(struct dispatch *d) {
+    if (!d)
+        return;
+    dispatch_cancel(d);
+    while (d->n_scanning || d->n_feeds_going)
+        uv_run(d->c.loop, UV_RUN_ONCE);
+    uv_run(d->c.loop, UV_RUN_NOWAIT); /* the timer's end */
+    for (int i = 0; i < d->n_packages; i++) {
+        scan_free(d->packages[i].scan);
+        plan_free(d->packages[i].plan);
+    }
+    for (int i = 0; i < d->c.n_nodes; i++)
+        for (int k = 0; k < DISPATCH_PACKAGES; k++)
+            free(d->nodes[i].m[k].path);
+    sodium_memzero(d->secret, sizeof d->secret);
+    free(d->nodes);
+    free(d);
+}
+
+const struct scan *dispatch_scan(const struct dispatch *d, int package) { return d->packages[package].scan; }
+int dispatch_is_scanned(const struct dispatch *d, int package) { return package < d->n_packages && d->packages[package].scanned; }
+
+const char *dispatch_path(const struct dispatch *d, int node, int package) {
+    const char *path = d->nodes[node].m[package].path;
+    return path ? path : "";
+}
+
+int dispatch_had(const struct dispatch *d, int node, int package) { return d->nodes[node].m[package].had; }
+
+void dispatch_get_progress(const struct dispatch *d, struct dispatch_progress *p) {
+    *p = (struct dispatch_progress){.scanning = d->n_scanning, .rate = d->rate};
+    for (int i = 0; i < d->n_packages; i++) {
+        const struct dpackage *k = &d->packages[i];
+        uint64_t entries, scanned, total;
+        scan_progress(k->scan, &entries, &scanned, &total);
+        p->scanned += k->scanned ? total : scanned;
+        p->to_scan += total;
+        p->sent += k->feed ? feed_sent(k->feed) : 0;
+        p->n_bypassed += k->plan ? plan_n_bypassed(k->plan) : 0;
+    }
+    int first = 1;
+    for (int i = 0; i < d->c.n_nodes; i++) {
+        const struct dnode *n = &d->nodes[i];
+        uint64_t have = 0, of = 0;
+        p->n_failed += n->failed;
+        p->n_nodes += n->l != NULL;
+        p->n_done += n->l && (n->wants & n->done) == n->wants;
+        for (int k = 0; k < d->n_packages; k++) {
+            if (!n->l || n->m[k].had || (n->m[k].state != LACKS && n->m[k].state != DONE))
+                continue;
+            have += n->m[k].have;
+            of += n->m[k].of;
+            p->n_direct += n->m[k].taker != NULL;
+        }
+        p->have += have;
+        p->of += of;
+        if (of && (first || have < p->least)) {
+            p->least = have;
+            p->most = of;
+            first = 0;
+        }
+    }
+}

@@ -1,0 +1,65 @@
+/* dispatch.h - packages to all nodes of a run, over the links that it has: what crosses this machine's link does so once.
+ *
+ *     dispatch_new ─▶ dispatch_add (hashing begins, on a thread) ─▶ dispatch_node (its link is open) ... ─▶ on_done | on_failed, each
+ *                                                                   dispatch_start (the bytes may go)         node once ─▶ dispatch_free
+ *
+ * Each node is asked at once whether it has a package (its root object names it). What it lacks it takes from another node, or
+ * from here: plan.h decides, feed.h is "here". docs/protocol.md, "Dispatch".
+ */
+#ifndef LAUNCHER_DISPATCH_H
+#define LAUNCHER_DISPATCH_H
+
+#include "launcher/cluster/link.h"
+#include "pack/scan.h"
+
+enum { DISPATCH_PACKAGES = 3, DISPATCH_ALL = (1 << DISPATCH_PACKAGES) - 1 };
+
+struct dispatch;
+
+struct dispatch_conf {
+    uv_loop_t *loop;
+    int n_nodes;
+    int relay, encrypt, port;
+    uint64_t store_limit;
+    /* 0: bytes go when dispatch_start says so. Else also when all nodes are there, or none has come for so long. */
+    uint64_t start_after_ms;
+    void (*on_done)(void *arg, int node);
+    void (*on_failed)(void *arg, int node, const struct pd_err *err);
+    /* A package can't be made (any more): all nodes that still need it fail. Comes once, before their on_failed. May be NULL. */
+    void (*on_broken)(void *arg, const struct pd_err *err);
+    void (*on_scanned)(void *arg, int package); /* dispatch_scan tells what it is. May be NULL */
+    void (*on_change)(void *arg); /* something that dispatch_progress tells; a few times a second. May be NULL */
+    void *arg;
+};
+
+int dispatch_new(struct dispatch **out, const struct dispatch_conf *conf, struct pd_err *err);
+/* The number of the package, 0, 1, ...; `scan` is taken over, and must not have been run. `name` and `kind` ("worker", "workspace",
+ * "deploy") as in docs/protocol.md. */
+int dispatch_add(struct dispatch *d, const char *kind, const char *name, struct scan *scan, struct pd_err *err);
+
+/* This node's link is open and these packages (bits) belong on it. Nodes may come at any time, and again after dispatch_gone. */
+void dispatch_node(struct dispatch *d, int node, struct link *l, unsigned packages);
+void dispatch_gone(struct dispatch *d, int node); /* its link is lost or closed; neither on_done nor on_failed will come for it */
+void dispatch_start(struct dispatch *d);          /* until then nodes are only asked */
+void dispatch_cancel(struct dispatch *d);         /* no callback comes any more; threads end soon */
+/* After the loop has ended, or before it began: it is run until the threads have ended. NULL is fine. */
+void dispatch_free(struct dispatch *d);
+
+const struct scan *dispatch_scan(const struct dispatch *d, int package); /* once dispatch_is_scanned */
+int dispatch_is_scanned(const struct dispatch *d, int package);
+const char *dispatch_path(const struct dispatch *d, int node, int package); /* where it is on that node; "" before it is there */
+int dispatch_had(const struct dispatch *d, int node, int package);          /* it was there already */
+
+struct dispatch_progress {
+    int scanning;                  /* packages that are still hashed */
+    uint64_t scanned, to_scan;     /* bytes of them */
+    int n_nodes, n_done, n_failed; /* that take part */
+    uint64_t have, of;             /* bytes of contents, over all nodes that lacked something */
+    uint64_t least, most;          /* of one node: how far the slowest is, and how much it needs */
+    uint64_t sent;                 /* bytes over this machine's link */
+    uint64_t rate;                 /* bytes of contents a second that arrive at the slowest node */
+    int n_bypassed, n_direct;      /* relays that were passed by; nodes that take from here */
+};
+void dispatch_get_progress(const struct dispatch *d, struct dispatch_progress *p);
+
+#endif

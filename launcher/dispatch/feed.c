@@ -1,0 +1,291 @@
+/* feed.c - see feed.h. */
+#include "launcher/dispatch/feed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+
+enum {
+    BATCH_RAW = 1 << 20,     /* encoded by one job */
+    BATCH_MAX = 256,         /* objects */
+    JOBS = 3,                /* at once: reading, hashing and compressing keep ahead of sending */
+    AHEAD = 1 << 20,         /* bytes on a link that are not sent yet */
+    FRAME_MAX = 64 << 10,    /* small: a relay hands on what it has got */
+    CACHE_MAX = 48 << 20,
+    ASKED_MAX = 1 << 20,     /* ids that wait */
+};
+
+enum rec_state { NONE, RUNNING, READY };
+
+struct rec {
+    uint8_t *data;
+    uint32_t len;
+    uint8_t state;
+};
+
+struct feed_taker {
+    struct feed *f;
+    struct link *l;
+    uint64_t req;
+    uint32_t *asked; /* objects, [first, n) of them still to be sent */
+    size_t first, n, cap;
+    struct feed_taker *next;
+};
+
+struct job {
+    uv_work_t work;
+    struct feed *f;
+    uint32_t object[BATCH_MAX];
+    size_t end[BATCH_MAX];
+    unsigned n;
+    struct pd_buf out;
+    struct pd_err err;
+};
+
+struct feed {
+    uv_loop_t *loop;
+    const struct scan *scan;
+    void (*failed)(void *, const struct pd_err *);
+    void *arg;
+    struct rec *recs;       /* index: object */
+    uint32_t *fifo;         /* READY objects, the oldest first: a ring as large as there are objects */
+    size_t n_objects, fifo_first, fifo_n, cached;
+    struct feed_taker *takers;
+    unsigned n_jobs;
+    int has_failed, leaving;
+    void (*gone)(void *);
+    void *gone_arg;
+    uint64_t sent, objects;
+};
+
+struct feed *feed_new(uv_loop_t *loop, const struct scan *scan, void (*failed)(void *arg, const struct pd_err *err), void *arg) {
+    struct feed *f = pd_calloc(1, sizeof *f);
+    struct scan_totals t;
+    if (!f)
+        return NULL;
+    scan_get_totals(scan, &t);
+    *f = (struct feed){.loop = loop, .scan = scan, .failed = failed, .arg = arg, .n_objects = (size_t)t.objects};
+    f->recs = pd_calloc(f->n_objects + 1, sizeof *f->recs);
+    f->fifo = pd_calloc(f->n_objects + 1, sizeof *f->fifo);
+    if (!f->recs || !f->fifo) {
+        free(f->recs);
+        free(f->fifo);
+        free(f);
+        return NULL;
+    }
+    return f;
+}
+
+static void destroy(struct feed *f) {
+    for (size_t i = 0; i < f->n_objects; i++)
+        free(f->recs[i].data);
+    free(f->recs);
+    free(f->fifo);
+    if (f->gone)
+        f->gone(f->gone_arg);
+    free(f);
+}
+
+void feed_free(struct feed *f, void (*gone)(void *arg), void *arg) {
+    f->leaving = 1;
+    f->gone = gone;
+    f->gone_arg = arg;
+    if (!f->n_jobs)
+        destroy(f);
+}
+
+struct feed_taker *feed_taker_new(struct feed *f, struct link *l, uint64_t req) {
+    struct feed_taker *t = pd_calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    *t = (struct feed_taker){.f = f, .l = l, .req = req, .next = f->takers};
+    f->takers = t;
+    return t;
+}
+
+void feed_taker_free(struct feed_taker *t) {
+    if (!t)
+        return;
+    struct feed_taker **p = &t->f->takers;
+    while (*p != t)
+        p = &(*p)->next;
+    *p = t->next;
+    free(t->asked);
+    free(t);
+}
+
+void feed_forget(struct feed_taker *t) { t->first = t->n = 0; }
+
+/* --- encoding ------------------------------------------------------------------------------------------------- */
+
+static void work(uv_work_t *w) {
+    struct job *j = w->data;
+    struct object_codec *c = object_codec_new();
+    uint8_t *raw = pd_malloc(OBJECT_MAX);
+    uint32_t n;
+    int rc = c && raw ? 0 : pd_fail(&j->err, PD_ENOMEM, "out of memory");
+    for (unsigned i = 0; i < j->n && !rc; i++) {
+        rc = scan_read(j->f->scan, j->object[i], raw, &n, &j->err);
+        if (!rc && object_encode(c, scan_object_id(j->f->scan, j->object[i]), raw, n, &j->out))
+            rc = pd_fail(&j->err, PD_ENOMEM, "out of memory");
+        j->end[i] = j->out.len;
+    }
+    free(raw);
+    object_codec_free(c);
+}
+
+static void drop_oldest(struct feed *f, size_t room) {
+    while (f->fifo_n && f->cached + room > CACHE_MAX) {
+        struct rec *r = &f->recs[f->fifo[f->fifo_first]];
+        f->fifo_first = (f->fifo_first + 1) % (f->n_objects + 1);
+        f->fifo_n--;
+        f->cached -= r->len;
+        free(r->data);
+        *r = (struct rec){0};
+    }
+}
+
+static void keep_record(struct feed *f, uint32_t object, const uint8_t *p, size_t n) {
+    struct rec *r = &f->recs[object];
+    r->state = NONE;
+    drop_oldest(f, n);
+    if (!(r->data = pd_malloc(n)))
+        return; /* made again, when there is memory */
+    memcpy(r->data, p, n);
+    r->len = (uint32_t)n;
+    r->state = READY;
+    f->cached += n;
+    f->fifo[(f->fifo_first + f->fifo_n++) % (f->n_objects + 1)] = object;
+}
+
+static void fail(struct feed *f, const struct pd_err *err) {
+    if (f->has_failed)
+        return;
+    f->has_failed = 1;
+    f->failed(f->arg, err);
+}
+
+static void on_worked(uv_work_t *w, int status) {
+    struct job *j = w->data;
+    struct feed *f = j->f;
+    size_t at = 0;
+    (void)status;
+    f->n_jobs--;
+    for (unsigned i = 0; i < j->n && !f->leaving; at = j->end[i], i++) {
+        if (j->err.code || j->out.failed)
+            f->recs[j->object[i]].state = NONE;
+        else
+            keep_record(f, j->object[i], j->out.data + at, j->end[i] - at);
+    }
+    pd_buf_release(&j->out);
+    struct pd_err err = j->err;
+    free(j);
+    if (f->leaving) {
+        if (!f->n_jobs)
+            destroy(f);
+        return;
+    }
+    if (err.code) {
+        fail(f, &err);
+        return;
+    }
+    for (struct feed_taker *t = f->takers, *next; t && !f->has_failed; t = next) {
+        next = t->next; /* sending frees no taker; the next one may still be looked at */
+        feed_more(t);
+    }
+}
+
+/* The next objects that t wants and nobody encodes yet. */
+static void encode_ahead(struct feed_taker *t) {
+    struct feed *f = t->f;
+    size_t i = t->first, seen = 0;
+    while (f->n_jobs < JOBS && seen < JOBS * (size_t)BATCH_RAW) {
+        struct job *j = NULL;
+        size_t raw = 0;
+        for (; i < t->n && raw < BATCH_RAW && seen < JOBS * (size_t)BATCH_RAW; i++) {
+            uint32_t o = t->asked[i];
+            seen += scan_raw_len(f->scan, o);
+            if (f->recs[o].state != NONE)
+                continue;
+            if (!j && !(j = pd_calloc(1, sizeof *j)))
+                break;
+            f->recs[o].state = RUNNING;
+            j->object[j->n++] = o;
+            raw += scan_raw_len(f->scan, o);
+            if (j->n == BATCH_MAX)
+                break;
+        }
+        if (!j)
+            return;
+        j->f = f;
+        j->work.data = j;
+        pd_buf_init(&j->out);
+        f->n_jobs++;
+        uv_queue_work(f->loop, &j->work, work, on_worked);
+    }
+}
+
+/* --- sending ---------------------------------------------------------------------------------------------------- */
+
+static void send_frame(struct feed_taker *t, struct pd_buf *frame) {
+    if (!frame->len)
+        return;
+    t->f->sent += frame->len;
+    if (!frame->failed)
+        link_send(t->l, WIRE_DS_OBJECT, t->req, NULL, frame->data, frame->len);
+    pd_buf_clear(frame);
+}
+
+void feed_more(struct feed_taker *t) {
+    struct feed *f = t->f;
+    struct pd_buf frame;
+    if (f->has_failed || t->first == t->n)
+        return;
+    pd_buf_init(&frame);
+    while (t->first < t->n && link_queued(t->l) + frame.len < AHEAD) {
+        const struct rec *r = &f->recs[t->asked[t->first]];
+        if (r->state != READY)
+            break;
+        if (frame.len && frame.len + r->len > FRAME_MAX)
+            send_frame(t, &frame);
+        pd_put(&frame, r->data, r->len);
+        f->objects++;
+        t->first++;
+    }
+    send_frame(t, &frame);
+    pd_buf_release(&frame);
+    encode_ahead(t);
+}
+
+int feed_ask(struct feed_taker *t, const uint8_t *ids, size_t n_bytes, struct pd_err *err) {
+    size_t n = n_bytes / OBJECT_ID;
+    if (n_bytes % OBJECT_ID || t->n - t->first + n > ASKED_MAX)
+        return pd_fail(err, PD_EPROTO, "the agent asks for objects in a way that can't be read");
+    if (t->first && t->first == t->n)
+        t->first = t->n = 0;
+    if (t->n + n > t->cap) {
+        memmove(t->asked, t->asked + t->first, (t->n - t->first) * sizeof *t->asked);
+        t->n -= t->first;
+        t->first = 0;
+        size_t cap = 2 * (t->n + n) + 64;
+        uint32_t *v = pd_realloc(t->asked, cap * sizeof *v);
+        if (!v)
+            return pd_fail(err, PD_ENOMEM, "out of memory");
+        t->asked = v;
+        t->cap = cap;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct object_id id;
+        memcpy(&id, ids + i * OBJECT_ID, OBJECT_ID);
+        long o = scan_find(t->f->scan, &id);
+        if (o < 0)
+            return pd_fail(err, PD_EPROTO, "the agent asks for an object that is none of this package");
+        t->asked[t->n++] = (uint32_t)o;
+    }
+    feed_more(t);
+    return 0;
+}
+
+uint64_t feed_sent(const struct feed *f) { return f->sent; }
+uint64_t feed_objects(const struct feed *f) { return f->objects; }

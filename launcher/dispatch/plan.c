@@ -1,0 +1,206 @@
+/* plan.c - see plan.h. */
+#include "launcher/dispatch/plan.h"
+
+#include <stdlib.h>
+
+#include "base/fault.h"
+
+enum {
+    UNREACHED_MAX = 2,      /* after so many nodes that it can't reach a node takes from the launcher */
+    HOPELESS = 3,           /* so many failures without one success: these nodes do not reach each other */
+    JUDGE_MS = 600,         /* a rate says something after this time */
+    SLOWER = 3,             /* than what its source gets: slow */
+    AHEAD_BYTES = 512 << 10 /* and the source has so much more */
+};
+
+enum state { ABSENT, TAKES, HAS_ALL };
+
+struct pnode {
+    enum state state;
+    int source;
+    int leaf, queued;
+    int n_children;          /* that are no leaves */
+    int unreached[UNREACHED_MAX], n_unreached;
+    uint64_t have, rate, since_ms;
+    long place;              /* in the chain: the order of arrival */
+    int mark;
+};
+
+struct plan {
+    int n, relay;
+    struct pnode *v;
+    int *queue, n_queue;     /* nodes whose source is to be told */
+    long n_joined;
+    int n_reached, n_unreached, hopeless, n_bypassed, marks;
+};
+
+struct plan *plan_new(int n_nodes, int relay) {
+    struct plan *p = pd_calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->n = n_nodes;
+    p->relay = relay;
+    p->v = pd_calloc((size_t)n_nodes + 1, sizeof *p->v);
+    p->queue = pd_calloc((size_t)n_nodes + 1, sizeof *p->queue);
+    if (!p->v || !p->queue) {
+        plan_free(p);
+        return NULL;
+    }
+    for (int i = 0; i < n_nodes; i++)
+        p->v[i].source = PLAN_NOBODY;
+    return p;
+}
+
+void plan_free(struct plan *p) {
+    if (!p)
+        return;
+    free(p->v);
+    free(p->queue);
+    free(p);
+}
+
+static int can_not_reach(const struct pnode *x, int source) {
+    for (int i = 0; i < x->n_unreached; i++)
+        if (x->unreached[i] == source)
+            return 1;
+    return 0;
+}
+
+/* The nodes that take from `node`, directly or not, get this mark: its own among them. */
+static int mark_descendants(struct plan *p, int node) {
+    int mark = ++p->marks, more = p->v[node].n_children > 0 || p->v[node].leaf;
+    p->v[node].mark = mark;
+    while (more) {
+        more = 0;
+        for (int i = 0; i < p->n; i++) {
+            struct pnode *x = &p->v[i];
+            if (x->mark != mark && x->source >= 0 && p->v[x->source].mark == mark) {
+                x->mark = mark;
+                more = 1;
+            }
+        }
+    }
+    return mark;
+}
+
+/* The end of the chain; where no node ends it (leaves do not count), the one with the fewest successors. */
+static int choose(struct plan *p, int node) {
+    const struct pnode *me = &p->v[node];
+    int best = PLAN_LAUNCHER;
+    if (!p->relay || p->hopeless || me->n_unreached >= UNREACHED_MAX)
+        return PLAN_LAUNCHER;
+    int mark = mark_descendants(p, node);
+    for (int i = 0; i < p->n; i++) {
+        const struct pnode *x = &p->v[i];
+        if (x->state == ABSENT || x->leaf || x->mark == mark || (x->state == TAKES && x->source == PLAN_NOBODY) || can_not_reach(me, i))
+            continue;
+        if (best < 0 || x->n_children < p->v[best].n_children ||
+            (x->n_children == p->v[best].n_children && x->place > p->v[best].place))
+            best = i;
+    }
+    return best;
+}
+
+static void take_from(struct plan *p, int node, int source, uint64_t now_ms) {
+    struct pnode *x = &p->v[node];
+    if (x->source >= 0 && !x->leaf)
+        p->v[x->source].n_children--;
+    x->source = source;
+    x->since_ms = now_ms;
+    if (source >= 0 && !x->leaf)
+        p->v[source].n_children++;
+    if (source != PLAN_NOBODY && !x->queued) {
+        x->queued = 1;
+        p->queue[p->n_queue++] = node;
+    }
+}
+
+/* Those that took from `node` take from somebody else. */
+static void bypass(struct plan *p, int node, uint64_t now_ms) {
+    int any = 0;
+    for (int i = 0; i < p->n; i++)
+        if (p->v[i].source == node && p->v[i].state == TAKES) {
+            any = 1;
+            take_from(p, i, choose(p, i), now_ms);
+        }
+    p->n_bypassed += any;
+}
+
+void plan_join(struct plan *p, int node, int has_all, int serves, uint64_t now_ms) {
+    struct pnode *x = &p->v[node];
+    if (x->state != ABSENT)
+        return;
+    x->state = has_all ? HAS_ALL : TAKES;
+    x->place = ++p->n_joined;
+    x->leaf = !serves;
+    x->have = x->rate = 0;
+    if (!has_all)
+        take_from(p, node, choose(p, node), now_ms);
+}
+
+void plan_done(struct plan *p, int node) {
+    if (p->v[node].state == TAKES)
+        p->v[node].state = HAS_ALL;
+}
+
+void plan_leave(struct plan *p, int node, uint64_t now_ms) {
+    struct pnode *x = &p->v[node];
+    if (x->state == ABSENT)
+        return;
+    x->state = ABSENT;
+    take_from(p, node, PLAN_NOBODY, now_ms);
+    bypass(p, node, now_ms);
+}
+
+static void make_leaf(struct plan *p, int node, uint64_t now_ms) {
+    struct pnode *x = &p->v[node];
+    if (x->source >= 0)
+        p->v[x->source].n_children--;
+    x->leaf = 1;
+    bypass(p, node, now_ms);
+}
+
+void plan_status(struct plan *p, int node, const struct plan_report *r, uint64_t now_ms) {
+    struct pnode *x = &p->v[node];
+    if (x->state == ABSENT)
+        return;
+    x->have = r->have;
+    if (r->rate || r->asks) /* of a node that is done, what it had when it was not */
+        x->rate = r->rate;
+    if (r->reached && x->source >= 0)
+        p->n_reached++;
+    if (x->state != TAKES || x->leaf || x->source < 0 || !x->n_children || !r->asks || now_ms - x->since_ms < JUDGE_MS)
+        return;
+    const struct pnode *s = &p->v[x->source];
+    if (s->have > x->have + AHEAD_BYTES && x->rate < s->rate / SLOWER)
+        make_leaf(p, node, now_ms);
+}
+
+void plan_unreached(struct plan *p, int node, int source, uint64_t now_ms) {
+    struct pnode *x = &p->v[node];
+    if (x->state != TAKES || x->source != source || source < 0)
+        return;
+    if (x->n_unreached < UNREACHED_MAX)
+        x->unreached[x->n_unreached++] = source;
+    if (++p->n_unreached >= HOPELESS && !p->n_reached)
+        p->hopeless = 1;
+    take_from(p, node, choose(p, node), now_ms);
+}
+
+int plan_next(struct plan *p, int *node, int *source) {
+    while (p->n_queue) {
+        int i = p->queue[--p->n_queue];
+        struct pnode *x = &p->v[i];
+        x->queued = 0;
+        if (x->state != TAKES)
+            continue;
+        *node = i;
+        *source = x->source;
+        return 1;
+    }
+    return 0;
+}
+
+int plan_source(const struct plan *p, int node) { return p->v[node].source; }
+int plan_is_leaf(const struct plan *p, int node) { return p->v[node].leaf; }
+int plan_n_bypassed(const struct plan *p) { return p->n_bypassed; }

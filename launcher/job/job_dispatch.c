@@ -1,0 +1,152 @@
+/* job_dispatch.c - worker and workspace to the nodes of a job, while it is prepared.
+ *
+ * Hashing begins before the first log-in. When all nodes are needed, nothing is sent before all have answered: one host that
+ * can't be reached ends the job, and must not cost the others a gigabyte first. */
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "base/str.h"
+#include "launcher/dispatch/listing.h"
+#include "launcher/job/job_impl.h"
+
+static void on_done(void *arg, int place) {
+    struct job *j = arg;
+    if (j->nodes[place].step == NODE_DISPATCH)
+        node_enter(&j->nodes[place], NODE_STOCKED);
+}
+
+static void on_failed(void *arg, int place, const struct pd_err *err) {
+    struct job *j = arg;
+    if (j->nodes[place].step == NODE_DISPATCH)
+        node_fail(&j->nodes[place], err);
+}
+
+/* It is not the hosts' fault: it is told once, and not for each of them. */
+static void on_broken(void *arg, const struct pd_err *err) {
+    struct job *j = arg;
+    if (!j->err.code)
+        j->err = *err;
+    job_move(j, AT(NODE_DISPATCH), NODE_STOCKED);
+}
+
+static void on_scanned(void *arg, int package) {
+    struct job *j = arg;
+    char *text = package == j->workspace_package ? listing_of_large(dispatch_scan(j->dispatch, package)) : NULL;
+    if (text)
+        watch_say(j, "%s", text);
+    free(text);
+}
+
+static void on_change(void *arg) {
+    struct job *j = arg;
+    if (j->phase == JOB_PREPARE)
+        bar_update(&j->bar, j->dispatch, uv_now(&j->c.loop));
+}
+
+static int open_workspace(const struct job *j, struct scan **out, struct pd_err *err) {
+    int rc = scan_new(out, j->opts->job_dispatch_package, j->flags.dry_run ? SCAN_IGNORED : 0, err);
+    if (rc)
+        pd_err_prefix(err, "%s", option_where(j->opts, "job_dispatch_package"));
+    return rc;
+}
+
+static int add(struct job *j, const char *kind, const char *name, struct scan *scan, int *package, struct pd_err *err) {
+    *package = dispatch_add(j->dispatch, kind, name, scan, err);
+    return *package < 0 ? *package : 0;
+}
+
+int job_dispatch_open(struct job *j, struct pd_err *err) {
+    struct dispatch_conf conf = {.loop = &j->c.loop, .n_nodes = j->n_hosts, .relay = j->opts->relay == PD_RELAY_AUTO,
+                                 .encrypt = j->opts->encrypt != PD_ENCRYPT_OFF, .port = (int)j->opts->port,
+                                 .store_limit = (uint64_t)j->opts->store_limit, .on_done = on_done, .on_failed = on_failed, .on_broken = on_broken,
+                                 .on_scanned = on_scanned, .on_change = on_change, .arg = j};
+    struct scan *scan;
+    char path[4096];
+    int rc = 0;
+    if (!j->needs_worker && !j->sends_workspace)
+        return 0;
+    if ((rc = dispatch_new(&j->dispatch, &conf, err)))
+        return rc;
+    if (j->needs_worker) {
+        rc = node_program_path("paddle_worker", path, sizeof path, err);
+        rc = rc ? rc : scan_new_file(&scan, path, "paddle_worker", err);
+        rc = rc ? rc : add(j, "worker", "paddle_worker", scan, &j->worker_package, err);
+    }
+    if (!rc && j->sends_workspace) {
+        rc = open_workspace(j, &scan, err);
+        rc = rc ? rc : add(j, "workspace", "", scan, &j->workspace_package, err);
+    }
+    return rc;
+}
+
+int job_scan_now(struct job *j, struct scan **workspace, struct pd_err *err) {
+    *workspace = NULL;
+    if (!j->sends_workspace)
+        return 0;
+    int rc = open_workspace(j, workspace, err);
+    if (!rc && (rc = scan_run(*workspace, err))) {
+        scan_free(*workspace);
+        *workspace = NULL;
+    }
+    return rc;
+}
+
+static void put_object(void *arg, json_t *o) {
+    struct job *j = arg;
+    json_object_set_new(o, "job", json_string(j->id));
+    watch_event(j, o);
+}
+
+void job_dispatch_show(struct job *j) {
+    bar_init(&j->bar, j->view, j->flags.json ? put_object : NULL, j, uv_now(&j->c.loop));
+}
+
+void enter_dispatch(struct node *n) {
+    struct job *j = n->job;
+    unsigned packages = 0;
+    if (j->worker_package >= 0 && node_needs_worker(n))
+        packages |= 1u << j->worker_package;
+    if (j->workspace_package >= 0)
+        packages |= 1u << j->workspace_package;
+    if (packages)
+        dispatch_node(j->dispatch, n->place, n->link, packages);
+    else
+        node_enter(n, NODE_STOCKED);
+}
+
+void job_dispatch_lost(struct node *n) {
+    if (n->job->dispatch && n->link)
+        dispatch_gone(n->job->dispatch, n->place);
+}
+
+void job_dispatch_look(struct job *j) {
+    int n_lost = 0;
+    if (!j->dispatch || job_any(j, AT(NODE_NEW) | AT(NODE_CONNECT)))
+        return;
+    for (int i = 0; i < j->n_hosts; i++)
+        n_lost += (AT(j->nodes[i].step) & LOST) != 0;
+    if (j->opts->min_nodes ? j->n_hosts - n_lost >= j->opts->min_nodes : !n_lost)
+        dispatch_start(j->dispatch);
+    else
+        job_move(j, AT(NODE_DISPATCH), NODE_STOCKED); /* it can't be started: they are only told goodbye */
+}
+
+void job_dispatch_end(struct job *j) {
+    if (!j->dispatch || j->dispatched)
+        return;
+    j->dispatched = 1;
+    bar_end(&j->bar, j->dispatch, uv_now(&j->c.loop));
+    dispatch_cancel(j->dispatch);
+}
+
+const char *job_worker_id(const struct job *j, char hex[2 * OBJECT_ID + 1]) {
+    struct object_id id;
+    size_t n;
+    *hex = 0;
+    if (j->worker_package >= 0 && dispatch_is_scanned(j->dispatch, j->worker_package)) {
+        scan_root(dispatch_scan(j->dispatch, j->worker_package), &id, &n);
+        object_hex(&id, hex);
+    }
+    return hex;
+}
