@@ -39,9 +39,10 @@ try census auc "x > 0.75 && x > a + 0.2" --rows=3000 --num_passes=3
 try ctr auc "x > 0.7 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128"
 best=$(sed -n 's/.*AUC \([0-9.]*\),.*/\1/p' ctr.prepare)
 is "$(last auc ctr.log) < $best + 0.02" || die "better than the planted probabilities, $best"
-try ctr auc "x > 0.62 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128 --config=train-lr.ini"
+try ctr auc "x > 0.65 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128 --config=train-lr.ini"
 try ctr auc "x > 0.7 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128 --config=train-deepfm.ini"
 try recommendation rmse "x < 0.95 && x < 0.5 * a" "" --num_passes=2
 try recognize_digits error "x < 0.12 && a > 0.6" "" --num_passes=6
+try recognize_digits error "x < 0.12 && a > 0.6" "" "--num_passes=3 --config=lenet.ini"
 "$CTL" clean --help >/dev/null
 echo "all templates learn"

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# What the templates reach on real data, with a margin: docs/results.md has the figures. The data is not in the repository: it is looked
+# for in ../shared/data and $PADDLE_TEST_DATA; what is missing there is skipped aloud.
+# release only
+. "$(dirname "$0")/../support/lib.sh"
+WORKER=$BIN/paddle_worker
+export PADDLECTL=$BIN/paddlectl
+unset OPENBLAS_CORETYPE
+cd "$TMP" || exit 1
+ran=0
+need() { # need FILE...: in the folder of data; else the part is skipped
+    for f in "$@"; do
+        [ -r "$SHARED/$f" ] || { echo "skipped: $SHARED/$f is not there"; return 1; }
+    done
+    ran=$((ran + 1))
+}
+# train TEMPLATE OPTIONS...: in its folder, in this process; the last evaluation is in $OUT
+train() {
+    local name=$1
+    shift
+    (cd "$name" && "$WORKER" trainer --local=1 --save_dir=out "$@") >"$name.log" 2>&1 || die "$name: $(tail -3 "$name.log")"
+    OUT=$(grep '^Test after' "$name.log" | tail -1)
+}
+value() { sed -n "s/.*[ ,]$1 \([-0-9.e+]*\),.*/\1/p" <<<"$OUT"; }
+check() { # check WHAT VALUE CONDITION: x is the value
+    echo "$1: $2 (wanted: $3)"
+    awk "BEGIN { x = $2 + 0; exit !($3) }" || die "$1 is $2, not $3"
+}
+template() { cp -R "$TOP/workspace_template/$1" "$1" && sh "$1/prepare" --shards=3 "${@:2}" >"$1.prepare" 2>&1 || die "$1: $(cat "$1.prepare")"; }
+
+if need adult.data; then # 26,049 records to learn from, 6,512 held out
+    template census "$SHARED/adult.data"
+    for seed in 1 2; do
+        train census --seed=$seed
+        check "census, seed $seed: AUC" "$(value auc)" "x >= 0.908"
+        check "census, seed $seed: error" "$(value error)" "x <= 0.15"
+    done
+fi
+
+if need ml-latest-small/ratings.csv ml-latest-small/movies.csv; then # of each user the newest tenth is held out
+    template recommendation "$SHARED/ml-latest-small"
+    # mu + b_user + b_item: means in turn, with 5 added to the counts, which is better than plain means
+    baseline=$(cat recommendation/train_data_dir/* recommendation/test_data_dir/* | awk -F:: -v held="$(cat recommendation/test_data_dir/* | wc -l)" '
+        { u[NR] = $1; m[NR] = $2; r[NR] = $3 }
+        END {
+            n = NR - held
+            for (i = 1; i <= n; i++) mu += r[i] / n
+            for (turn = 0; turn < 10; turn++) {
+                split("", s); split("", c)
+                for (i = 1; i <= n; i++) { s[m[i]] += r[i] - mu - bu[u[i]]; c[m[i]]++ }
+                for (k in s) bm[k] = s[k] / (c[k] + 5)
+                split("", s); split("", c)
+                for (i = 1; i <= n; i++) { s[u[i]] += r[i] - mu - bm[m[i]]; c[u[i]]++ }
+                for (k in s) bu[k] = s[k] / (c[k] + 5)
+            }
+            for (i = n + 1; i <= NR; i++) { d = r[i] - mu - bu[u[i]] - bm[m[i]]; sum += d * d }
+            printf "%.6f", sqrt(sum / held)
+        }')
+    check "ratings: RMSE of mu + b_user + b_item" "$baseline" "x > 0.8 && x < 1"
+    train recommendation
+    check "ratings: RMSE" "$(value rmse)" "x <= 0.98 * $baseline"
+fi
+
+if need optdigits.tra optdigits.tes; then # 2,999 images, 1,797 held out, of other writers
+    template recognize_digits "$SHARED/optdigits.tra" "$SHARED/optdigits.tes"
+    train recognize_digits
+    check "digits, perceptron: error" "$(value error)" "x <= 0.055"
+    train recognize_digits --config=lenet.ini
+    check "digits, LeNet: error" "$(value error)" "x <= 0.048"
+fi
+
+[ $ran -gt 0 ] || skip "no real data here; PADDLE_TEST_DATA names its folder"
+echo "quality: $ran data sets"
