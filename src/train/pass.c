@@ -96,6 +96,8 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
         }
         if (!rc)
             rc = train_client_error(l, train_params_pull_dense(l->params), err);
+        if (!rc) /* the request leaves now, not when the next batch is read */
+            rc = train_client_error(l, ps_flush(l->client), err);
     }
     return rc;
 }
