@@ -99,6 +99,9 @@ static void ask(struct ds *d) {
     const struct ds_work *w = &d->w;
     if (!w->n_need || d->source == NO_SOURCE)
         return;
+    for (const struct ds_input *in = d->inputs; in; in = in->next)
+        if (in->what == DS_IN_AGAIN)
+            return; /* the source is another one since this turn began: the next turn names all that is lacking, these too */
     if (w->totals.asked && !d->active_ns)
         d->active_ns = pd_mono_ns();
     if (d->source != LAUNCHER) {
