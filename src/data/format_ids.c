@@ -108,6 +108,8 @@ static int draw(struct data_parser *p, const char *s, size_t n) {
 int data_line_skipgram(struct data_parser *p, const char *s, size_t n) {
     int rc = draw(p, s, n);
     size_t words = p->n_ids;
+    if (rc || !words)
+        return rc;
     const uint64_t *width = p->ids + words;
     for (size_t i = 0; !rc && i < words; i++) {
         size_t lo = i > width[i] ? i - width[i] : 0, hi = i + width[i] < words ? i + width[i] : words - 1;
@@ -121,6 +123,8 @@ int data_line_skipgram(struct data_parser *p, const char *s, size_t n) {
 int data_line_cbow(struct data_parser *p, const char *s, size_t n) {
     int rc = draw(p, s, n);
     size_t words = p->n_ids;
+    if (rc || !words)
+        return rc;
     const uint64_t *width = p->ids + words;
     for (size_t i = 0; !rc && i < words && words > 1; i++) {
         size_t lo = i > width[i] ? i - width[i] : 0, hi = i + width[i] < words ? i + width[i] : words - 1;

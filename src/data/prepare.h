@@ -20,6 +20,11 @@
  *     --shards=N            required; 1..100000
  *     --out=DIR             default: the current folder
  *     --prefix=train.txt    files are called PREFIX-00000, PREFIX-00001, ...: line i goes to shard i mod N
+ *     --header              the first line of each file is a header: every shard begins with it (all files have the same)
+ *     --holdout=0           every k-th line goes to as many shards TEST_PREFIX-00000, ... instead; 0: none, else >= 2
+ *     --test_prefix=test.txt
+ *     --shuffle             shuffle all lines first, which holds them in memory; --seed=1
+ *     --pack=none           none, gzip or zstd: what the shards are packed with (.gz, .zst)
  *   prints the members of struct data_split_counts.
  *
  * Both: files appear under their names only when all are complete; shards of an earlier, larger split under the
@@ -27,7 +32,8 @@
  *
  * The dictionary dict.txt has a word a line; the line's number from 0 is its id: <unk> 0, <s> 1, <e> 2, then the
  * words by falling frequency, equals by bytes. A line of the shards holds ids without <s> and <e>: those are the
- * reader's business. Memory: linear in the text for prepare, constant for split.
+ * reader's business. Memory: linear in the text for prepare and for a
+ * split that shuffles, else constant. Input files may be packed with gzip or zstd.
  */
 #ifndef PD_DATA_PREPARE_H
 #define PD_DATA_PREPARE_H
@@ -70,12 +76,18 @@ int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *
 struct data_split_opts {
     const char *const *input;
     size_t n_inputs;
-    const char *out, *prefix;
+    const char *out, *prefix, *test_prefix;
     uint32_t shards;
+    uint64_t holdout, seed;
+    int header, shuffle;
+    const char *pack;         /* "none", "gzip", "zstd" */
 };
 
+/* The defaults above, without `shards`. */
+void data_split_defaults(struct data_split_opts *o);
+
 struct data_split_counts {
-    uint64_t lines, bytes, shards;
+    uint64_t lines, bytes, shards, test_lines; /* lines: all of them; headers are none */
 };
 
 int data_split(const struct data_split_opts *o, struct data_split_counts *counts, struct pd_err *err);

@@ -18,7 +18,7 @@
 enum { ALL_BUFFERS = 64 << 20, LARGEST_BUFFER = 256 << 10, SMALLEST_BUFFER = 512 };
 
 static int name_of(const struct data_shards *s, uint32_t i, int final, char out[PATH_MAX], struct pd_err *err) {
-    if (pd_fmt(out, PATH_MAX, "%s/%s%s-%05u%s", s->dir, final ? "" : ".", s->prefix, i, final ? "" : ".tmp"))
+    if (pd_fmt(out, PATH_MAX, "%s/%s%s-%05u%s", s->dir, final ? "" : ".", s->prefix, i, final ? data_packing_suffix(s->packing) : ".tmp"))
         return pd_fail(err, PD_EIO, "path too long: %s/%s", s->dir, s->prefix);
     return 0;
 }
@@ -50,6 +50,16 @@ int data_shards_start(struct data_shards *s, const char *dir, const char *prefix
     return 0;
 }
 
+int data_shards_header(struct data_shards *s, const char *line, size_t n) {
+    for (uint32_t i = 0; i < s->n; i++) {
+        pd_put(&s->buf[i], line, n);
+        pd_put(&s->buf[i], "\n", 1);
+        if (s->buf[i].failed)
+            return PD_ENOMEM;
+    }
+    return 0;
+}
+
 struct pd_buf *data_shards_buf(struct data_shards *s) { return &s->buf[s->lines % s->n]; }
 
 static int write_buf(struct data_shards *s, uint32_t i, struct pd_err *err) {
@@ -60,10 +70,17 @@ static int write_buf(struct data_shards *s, uint32_t i, struct pd_err *err) {
     int rc = name_of(s, i, 0, path, err);
     if (rc || !b->len)
         return rc;
+    void *packed = NULL; /* one more member of a packed file */
+    size_t n = b->len;
+    if (s->packing != DATA_PLAIN && data_pack(s->packing, b->data, b->len, &packed, &n))
+        return pd_fail(err, PD_ENOMEM, "out of memory for a shard's lines");
     int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
+    if (fd < 0) {
+        free(packed);
         return pd_fail_errno(err, PD_EIO, errno, "cannot open %s", path);
-    int e = pd_fault("shards.write") ? ENOSPC : pd_write_all(fd, b->data, b->len) ? errno : 0;
+    }
+    int e = pd_fault("shards.write") ? ENOSPC : pd_write_all(fd, packed ? packed : b->data, n) ? errno : 0;
+    free(packed);
     if (close(fd) && !e)
         e = errno;
     pd_buf_clear(b);
@@ -85,14 +102,20 @@ int data_shards_flush(struct data_shards *s, struct pd_err *err) {
     return rc;
 }
 
-/* The number of a file called PREFIX-ddddd, or -1. */
-static int64_t shard_number(const struct data_shards *s, const char *name) {
+/* The number of a file called PREFIX-ddddd, with .gz or .zst behind it or not, and how it is packed; or -1. */
+static int64_t shard_number(const struct data_shards *s, const char *name, enum data_packing *packing) {
     size_t n = strlen(s->prefix);
+    char digits[6] = "";
     uint64_t v;
-    if (strncmp(name, s->prefix, n) || name[n] != '-' || strlen(name) != n + 6 ||
-        pd_parse_u64(name + n + 1, 99999, &v))
+    if (strncmp(name, s->prefix, n) || name[n] != '-' || strlen(name) < n + 6)
         return -1;
-    return (int64_t)v;
+    memcpy(digits, name + n + 1, 5);
+    for (int p = DATA_PLAIN; p <= DATA_ZSTD; p++)
+        if (!strcmp(name + n + 6, data_packing_suffix((enum data_packing)p)) && !pd_parse_u64(digits, 99999, &v)) {
+            *packing = (enum data_packing)p;
+            return (int64_t)v;
+        }
+    return -1;
 }
 
 static int remove_older(const struct data_shards *s, struct pd_err *err) {
@@ -101,8 +124,9 @@ static int remove_older(const struct data_shards *s, struct pd_err *err) {
         return pd_fail_errno(err, PD_EIO, errno, "cannot list %s", s->dir);
     int rc = 0;
     for (struct dirent *e; !rc && (e = readdir(d));) {
-        int64_t i = shard_number(s, e->d_name);
-        if (i >= (int64_t)s->n && unlinkat(dirfd(d), e->d_name, 0))
+        enum data_packing packing = s->packing;
+        int64_t i = shard_number(s, e->d_name, &packing);
+        if (i >= 0 && (i >= (int64_t)s->n || packing != s->packing) && unlinkat(dirfd(d), e->d_name, 0))
             rc = pd_fail_errno(err, PD_EIO, errno, "cannot remove %s/%s", s->dir, e->d_name);
     }
     closedir(d);

@@ -1,13 +1,84 @@
-/* split.c - lines dealt round-robin to shards: paddlectl split. */
+/* split.c - lines dealt round-robin to shards, some of them to those that are held out: paddlectl split. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
+#include "base/rng.h"
 #include "data/lines.h"
 #include "data/prepare.h"
 #include "data/shards.h"
 
+struct split {
+    const struct data_split_opts *o;
+    struct data_shards train, test; /* test: with holdout only */
+    struct data_split_counts c;
+    struct pd_buf header;           /* of the first file */
+    int has_header;
+    struct pd_buf text;             /* with shuffle: all lines */
+    uint64_t *start;                /* where each begins; one more behind the last */
+    uint64_t cap;
+};
+
+void data_split_defaults(struct data_split_opts *o) {
+    *o = (struct data_split_opts){.out = ".", .prefix = "train.txt", .test_prefix = "test.txt", .seed = 1, .pack = "none"};
+}
+
+static int deal(struct split *x, const char *line, size_t n, struct pd_err *err) {
+    struct data_shards *s = x->o->holdout && (x->c.lines + 1) % x->o->holdout == 0 ? &x->test : &x->train;
+    pd_put(data_shards_buf(s), line, n);
+    x->c.lines++;
+    x->c.test_lines += s == &x->test;
+    x->c.bytes += n + 1;
+    return data_shards_line(s, err);
+}
+
+static int keep(struct split *x, const char *line, size_t n, struct pd_err *err) {
+    if (x->c.lines + 2 > x->cap) {
+        uint64_t cap = x->cap ? 2 * x->cap : 1024, *grown = pd_realloc(x->start, cap * sizeof *grown);
+        if (!grown)
+            return pd_fail(err, PD_ENOMEM, "out of memory to shuffle more than %llu lines", (unsigned long long)x->c.lines);
+        x->start = grown;
+        x->cap = cap;
+    }
+    x->start[x->c.lines++] = x->text.len;
+    pd_put(&x->text, line, n);
+    pd_put(&x->text, "\n", 1);
+    return x->text.failed ? pd_fail(err, PD_ENOMEM, "out of memory to shuffle more than %zu bytes", x->text.len) : 0;
+}
+
+/* Fisher and Yates; draw i depends on (seed, i) only. */
+static int deal_shuffled(struct split *x, struct pd_err *err) {
+    struct pd_rng_key key = pd_rng_key(x->o->seed, PD_RNG_SHUFFLE, 1, 0);
+    uint64_t n = x->c.lines;
+    int rc = 0;
+    for (uint64_t i = n; i > 1; i--) {
+        uint64_t j = pd_rng_below(key, 0, i, i), t = x->start[i - 1];
+        x->start[i - 1] = x->start[j];
+        x->start[j] = t;
+    }
+    x->c.lines = 0;
+    for (uint64_t i = 0; !rc && i < n; i++) {
+        const char *line = (const char *)x->text.data + x->start[i];
+        rc = deal(x, line, (size_t)((const char *)memchr(line, '\n', x->text.len - x->start[i]) - line), err);
+    }
+    return rc;
+}
+
+static int take_header(struct split *x, const char *shown, const char *line, size_t n, struct pd_err *err) {
+    if (x->has_header) {
+        if (x->header.len == n && !memcmp(x->header.data, line, n))
+            return 0;
+        return pd_fail(err, PD_EDATA, "%s:1: its header is not that of the first file", shown);
+    }
+    x->has_header = 1;
+    pd_put(&x->header, line, n);
+    if (x->header.failed || data_shards_header(&x->train, line, n) || (x->o->holdout && data_shards_header(&x->test, line, n)))
+        return pd_fail(err, PD_ENOMEM, "out of memory for a header");
+    return 0;
+}
+
 /* One file's lines. Unlike the readers of samples, longer lines than DATA_MAX_LINE are an error: a split loses nothing. */
-static int split_file(struct data_lines *l, const char *path, struct data_shards *s, struct data_split_counts *c,
-                      struct pd_err *err) {
+static int split_file(struct split *x, struct data_lines *l, const char *path, struct pd_err *err) {
     const char *shown = strcmp(path, "-") ? path : "standard input";
     int rc = data_lines_open(l, path, shown, 0, 0, err);
     while (!rc) {
@@ -18,37 +89,66 @@ static int split_file(struct data_lines *l, const char *path, struct data_shards
             return pd_fail(err, PD_EDATA, "%s:%llu: the line is longer than 1 MiB", shown, (unsigned long long)l->line);
         if (rc <= 0)
             break;
-        pd_put(data_shards_buf(s), line, n);
-        c->lines++;
-        c->bytes += n + 1;
-        rc = data_shards_line(s, err);
+        if (x->o->header && l->line == 1)
+            rc = take_header(x, shown, line, n, err);
+        else
+            rc = x->o->shuffle ? keep(x, line, n, err) : deal(x, line, n, err);
     }
     return rc;
 }
 
-int data_split(const struct data_split_opts *o, struct data_split_counts *counts, struct pd_err *err) {
-    struct data_split_counts c = {.shards = o->shards};
-    struct data_shards s = {0};
-    struct data_lines l;
+static int check(const struct data_split_opts *o, struct pd_err *err) {
     if (!o->n_inputs)
         return pd_fail(err, PD_EUSAGE, "which file is to be split?");
     if (o->shards < 1 || o->shards > DATA_MAX_SHARDS)
         return pd_fail(err, PD_EUSAGE, "shards is 1..%d, not %u", DATA_MAX_SHARDS, o->shards);
-    if (!*o->prefix || strchr(o->prefix, '/'))
-        return pd_fail(err, PD_EUSAGE, "prefix is a file name, not '%s'", o->prefix);
-    int rc = data_lines_init(&l, err);
-    if (rc)
+    const char *prefix[] = {o->prefix, o->test_prefix};
+    for (int i = 0; i < 1 + (o->holdout > 0); i++)
+        if (!*prefix[i] || strchr(prefix[i], '/'))
+            return pd_fail(err, PD_EUSAGE, "prefix is a file name, not '%s'", prefix[i]);
+    if (o->holdout == 1)
+        return pd_fail(err, PD_EUSAGE, "holdout 1 would leave nothing to train on; it is 0 or at least 2");
+    if (o->holdout && !strcmp(o->prefix, o->test_prefix))
+        return pd_fail(err, PD_EUSAGE, "prefix and test_prefix are the same");
+    return o->pack && data_packing_of(o->pack) < 0 ? pd_fail(err, PD_EUSAGE, "pack is none, gzip or zstd, not '%s'", o->pack) : 0;
+}
+
+static int start(struct split *x, struct data_shards *s, const char *prefix, struct pd_err *err) {
+    int rc = data_shards_start(s, x->o->out, prefix, x->o->shards, err);
+    s->packing = x->o->pack ? (enum data_packing)data_packing_of(x->o->pack) : DATA_PLAIN;
+    return rc;
+}
+
+int data_split(const struct data_split_opts *o, struct data_split_counts *counts, struct pd_err *err) {
+    struct split x = {.o = o, .c = {.shards = o->shards}};
+    struct data_lines l;
+    int rc = check(o, err);
+    if (rc || (rc = data_lines_init(&l, err)))
         return rc;
-    rc = data_shards_start(&s, o->out, o->prefix, o->shards, err);
+    pd_buf_init(&x.header);
+    pd_buf_init(&x.text);
+    rc = start(&x, &x.train, o->prefix, err);
+    if (!rc && o->holdout)
+        rc = start(&x, &x.test, o->test_prefix, err);
     for (size_t i = 0; !rc && i < o->n_inputs; i++)
-        rc = split_file(&l, o->input[i], &s, &c, err);
+        rc = split_file(&x, &l, o->input[i], err);
+    if (!rc && o->shuffle)
+        rc = deal_shuffled(&x, err);
     if (!rc)
-        rc = data_shards_flush(&s, err);
+        rc = data_shards_flush(&x.train, err);
+    if (!rc && o->holdout)
+        rc = data_shards_flush(&x.test, err);
     if (!rc)
-        rc = data_shards_commit(&s, err);
-    data_shards_release(&s);
+        rc = data_shards_commit(&x.train, err);
+    if (!rc && o->holdout)
+        rc = data_shards_commit(&x.test, err);
+    data_shards_release(&x.train);
+    data_shards_release(&x.test);
     data_lines_release(&l);
+    pd_buf_release(&x.header);
+    pd_buf_release(&x.text);
+    free(x.start);
     if (!rc)
-        *counts = c;
+        *counts = x.c;
     return rc;
 }

@@ -15,6 +15,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "data/dict.h"
+#include "data/lines.h"
 #include "data/prepare.h"
 #include "data/shards.h"
 #include "data/tokens.h"
@@ -257,6 +258,65 @@ static void wrong_use_is_refused(void **state) {
     assert_non_null(strstr(err.msg, "there is no text in"));
 }
 
+/* A header in every shard, every third line held out, packed, shuffled: nothing is lost, nothing is there twice. */
+static void split_holds_out_packs_and_shuffles(void **state) {
+    (void)state;
+    struct data_split_opts o;
+    struct data_split_counts c;
+    struct pd_err err = {0};
+    data_split_defaults(&o);
+    o.input = input;
+    o.n_inputs = 1;
+    o.out = out;
+    o.shards = 2;
+    o.header = 1;
+    o.holdout = 3;
+    o.prefix = "h";
+    o.test_prefix = "ht";
+    put("head\na\nb\nc\nd\ne\nf\n");
+    assert_int_equal(data_split(&o, &c, &err), 0);
+    assert_string_equal(get("h-00000"), "head\na\nd\n");
+    assert_string_equal(get("h-00001"), "head\nb\ne\n");
+    assert_string_equal(get("ht-00000"), "head\nc\n");
+    assert_string_equal(get("ht-00001"), "head\nf\n");
+    assert_int_equal(c.lines, 6);
+    assert_int_equal(c.test_lines, 2);
+    for (int p = 1; p < 3; p++) { /* packed ones take the place of those that were not */
+        static const char *const pack[] = {"none", "gzip", "zstd"}, *const name[] = {"", "h-00001.gz", "h-00001.zst"};
+        char path[300];
+        struct data_lines l;
+        char *line, text[40] = "";
+        size_t n;
+        o.pack = pack[p];
+        assert_int_equal(data_split(&o, &c, &err), 0);
+        assert_string_equal(get("h-00001"), "");
+        snprintf(path, sizeof path, "%s/%s", out, name[p]);
+        assert_int_equal(data_lines_init(&l, &err), 0);
+        if (data_lines_open(&l, path, path, 0, 0, &err))
+            fail_msg("%s", err.msg);
+        while (data_lines_next(&l, &line, &n, &err) == 1)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%.*s;", (int)n, line);
+        assert_string_equal(text, "head;b;e;");
+        data_lines_release(&l);
+    }
+    o.pack = "none";
+    o.header = 0;
+    o.holdout = 0;
+    o.shards = 1;
+    o.shuffle = 1;
+    put("1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+    assert_int_equal(data_split(&o, &c, &err), 0);
+    int seen = 0;
+    const char *all = get("h-00000");
+    assert_int_equal(strlen(all), 18);
+    assert_true(strcmp(all, "1\n2\n3\n4\n5\n6\n7\n8\n9\n") != 0);
+    for (const char *s = all; *s; s += 2)
+        seen |= 1 << (*s - '0');
+    assert_int_equal(seen, 0x3fe);
+    o.pack = "rar";
+    assert_int_equal(data_split(&o, &c, &err), PD_EUSAGE);
+}
+
 static void split_deals_lines_in_turn(void **state) {
     (void)state;
     struct data_split_opts o = {.input = input, .n_inputs = 1, .out = out, .prefix = "part", .shards = 3};
@@ -378,6 +438,7 @@ int main(void) {
         cmocka_unit_test(the_shuffle_is_a_function_of_the_seed),
         cmocka_unit_test(wrong_use_is_refused),
         cmocka_unit_test(split_deals_lines_in_turn),
+        cmocka_unit_test(split_holds_out_packs_and_shuffles),
         cmocka_unit_test(many_shards_need_few_descriptors),
         cmocka_unit_test(every_failed_allocation_is_reported),
         cmocka_unit_test(wordnet_has_its_known_counts),
