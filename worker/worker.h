@@ -28,6 +28,7 @@ int worker_failed(const struct worker *w, const char *role, const struct pd_err 
 
 int trainer_main(int argc, char **argv);
 int infer_main(int argc, char **argv); /* `paddlectl infer` runs it */
+int model_main(int argc, char **argv); /* `paddlectl conf --model` runs it */
 int pserver_main(int argc, char **argv);
 
 #endif

@@ -1,10 +1,13 @@
 /* cmd_conf.c - paddlectl conf: every option's value and where it came from, and what they come to for each node. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/str.h"
+#include "launcher/cluster/bootstrap.h"
 #include "launcher/cluster/cluster.h"
 #include "launcher/cmd/cmd.h"
 
@@ -186,10 +189,25 @@ static int read_train(struct pd_options *o, struct pd_err *err) {
     return pd_options_read_train(o, path, err);
 }
 
+/* The worker has the network's code: it says what the workspace's train.ini comes to. Returns only when it can't be run. */
+static int show_model(const struct pd_options *o, struct pd_err *err) {
+    char path[4096], config[4096], role[] = "model", *argv[] = {path, role, config, NULL};
+    int rc = node_program_path("paddle_worker", path, sizeof path, err);
+    if (!rc && pd_fmt(config, sizeof config, "%s%s%s", *o->config == '/' ? "" : o->job_dispatch_package, *o->config == '/' || !*o->job_dispatch_package ? "" : "/",
+                      o->config))
+        rc = pd_fail(err, PD_ECONF, "the path of the workspace is too long");
+    if (rc)
+        return rc;
+    fflush(NULL);
+    execv(path, argv);
+    return pd_fail_errno(err, PD_EFAIL, errno, "cannot run %s", path);
+}
+
 int cmd_conf(int argc, char **argv) {
-    int json = 0, only_nodes = 0;
+    int json = 0, only_nodes = 0, model = 0;
     const struct pd_extra extra[] = {
         {"nodes", &only_nodes, NULL, "a line for each node: id, name, [user@]address[:port], root_dir, roles; separated by tabs"},
+        {"model", &model, NULL, "the network of the workspace's train.ini as a table: shapes, parameters, FLOPs"},
         CMD_JSON(&json),
         {0},
     };
@@ -201,7 +219,8 @@ int cmd_conf(int argc, char **argv) {
                  "identity_file, environment, and the ranks of its parameter server and trainer. null is what conf.ini leaves open: your name\n"
                  "and port 22, unless ~/.ssh/config says otherwise.",
         .examples = "paddlectl conf --num_passes=5\twhere a value comes from, and what the command line would change\n"
-                    "paddlectl conf --nodes\twhat the list of hosts expands to\n",
+                    "paddlectl conf --nodes\twhat the list of hosts expands to\n"
+                    "paddlectl conf --model\tthe network: is train.ini right, and how large is it?\n",
         .sections = "cluster ssh job train",
         .who = PD_LAUNCHER,
         .extra = extra,
@@ -216,6 +235,9 @@ int cmd_conf(int argc, char **argv) {
         return rc;
     rc = 0;
     if (read_train(&o, &err)) {
+        rc = cmd_fail(&err);
+    } else if (model) {
+        show_model(&o, &err);
         rc = cmd_fail(&err);
     } else {
         if (!json && !only_nodes)
