@@ -32,6 +32,7 @@ struct server_thread {
     uv_timer_t tick; /* once a second: long waits; then the end of lingering */
     struct net_listener *listener;
     struct ps_shard *shard;
+    struct server_saving *savings; /* parts that children write */
     struct pd_pool *pool; /* of everything large in this thread */
     enum thread_state state;
     int verdict;              /* it lingers because of a failure */
@@ -72,6 +73,10 @@ int server_given_up(struct ps_server *s, uint32_t trainer, const uint64_t *incar
 void server_fail(struct ps_server *s, const struct pd_err *why);
 int server_verdict(struct ps_server *s, struct pd_err *why); /* 1: stop now; why->code: a failure */
 void server_thread_ends(struct server_thread *t);            /* no more wakes */
+
+/* server_save.c */
+int server_save(void *arg, struct ps_saving *j, struct pd_err *err); /* for ps_shard_ops, arg a server_thread */
+void server_saves_end(struct server_thread *t);                      /* those under way end without a result */
 
 uint16_t server_port(int fd);
 int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, struct pd_err *err); /* takes fds[index] */

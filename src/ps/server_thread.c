@@ -36,6 +36,7 @@ static void finish(struct server_thread *t) {
     if (t->state == THREAD_CLOSING)
         return;
     t->state = THREAD_CLOSING;
+    server_saves_end(t);
     server_thread_ends(t);
     uv_close((uv_handle_t *)&t->wake, NULL);
     uv_close((uv_handle_t *)&t->tick, NULL);
@@ -444,7 +445,8 @@ static int listen_on(struct server_thread *t, const int *fds, struct pd_err *err
 }
 
 int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, struct pd_err *err) {
-    static const struct ps_shard_ops ops = {.answer = shard_answers, .fail = shard_fails, .congested = shard_is_congested};
+    static const struct ps_shard_ops ops = {.answer = shard_answers, .fail = shard_fails, .congested = shard_is_congested,
+                                           .save = server_save};
     struct server_thread *t = &s->threads[index];
     t->pool = pd_pool_new();
     struct ps_shard_opts so = {.kind = index < s->opts.n_dense ? PS_KIND_DENSE : PS_KIND_SPARSE,

@@ -36,7 +36,7 @@ static int file_name(struct pd_rd *r, char file[MODEL_FILE_MAX + 1], struct pd_e
 /* --- what there is --- */
 
 /* str name, u64 step, u64 pass, u64 batch, u32 has the optimizer's state, 16 bytes: hash of the manifest, u32 n, n times u8: is the part here, of that size? */
-static int put_one(const char *dir, const char *name, struct pd_buf *out) {
+static int put_one(const struct ps_shard *s, const char *dir, const char *name, struct pd_buf *out) {
     char path[PATH_MAX];
     struct model_manifest m = {0};
     struct pd_buf text;
@@ -61,6 +61,8 @@ static int put_one(const char *dir, const char *name, struct pd_buf *out) {
                                (uint64_t)st.st_size == m.parts[i].bytes);
         }
     }
+    else if (ignored.code)
+        pd_warn(s->opts.log, "%s is no saved model: %s", path, ignored.msg);
     model_manifest_release(&m);
     pd_buf_release(&text);
     return ok;
@@ -79,10 +81,10 @@ static int list(struct ps_shard *s, struct pd_rd *r, struct pd_buf *out, struct 
     pd_put_u32(out, 0);
     DIR *d = *name ? NULL : opendir(dir);
     if (*name)
-        n = (uint32_t)put_one(dir, name, out);
+        n = (uint32_t)put_one(s, dir, name, out);
     for (const struct dirent *e; d && n < LIST_MAX && (e = readdir(d));)
         if (pd_starts(e->d_name, "pass-"))
-            n += (uint32_t)put_one(dir, e->d_name, out);
+            n += (uint32_t)put_one(s, dir, e->d_name, out);
     if (d)
         closedir(d);
     if (!out->failed)

@@ -61,7 +61,7 @@ reconnect_timeout = 0.3
 END
 RUN=0
 
-# job DIR TRAINERS SERVERS THREADS FAULT [OPTION...]: FAULT is "", or "t1 12": trainer 1 dies in its 12th step, or "s0 12". With OWN=1
+# job DIR TRAINERS SERVERS THREADS FAULT [OPTION...]: FAULT is "", or "t1 12": trainer 1 dies in its 12th step, or "s0 12" (steps, counted over its threads). With OWN=1
 # each server has a folder of its own, DIR/0, DIR/1, ... The exit status is that of trainer 0; its words are in job.log
 job() {
     local dir=$1 trainers=$2 servers=$3 threads=$4 fault=$5 list='' i status=0 spids=() tpids=() who at
@@ -70,7 +70,7 @@ job() {
     RUN=$((RUN + 1))
     mkdir -p "$dir"
     for ((i = 0; i < servers; i++)); do
-        PADDLE_FAULT=$([ "$who" = "s$i" ] && echo "kill.ps.step:$at") PADDLE_OUTPUT_DIR=$dir$([ -z "${OWN:-}" ] || echo "/$i") \
+        PADDLE_FAULT=$([ "$who" = "s$i" ] && echo "kill.ps.step:$((at * 2 * threads))") PADDLE_OUTPUT_DIR=$dir$([ -z "${OWN:-}" ] || echo "/$i") \
             start "s$RUN-$i" "$WORKER" pserver --nics=127.0.0.1 --port=0 --ports_num="$threads" --ports_num_for_sparse="$threads" \
             --num_gradient_servers="$trainers"
         spids+=("$PID")
@@ -112,7 +112,7 @@ for who in t0 t1 s0 s1; do
     dir=$TMP/killed-$who deaths=0
     # Two deaths on the way, then nothing more.
     for death in 1 2 0; do
-        fault="$who $((2 + $(rand 25)))"
+        fault="$who $((10 + $(rand 24)))" # behind the first checkpoint: the second begins when that is complete
         [ $death -gt 0 ] || fault=''
         if job "$dir" 2 2 1 "$fault" --saving_period_by_batches=4 --resume=latest --resume_older=1; then break; fi
         deaths=$((deaths + 1))
@@ -151,10 +151,42 @@ while read -r trainers servers threads fault; do
         die "it failed: $(tail -3 "$TMP"/t$RUN-*.log "$TMP"/s$RUN-*.log)"
     fi
 done <<END
-2 2 1 t1 $((5 + $(rand 8)))
-3 2 2 s1 $((6 + $(rand 8)))
-1 3 1 s0 $((7 + $(rand 8)))
+2 2 1 t1 $((8 + $(rand 8)))
+3 2 2 s1 $((9 + $(rand 8)))
+1 3 1 s0 $((9 + $(rand 8)))
 6 1 1
 END
 grep -q 'Going on from output/pass-' "$TMP/job.log" || die "it did not go on: $(cat "$TMP/job.log")"
 mkdir "$TMP/merged" && cp -R "$dir"/*/pass-00002 "$TMP/merged/" && same "$TMP/merged" "$want"
+
+# --- what is wrong with a checkpoint is said by name, and the one before it is used when asked to ---
+part=local-00000-of-00001.bin
+alone() { expect "$1" "$WORKER" trainer --local=1 --num_passes=1 --save_dir="$TMP/alone" "${@:2}"; }
+alone 0 --saving_period_by_batches=10
+want=$("$TOP/tests/support/model-digest" "$TMP/alone/pass-00000" | cut -d' ' -f1)
+cp -R "$TMP/alone" "$TMP/whole"
+damaged() { # damaged TEXT COMMAND...: done to the last checkpoint
+    rm -rf "$TMP/alone" && cp -R "$TMP/whole" "$TMP/alone"
+    (cd "$TMP/alone/pass-00000" && "${@:2}") || die "${*:2}"
+    alone 1 --resume=latest
+    has "alone/pass-00000: " && has "$1" && has "resume_older = 1"
+    alone 0 --resume=latest --resume_older=1
+    has "alone/pass-00000 cannot be used" && has "Going on from $TMP/alone/pass-00000-batch-000020"
+    [ "$("$TOP/tests/support/model-digest" "$TMP/alone/pass-00000" | cut -d' ' -f1)" = "$want" ] || die "other bits after: $1"
+}
+damaged "$part is damaged" sh -c "printf X | dd of=$part bs=1 seek=9000 conv=notrunc 2>/dev/null"
+damaged "$part is missing" rm $part
+damaged "$part is missing, or has another size" truncate -s -64 $part
+damaged "$part is missing, or has another size" cp ../pass-00000-batch-000010/$part $part
+damaged "$part is damaged: its checksum differs" sh -c "n=\$(stat -c %s $part) && cp ../pass-00000-batch-000010/$part $part && truncate -s \$n $part"
+
+# The disk is full while a checkpoint is written, and a process is killed between the parts and the name: what was there stays.
+rm -rf "$TMP/alone"
+PADDLE_FAULT=model.write:2 alone 3 --saving_period_by_batches=10
+has "No space left"
+PADDLE_FAULT=kill.model.commit:2 alone 137 --resume=latest --saving_period_by_batches=5
+[ "$(echo $(ls "$TMP/alone"))" = "pass-00000-batch-000010 pass-00000-batch-000015" ] || die "left: $(ls "$TMP/alone")"
+alone 0 --resume=latest --saving_period_by_batches=5 --save_only_one=1
+has "Going on from"
+[ "$(ls -A "$TMP/alone")" = pass-00000 ] || die "left: $(ls -A "$TMP/alone")"
+[ "$("$TOP/tests/support/model-digest" "$TMP/alone/pass-00000" | cut -d' ' -f1)" = "$want" ] || die "other bits after a full disk"
