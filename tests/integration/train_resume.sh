@@ -190,3 +190,24 @@ alone 0 --resume=latest --saving_period_by_batches=5 --save_only_one=1
 has "Going on from"
 [ "$(ls -A "$TMP/alone")" = pass-00000 ] || die "left: $(ls -A "$TMP/alone")"
 [ "$("$TOP/tests/support/model-digest" "$TMP/alone/pass-00000" | cut -d' ' -f1)" = "$want" ] || die "other bits after a full disk"
+
+# --- on_failure = restart: every process dies in its 34th step, again and again, and the job comes to its end by itself ---
+cd "$TMP" || exit 1
+cat >conf.ini <<END
+[cluster]
+hosts = local*2
+root_dir = $TMP/root%n
+port = 0
+[job]
+job_dispatch_package = ws
+on_failure = restart
+max_restarts = 5
+[env]
+PADDLE_FAULT = kill.train.step:34
+[train]
+reproducible = topology
+saving_period_by_batches = 4
+END
+expect 0 "$BIN/paddlectl" run --conf=conf.ini
+has "restart 2 of 5" && has_not "restart 3 of 5" && has "Going on from output/pass-00002-batch-"
+same "$TMP/output/latest" "$(digest "$TMP/topology")"
