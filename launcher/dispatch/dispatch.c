@@ -16,6 +16,7 @@ enum {
     TICK_MS = 200,
     REACH_MS = 4000,    /* a source that is not reached by then, */
     IDLE_MS = 5000,     /* or that has what is asked for and sends nothing, is passed by */
+    SILENT_MS = 2500,   /* so is one that says nothing of itself while another one waits for it */
     NAME_MAX_BYTES = 100,
 };
 
@@ -27,7 +28,7 @@ struct member {
     int node, package;
     enum member_state state;
     int had;
-    uint64_t req, have, of, rate, told_ms;
+    uint64_t req, have, of, rate, told_ms, heard_ms; /* heard_ms: its last DS_STATUS */
     struct feed_taker *taker; /* while it takes from here */
     char *path;
 };
@@ -198,6 +199,12 @@ static uint64_t number(json_t *body, const char *name) {
     return v > 0 ? (uint64_t)v : 0;
 }
 
+/* A node that fetches tells of itself twice a second. One that does not is cut off, long before ssh gives it up. */
+static int is_silent(const struct dispatch *d, int node, int package) {
+    const struct member *m = &d->nodes[node].m[package];
+    return m->state == LACKS && m->heard_ms && now(d) - m->heard_ms > SILENT_MS;
+}
+
 static void take_status(struct member *m, json_t *body) {
     struct dispatch *d = m->d;
     struct plan *plan = d->packages[m->package].plan;
@@ -208,11 +215,13 @@ static void take_status(struct member *m, json_t *body) {
                             .reached = json_is_true(json_object_get(body, "reached"))};
     m->have = r.have;
     m->rate = r.rate;
+    m->heard_ms = now(d);
     m->of = number(body, "of");
     if (m->state != LACKS || source != plan_source(plan, m->node))
         return; /* it does not know yet what we told it */
     if (source >= 0 && ((!r.reached && why && *why) || (!r.reached && now(d) - m->told_ms > REACH_MS) ||
-                        (r.asks && number(body, "idle_ms") > IDLE_MS && d->nodes[source].m[m->package].have > m->have)))
+                        (r.asks && number(body, "idle_ms") > IDLE_MS && d->nodes[source].m[m->package].have > m->have) ||
+                        (r.asks && number(body, "idle_ms") > SILENT_MS && is_silent(d, source, m->package))))
         plan_unreached(plan, m->node, source, now(d));
     else
         plan_status(plan, m->node, &r, now(d));

@@ -265,7 +265,8 @@ int feed_ask(struct feed_taker *t, const uint8_t *ids, size_t n_bytes, struct pd
     if (t->first && t->first == t->n)
         t->first = t->n = 0;
     if (t->n + n > t->cap) {
-        memmove(t->asked, t->asked + t->first, (t->n - t->first) * sizeof *t->asked);
+        if (t->n > t->first)
+            memmove(t->asked, t->asked + t->first, (t->n - t->first) * sizeof *t->asked);
         t->n -= t->first;
         t->first = 0;
         size_t cap = 2 * (t->n + n) + 64;

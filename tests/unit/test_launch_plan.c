@@ -1,0 +1,157 @@
+/* test_launch_plan.c - who takes a package from whom: a chain, what happens to it when nodes go, are slow or can't be reached, and that
+ * after any sequence of events nobody takes in a circle, from a node that is gone, or from nobody. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "launcher/dispatch/plan.h"
+
+static int n_told(struct plan *p) {
+    int node, source, n = 0;
+    while (plan_next(p, &node, &source)) {
+        assert_int_equal(plan_source(p, node), source);
+        n++;
+    }
+    return n;
+}
+
+static struct plan *chain(int n) {
+    struct plan *p = plan_new(n, 1);
+    for (int i = 0; i < n; i++)
+        plan_join(p, i, 0, 1, 0);
+    assert_int_equal(n_told(p), n);
+    return p;
+}
+
+static void a_chain_in_the_order_of_arrival(void **state) {
+    (void)state;
+    struct plan *p = chain(5);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(plan_source(p, i), i - 1); /* the first from the launcher, -1 */
+    plan_free(p);
+    p = plan_new(4, 0);
+    for (int i = 0; i < 4; i++)
+        plan_join(p, i, 0, 1, 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(plan_source(p, i), PLAN_LAUNCHER);
+    plan_free(p);
+}
+
+/* One that has all already is better than the launcher. */
+static void from_who_has_it(void **state) {
+    (void)state;
+    struct plan *p = plan_new(3, 1);
+    plan_join(p, 2, 1, 1, 0);
+    plan_join(p, 0, 0, 1, 0);
+    plan_join(p, 1, 0, 1, 0);
+    assert_int_equal(plan_source(p, 0), 2);
+    assert_int_equal(plan_source(p, 1), 0);
+    assert_int_equal(n_told(p), 2);
+    plan_free(p);
+}
+
+static void a_node_that_goes_is_passed_by(void **state) {
+    (void)state;
+    struct plan *p = chain(5);
+    plan_leave(p, 2, 0);
+    assert_int_equal(plan_source(p, 3), 1);
+    assert_int_equal(plan_source(p, 4), 3);
+    assert_int_equal(n_told(p), 1);
+    assert_int_equal(plan_n_bypassed(p), 1);
+    plan_leave(p, 0, 0);
+    assert_int_equal(plan_source(p, 1), PLAN_LAUNCHER);
+    plan_join(p, 2, 0, 1, 0); /* it is back: at the end */
+    assert_int_equal(plan_source(p, 2), 4);
+    plan_free(p);
+}
+
+static void a_slow_node_is_a_leaf(void **state) {
+    (void)state;
+    struct plan *p = chain(4);
+    const struct plan_report fast = {.have = 8 << 20, .rate = 12 << 20, .asks = 1, .reached = 1};
+    const struct plan_report slow = {.have = 1 << 20, .rate = 1 << 20, .asks = 1, .reached = 1};
+    plan_status(p, 1, &fast, 100);
+    plan_status(p, 2, &slow, 200);
+    assert_false(plan_is_leaf(p, 2)); /* too early to say */
+    plan_status(p, 1, &fast, 1000);
+    plan_status(p, 2, &slow, 1000);
+    assert_true(plan_is_leaf(p, 2));
+    assert_int_equal(plan_source(p, 2), 1);
+    assert_int_equal(plan_source(p, 3), 1);
+    /* one that is as slow as its source is not the cause */
+    plan_status(p, 3, &slow, 5000);
+    assert_false(plan_is_leaf(p, 3));
+    plan_free(p);
+}
+
+static void who_cannot_reach_takes_from_the_launcher(void **state) {
+    (void)state;
+    struct plan *p = chain(6);
+    plan_unreached(p, 5, 4, 0);
+    assert_int_not_equal(plan_source(p, 5), 4);
+    plan_unreached(p, 5, plan_source(p, 5), 0);
+    assert_int_equal(plan_source(p, 5), PLAN_LAUNCHER);
+    plan_unreached(p, 4, 2, 0); /* not its source any more: ignored */
+    assert_int_equal(plan_source(p, 4), 3);
+    plan_unreached(p, 4, 3, 0); /* a third failure, and nobody was ever reached */
+    assert_int_equal(plan_source(p, 4), PLAN_LAUNCHER);
+    plan_free(p);
+}
+
+static void any_sequence(void **state) {
+    (void)state;
+    enum { N = 12 };
+    for (uint64_t seed = 1; seed < 400; seed++) {
+        struct plan *p = plan_new(N, 1);
+        int there[N] = {0}, done[N] = {0};
+        for (uint64_t i = 0; i < 120; i++) {
+            uint64_t r = pd_mix64(seed * 1000 + i);
+            int n = (int)(r % N), what = (int)(r >> 8) % 6;
+            if (!there[n] && what < 3) {
+                done[n] = what == 0;
+                plan_join(p, n, done[n], (r >> 20 & 7) != 0, i);
+                there[n] = 1;
+            } else if (there[n] && what == 3) {
+                plan_leave(p, n, i);
+                there[n] = done[n] = 0;
+            } else if (there[n] && !done[n] && what == 4) {
+                plan_unreached(p, n, plan_source(p, n), i);
+            } else if (there[n]) {
+                const struct plan_report x = {.have = r >> 30 & 0xffffff, .rate = r >> 40, .asks = 1, .reached = (int)(r >> 9 & 1)};
+                plan_status(p, n, &x, i * 1000);
+            }
+            n_told(p);
+            for (int k = 0; k < N; k++) {
+                int steps = 0, at = k;
+                if (!there[k] || done[k])
+                    continue;
+                assert_int_not_equal(plan_source(p, k), PLAN_NOBODY);
+                for (; at >= 0 && !done[at] && steps <= N; steps++) {
+                    int next = plan_source(p, at);
+                    assert_true(next < 0 || there[next]);
+                    at = next;
+                }
+                assert_true(steps <= N); /* else a circle */
+            }
+        }
+        plan_free(p);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_chain_in_the_order_of_arrival),
+        cmocka_unit_test(from_who_has_it),
+        cmocka_unit_test(a_node_that_goes_is_passed_by),
+        cmocka_unit_test(a_slow_node_is_a_leaf),
+        cmocka_unit_test(who_cannot_reach_takes_from_the_launcher),
+        cmocka_unit_test(any_sequence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
