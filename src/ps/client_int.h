@@ -231,7 +231,7 @@ int client_done_nothing(struct ps_client *c, struct request *r, const struct ans
 struct link *client_add_link(struct ps_client *c, uint32_t server, int port);
 int client_connect_all(struct ps_client *c); /* BLOCKS until every server thread was reached */
 int link_declare(struct link *l);
-struct sent *link_keep(struct link *l, uint16_t type, uint64_t id, int asks, const struct net_sec *sec, uint32_t n_sec,
+struct sent *ps_link_keep(struct link *l, uint16_t type, uint64_t id, int asks, const struct net_sec *sec, uint32_t n_sec,
                        void (*release)(void *), void *release_arg); /* NULL: out of memory */
 int link_send(struct link *l, struct sent *s); /* now, or when the connection is back */
 void link_answered(struct link *l, uint64_t id);

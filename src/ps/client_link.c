@@ -54,7 +54,7 @@ static void unkeep(struct ps_client *c, struct sent *s) {
         sent_free(c, s);
 }
 
-struct sent *link_keep(struct link *l, uint16_t type, uint64_t id, int asks, const struct net_sec *sec, uint32_t n_sec,
+struct sent *ps_link_keep(struct link *l, uint16_t type, uint64_t id, int asks, const struct net_sec *sec, uint32_t n_sec,
                        void (*release)(void *), void *release_arg) {
     struct ps_client *c = l->c;
     struct sent *s = c->free_sent;

@@ -189,7 +189,7 @@ int client_request(struct ps_client *c, struct link *l, uint16_t type, const str
     c->stats.sent_bytes += bytes;
     if (c->shard)
         return send_local(c, type, id, sec, n_sec, release, release_arg);
-    struct sent *f = link_keep(l, type, id, done != NULL, sec, n_sec, release, release_arg);
+    struct sent *f = ps_link_keep(l, type, id, done != NULL, sec, n_sec, release, release_arg);
     if (!f && release)
         release(release_arg);
     if (!f || link_send(l, f))
