@@ -231,7 +231,7 @@ int ps_start(struct ps_client *c) {
         return c->err.code;
     c->declaring = 1;
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++)
-        link_declare(c->links[i]);
+        ps_link_declare(c->links[i]);
     if (client_wait(c, all_attached, "the declaration"))
         return c->err.code;
     return c->geo ? geo_start(c) : 0;

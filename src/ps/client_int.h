@@ -230,11 +230,11 @@ int client_done_nothing(struct ps_client *c, struct request *r, const struct ans
 /* client_link.c */
 struct link *client_add_link(struct ps_client *c, uint32_t server, int port);
 int client_connect_all(struct ps_client *c); /* BLOCKS until every server thread was reached */
-int link_declare(struct link *l);
+int ps_link_declare(struct link *l);
 struct sent *ps_link_keep(struct link *l, uint16_t type, uint64_t id, int asks, const struct net_sec *sec, uint32_t n_sec,
                        void (*release)(void *), void *release_arg); /* NULL: out of memory */
-int link_send(struct link *l, struct sent *s); /* now, or when the connection is back */
-void link_answered(struct link *l, uint64_t id);
+int ps_link_send(struct link *l, struct sent *s); /* now, or when the connection is back */
+void ps_link_answered(struct link *l, uint64_t id);
 int client_ask_taken(struct ps_client *c); /* an answer will come behind every frame that holds memory of the caller's */
 int client_bound_sent(struct ps_client *c, struct link *l); /* no more is kept of it than so much */
 void client_links_release(struct ps_client *c);

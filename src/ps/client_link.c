@@ -104,7 +104,7 @@ struct sent *ps_link_keep(struct link *l, uint16_t type, uint64_t id, int asks, 
     return s;
 }
 
-int link_send(struct link *l, struct sent *s) {
+int ps_link_send(struct link *l, struct sent *s) {
     if (l->state != LINK_ATTACHED || !l->conn)
         return 0; /* when it is back */
     s->in_net++;
@@ -130,7 +130,7 @@ static void forget_sent(struct link *l, uint64_t id, uint64_t answered) {
     }
 }
 
-void link_answered(struct link *l, uint64_t id) {
+void ps_link_answered(struct link *l, uint64_t id) {
     forget_sent(l, id, id);
     l->lost_ms = 0; /* it is worth something again */
     l->retries = 0;
@@ -274,7 +274,7 @@ static int done_declare(struct ps_client *c, struct request *r, const struct ans
     forget_sent(l, taken, 0);
     uint32_t n = 0;
     for (struct sent *s = l->first_sent; s; s = s->next, n++)
-        if (link_send(l, s))
+        if (ps_link_send(l, s))
             return pd_fail(err, PD_ENOMEM, "no memory to send again");
     c->stats.reconnects++;
     c->stats.sent_again += n;
@@ -282,7 +282,7 @@ static int done_declare(struct ps_client *c, struct request *r, const struct ans
     return 0;
 }
 
-int link_declare(struct link *l) {
+int ps_link_declare(struct link *l) {
     struct ps_client *c = l->c;
     struct ps_declare d = {.kind = l->kind, .thread = l->thread, .stream_lo = c->opts.stream_lo, .stream_hi = c->opts.stream_hi,
                            .incarnation = c->incarnation, .epoch = l->epoch};
@@ -308,7 +308,7 @@ static void on_open(struct net_conn *conn, void *arg) {
     else if (!c->servers[l->server].greeted)
         read_greeting(l);
     else if (c->declaring)
-        link_declare(l);
+        ps_link_declare(l);
 }
 
 static uint64_t reconnect_ms(const struct ps_client *c) { return c->opts.reconnect_ms ? c->opts.reconnect_ms : RECONNECT_MS; }

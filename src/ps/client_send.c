@@ -77,7 +77,7 @@ static void take_answer(struct ps_client *c, uint16_t type, uint64_t id, const s
         c->n_requests--;
     l->n_asked -= counts(type);
     if (!c->shard && type != WIRE_PS_DECLARE)
-        link_answered(l, id);
+        ps_link_answered(l, id);
     struct pd_err err = {0};
     if (r.done(c, &r, a, &err))
         client_fail(c, err.code, "pserver %s:%d: %s: %s", l->ip, l->port, wire_msg_name(type), err.msg);
@@ -192,7 +192,7 @@ int client_request(struct ps_client *c, struct link *l, uint16_t type, const str
     struct sent *f = ps_link_keep(l, type, id, done != NULL, sec, n_sec, release, release_arg);
     if (!f && release)
         release(release_arg);
-    if (!f || link_send(l, f))
+    if (!f || ps_link_send(l, f))
         return client_fail(c, PD_ENOMEM, "no memory to send to pserver %s:%d", l->ip, l->port);
     return 0;
 }
