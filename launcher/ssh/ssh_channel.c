@@ -152,8 +152,11 @@ enum ssh_step run_open(struct session *s) {
     /* Writing takes in what has arrived, too: it lies in libssh's buffers, and no event of the socket will tell of it. */
     if (s->step != STEP_OPEN)
         return s->step;
-    /* Looking takes in packets as well, the CLOSE among them: so first look, then ask whether it is closed. */
+    /* Looking takes in packets as well: the CLOSE, so first look, then ask whether it is closed; and, while stderr is looked at, bytes
+     * of stdout or room to write, of which no event of the socket would tell any more. So a look that took a packet in is followed by
+     * another turn. */
+    uint64_t before = s->packets.in_packets;
     int out = ssh_channel_poll(s->channel, 0), err = ssh_channel_poll(s->channel, 1);
-    s->more |= s->remote_closed || out > 0 || err > 0 || out == SSH_ERROR || err == SSH_ERROR;
+    s->more |= s->packets.in_packets != before || s->remote_closed || out > 0 || err > 0 || out == SSH_ERROR || err == SSH_ERROR;
     return s->step;
 }

@@ -220,6 +220,8 @@ static int open_session(struct session *s) {
             close(theirs);
         return PD_EFAIL;
     }
+    s->packets = (struct ssh_counter_struct){0};
+    ssh_set_counters(s->ssh, NULL, &s->packets);
     ssh_set_blocking(s->ssh, 0);
     /* Our own list decides on host keys: libssh would read the files twice per host. It needs no name of the host either,
      * and does not take all that resolve. */

@@ -167,6 +167,7 @@ struct session {
     struct ssh_channel_callbacks_struct channel_cb;
     int remote_closed, sent_eof;
     uint64_t read_since_grow;
+    struct ssh_counter_struct packets; /* that libssh has taken in and sent */
     int silent_ticks, heard;
     struct pd_err why;
 };

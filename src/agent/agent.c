@@ -51,7 +51,7 @@ static int agent_finish(struct agent *ag) {
         uv_run(&ag->loop, UV_RUN_DEFAULT);
     }
     ag->job_started = ag->job && ag->job->started;
-    job_free(ag->job);
+    ag_job_free(ag->job);
     json_decref(ag->result);
     if (ag->logs_open)
         logs_close(&ag->logs);

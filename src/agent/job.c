@@ -313,7 +313,7 @@ int job_on_peers(struct session *s, const struct wire_frame *f, const json_t *bo
         json_decref(own);
         link_replay_joins(j->link);
     } else {
-        link_connect(j->link);
+        ag_link_connect(j->link);
     }
     return msg_send(s->conn, f->type, f->req, json_object());
 }
@@ -479,7 +479,7 @@ void job_close(struct job *j) {
     if (!j)
         return;
     j->quitting = 1;
-    link_close(j->link);
+    ag_link_close(j->link);
     head_free(j->head);
     node_free(j->node);
     j->head = NULL;
@@ -495,7 +495,7 @@ void job_close(struct job *j) {
 }
 
 /* A job that never began leaves nothing: its folder was only made for it. */
-void job_free(struct job *j) {
+void ag_job_free(struct job *j) {
     if (!j)
         return;
     spec_release(&j->spec);

@@ -56,13 +56,13 @@ void job_tick(struct agent *ag);              /* leases */
 void job_end_and_quit(struct agent *ag, unsigned grace_ms, const char *reason);
 void job_close(struct job *j);                /* part of agent_quit */
 void job_cut(struct job *j);                  /* ... and its deadline: what is still open is closed at once */
-void job_free(struct job *j);                 /* once the loop has ended */
+void ag_job_free(struct job *j);                 /* once the loop has ended */
 
 /* --- between job.c and link.c --- */
 
 int link_new(struct link **out, struct job *j, int *port, struct pd_err *err); /* listens */
-void link_connect(struct link *l);              /* a member begins to join the head */
-void link_close(struct link *l);
+void ag_link_connect(struct link *l);              /* a member begins to join the head */
+void ag_link_close(struct link *l);
 void link_cut(struct link *l);
 void link_tick(struct link *l);
 void link_to_node(struct link *l, int node, uint16_t type, uint64_t req, json_t *body); /* head's */

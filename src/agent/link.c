@@ -226,7 +226,7 @@ static void on_head_close(struct net_conn *c, const struct pd_err *why, void *ar
 }
 
 /* The head's addresses in turn; whoever answers has to prove the key and be node 0. */
-void link_connect(struct link *l) {
+void ag_link_connect(struct link *l) {
     static const struct net_events ev = {on_head_open, on_head_frame, NULL, on_head_close};
     const struct net_opts opts = {.max_frame = MSG_MAX_FRAME, .handshake_timeout_ms = CONNECT_MS, .log = log_of(l)};
     const json_t *head = json_array_get(l->job->peers, 0), *addrs = json_object_get(head, "addrs");
@@ -287,7 +287,7 @@ void link_tick(struct link *l) {
     if (l->peers || !l->job->peers || l->job->ag->result)
         return;
     if (!l->head && now >= l->retry_ns)
-        link_connect(l);
+        ag_link_connect(l);
     else if (l->joined && now - l->heard_ns > limit_ns / 2)
         net_close(l->head); /* try another way while there is time */
     else if (l->joined && ping)
@@ -329,7 +329,7 @@ static void on_listener_closed(void *arg) {
     maybe_free(l);
 }
 
-void link_close(struct link *l) {
+void ag_link_close(struct link *l) {
     if (!l || l->closing)
         return;
     l->closing = 1;
