@@ -1,28 +1,10 @@
-/* package.h - packages on their way: packed once into a nameless file, sent to any number of nodes from it, and the
- * packages of outputs that come back. */
+/* package.h - the packages of outputs that come back from the nodes, and what becomes of them here. (What goes to the nodes:
+ * launcher/dispatch.) */
 #ifndef LAUNCHER_PACKAGE_H
 #define LAUNCHER_PACKAGE_H
 
 #include "launcher/cluster/link.h"
 #include "pack/pack.h"
-
-struct package {
-    const char *kind;            /* "worker", "workspace", "deploy" */
-    char name[100], hash[65];    /* what the agent is told; for a workspace the hash is that of the package */
-    int fd;                      /* -1: not packed yet */
-    struct pack_result packed;
-};
-
-/* A workspace: a folder or a tar archive. PD_ENOENT when it is missing. */
-int package_workspace(struct package *p, const char *kind, const char *path, struct pd_err *err);
-/* The worker: the hash of the executable at once, the packing when the first node lacks it. */
-int package_worker_hash(struct package *p, const char *path, struct pd_err *err);
-int package_worker_pack(struct package *p, const char *path, struct pd_err *err);
-void package_release(struct package *p);
-
-/* Send it: BEGIN, DATA, END. `answer` gets the agent's answer to the END, or the failure. One package at a time on a
- * link. 0 or PD_ENOMEM. */
-int package_send(struct link *l, const struct package *p, const char *what, link_answer answer, void *arg);
 
 /* A folder of the node's job, fetched below `aside` ("<aside>/node-<id>") and verified. `done` comes once; `err` is NULL
  * or the failure; `missing`: the node has no such folder. */

@@ -129,24 +129,6 @@ static int copy_ids(struct nn_feed *f, const struct pd_batch *b, uint32_t k, str
 
 /* --- keys ---------------------------------------------------------------------------------------- */
 
-/* Sorts f->sort[0..n) by key, bytes from the lowest; the result is in f->sort again. */
-static void radix_sort(struct nn_feed *f, size_t n) {
-    for (int shift = 0; shift < 64; shift += 8) {
-        size_t count[257] = {0};
-        for (size_t i = 0; i < n; i++)
-            count[(f->sort[i].key >> shift & 255) + 1]++;
-        if (count[(f->sort[0].key >> shift & 255) + 1] == n)
-            continue;
-        for (int d = 0; d < 256; d++)
-            count[d + 1] += count[d];
-        for (size_t i = 0; i < n; i++)
-            f->spare[count[f->sort[i].key >> shift & 255]++] = f->sort[i];
-        struct nn_keyed *t = f->sort;
-        f->sort = f->spare;
-        f->spare = t;
-    }
-}
-
 /* What look-up u of this batch looks up. */
 static const uint64_t *ids_of(const struct nn_feed *f, uint32_t u, size_t *n) {
     const struct nn_use *use = &f->g->use[u];
@@ -178,16 +160,15 @@ static int collect(struct nn_feed *f, uint32_t param, struct pd_err *err) {
         size_t count;
         const uint64_t *ids = ids_of(f, u, &count);
         for (size_t i = 0; g->use[u].param == param && i < count; i++)
-            f->sort[n++] = (struct nn_keyed){ids[i], u, (uint32_t)i};
+            f->sort[n++] = (struct pd_keyed){ids[i], u, (uint32_t)i};
     }
-    if (n)
-        radix_sort(f, n);
+    pd_sort_keyed(&f->sort, &f->spare, n);
     keys->n = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct nn_keyed *k = &f->sort[i];
+        const struct pd_keyed *k = &f->sort[i];
         if (i == 0 || k->key != keys->at[keys->n - 1])
             keys->at[keys->n++] = k->key;
-        f->slot[k->use][k->at] = keys->n - 1;
+        f->slot[k->a][k->b] = keys->n - 1;
     }
     return 0;
 }

@@ -8,6 +8,7 @@
 #ifndef PD_NN_INTERNAL_H
 #define PD_NN_INTERNAL_H
 
+#include "base/keyed.h"
 #include "base/rng.h"
 #include "data/batch.h"
 #include "nn/graph.h"
@@ -207,10 +208,7 @@ struct nn_feed {
     } *keys;                /* [n_params] */
     uint32_t **slot;        /* [n_uses]: of each id of the field, which key */
     size_t *slot_cap;
-    struct nn_keyed {
-        uint64_t key;
-        uint32_t use, at;
-    } *sort, *spare;        /* scratch for all uses of one table */
+    struct pd_keyed *sort, *spare; /* scratch for all uses of one table: key, which use, which of its ids */
     size_t sort_cap;
 };
 

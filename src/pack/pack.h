@@ -1,8 +1,7 @@
 /* pack.h - packages: a folder, an archive or one file as a tar.zst stream, and such a stream back into a folder.
  *
- *      pack_tree ─┐                                      ┌─ pack_extract: aside, checked, synced, renamed
- *      pack_file ─┼─▶ sink(bytes) ─▶ frames ─▶ pack_spool ┤
- *   pack_archive ─┘    SHA-256                   SHA-256  └─ nothing left behind when anything fails
+ *      pack_tree ─▶ sink(bytes) ─▶ frames ─▶ pack_spool ┌─ pack_extract: aside, checked, synced, renamed
+ *                    SHA-256                   SHA-256   └─ nothing left behind when anything fails
  *
  * Invariants:
  * - The same tree gives the same bytes: entries sorted by bytes, owner 0:0, no access or change times, names
@@ -42,16 +41,6 @@ enum pack_flags {
  * PD_EDATA; a .paddleignore line we can't honour PD_ECONF with file:line. All messages name the path.
  * A set-gid bit of a folder (inherited by what is created in it) is dropped. */
 int pack_tree(const char *dir, unsigned flags, pack_sink sink, void *arg, struct pack_result *res, struct pd_err *err);
-
-/* One regular file as a package that holds `name` with mode 0755 and mtime 0: the worker executable. */
-int pack_file(const char *path, const char *name, pack_sink sink, void *arg, struct pack_result *res,
-              struct pd_err *err);
-
-/* A tar archive (plain, gzip, bzip2, xz or zstd) as a package: its entries in their order, owner 0:0. */
-int pack_archive(const char *path, pack_sink sink, void *arg, struct pack_result *res, struct pd_err *err);
-
-/* 1: this file is read by pack_archive (it is a regular file and a tar archive). */
-int pack_is_archive(const char *path);
 
 int pack_sha256_file(const char *path, char hex[65], struct pd_err *err);
 

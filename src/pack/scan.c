@@ -120,7 +120,7 @@ int scan_new(struct scan **out, const char *path, unsigned flags, struct pd_err 
     if (rc)
         return rc;
     s->is_archive = !fstat(s->fd, &st) && !S_ISDIR(st.st_mode);
-    if (s->is_archive && !pack_is_archive(path)) {
+    if (s->is_archive && !scan_is_archive(s)) {
         rc = pd_fail(err, PD_ENOENT, "the workspace %s is neither a folder nor a tar archive", path);
         scan_free(s);
         return rc;

@@ -92,6 +92,7 @@ int scan_list_folder(struct scan *s, struct pd_err *err);
 int scan_list_file(struct scan *s, const char *name, struct pd_err *err);
 
 /* scan_tar.c */
+int scan_is_archive(const struct scan *s); /* 1: s->fd is a regular file and a tar archive; read from its beginning, and left there */
 int scan_list_archive(struct scan *s, struct pd_err *err);
 
 /* scan_hash.c: all kept entries that are files, in order, into objects and pieces. */

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -47,6 +48,17 @@ static struct archive *open_tar(const struct scan *s, struct pd_err *err) {
         return NULL;
     }
     return a;
+}
+
+int scan_is_archive(const struct scan *s) {
+    struct stat st;
+    struct archive_entry *e;
+    struct archive *a = fstat(s->fd, &st) || !S_ISREG(st.st_mode) ? NULL : open_tar(s, NULL);
+    if (!a)
+        return 0;
+    int r = archive_read_next_header(a, &e);
+    archive_read_free(a);
+    return (r == ARCHIVE_OK || r == ARCHIVE_WARN) && !lseek(s->fd, 0, SEEK_SET);
 }
 
 static int copy_data(struct scan *s, struct archive *a, int spool, uint64_t *end, struct scan_entry *e, struct pd_err *err) {

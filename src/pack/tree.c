@@ -236,33 +236,6 @@ int pack_tree(const char *dir, unsigned flags, pack_sink sink, void *arg, struct
     return rc;
 }
 
-int pack_file(const char *path, const char *name, pack_sink sink, void *arg, struct pack_result *res,
-              struct pd_err *err) {
-    struct pack_writer w = {0};
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-        int rc = pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_EIO, fd < 0 ? errno : EINVAL, "cannot open %s",
-                               path);
-        if (fd >= 0)
-            close(fd);
-        return rc;
-    }
-    int rc = pack_writer_open(&w, sink, arg, res, err);
-    if (!rc) {
-        struct stat zero = {0};
-        struct archive_entry *e = entry_new(name, AE_IFREG, 0755, &zero);
-        if (e)
-            archive_entry_set_size(e, st.st_size);
-        rc = e ? pack_writer_header(&w, e) : pd_fail(err, PD_ENOMEM, "packing %s: out of memory", path);
-        archive_entry_free(e);
-    }
-    if (!rc)
-        rc = pack_writer_copy(&w, fd, (uint64_t)st.st_size, path);
-    close(fd);
-    return pack_writer_finish(&w, rc);
-}
-
 int pack_sha256_file(const char *path, char hex[65], struct pd_err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
