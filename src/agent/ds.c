@@ -448,7 +448,7 @@ void ds_drop(struct session *s) {
         ds_pull_close(d->pull);
         for (struct ds_taker *t = d->takers; t; t = t->next)
             if (t->conn)
-                net_close(t->conn);
+                net_abort(t->conn); /* the port is the first that a pserver asks for */
         uv_timer_stop(&d->timer);
         ds_go(d);
         ds_settle(d);

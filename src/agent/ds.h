@@ -121,7 +121,7 @@ int ds_on_object(struct session *s, const struct wire_frame *f, const json_t *bo
 int ds_on_serve(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 int ds_on_abort(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 void ds_on_object_error(struct session *s, uint64_t req, const struct pd_err *e); /* the client, as a source, can't go on */
-void ds_drop(struct session *s); /* its connection is gone */
+void ds_drop(struct session *s); /* its connection is gone, or its job begins: every node has what it needs */
 
 struct ds *ds_find(struct session *s, const struct object_id *root);
 /* Takes p over, also on failure. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/ds.h"
 #include "agent/facts.h"
 #include "agent/result.h"
 #include "agent/session.h"
@@ -275,6 +276,7 @@ int job_on_setup(struct session *s, const struct wire_frame *f, const json_t *bo
         agent_quit_soon(ag); /* a node that can't be set up has no second try */
         return rc;
     }
+    ds_drop(s); /* all nodes have their packages; the port where this one served them is for a pserver */
     status_save(ag);
     uv_signal_start(&j->on_child, on_child, SIGCHLD);
     pd_info(&ag->log, "node %d of %d, port %d", j->spec.node, j->spec.n_nodes, port);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/fault.h"
 #include "net/internal.h"
@@ -66,6 +67,14 @@ void net_close(struct net_conn *c) {
     uv_close((uv_handle_t *)c->in, on_handle_closed);
     if (c->out != c->in)
         uv_close((uv_handle_t *)c->out, on_handle_closed);
+}
+
+void net_abort(struct net_conn *c) {
+    const struct linger none = {.l_onoff = 1, .l_linger = 0};
+    uv_os_fd_t fd;
+    if (!c->closing && c->in->type == UV_TCP && !uv_fileno((uv_handle_t *)c->in, &fd))
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    net_close(c);
 }
 
 void net_conn_fail(struct net_conn *c, int code, const char *fmt, ...) {

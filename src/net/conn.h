@@ -94,6 +94,7 @@ size_t net_queued_bytes(const struct net_conn *c);   /* not yet taken by the ker
 void net_pause(struct net_conn *c);                  /* stop reading: back-pressure */
 void net_resume(struct net_conn *c);
 void net_close(struct net_conn *c);                  /* at once; what is queued may be lost */
+void net_abort(struct net_conn *c);                  /* the same, with a reset of TCP: the port is free at once (no TIME_WAIT) */
 void net_close_after_flush(struct net_conn *c);      /* when the queue is empty */
 void net_set_arg(struct net_conn *c, void *arg);
 void *net_arg(const struct net_conn *c);

@@ -60,7 +60,7 @@ if [ "$(id -u)" = 0 ] && [ -x "$BIN/paddle_worker" ]; then
         touch "$TMP/mounted"
         expect 3 "$ctl" run "${args[@]}"
         has "127.0.0.2: "
-        has "o space left on device"
+        has "o space left"
         has_not "127.0.0.1: "
         nothing_left
         umount "$fx/node1/root" || die "something uses the folder still"

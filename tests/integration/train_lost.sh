@@ -104,6 +104,7 @@ for when in 'Pass 0, Batch 20,' 'Pass 1, Batch 10,'; do
     done
     wait_for 60 "trainer 1 waits for the other" rests "$b"
     kill -KILL "$b"
+    wait "$b" # until then its connections are open, and its place is taken
     kill -CONT "$a"
     trainer again 1 t1b wait; c=$PID
     ends 0 "$a" "trainer 0"; ends 0 "$c" "trainer 1, started again"
