@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """agent_dispatch.py AGENT ROOT [NAME...]: packages as objects (DS_*), with a client written from docs/protocol.md alone: its own manifests and
 records, so that both ends of the protocol are compared. Nodes are agents on this machine, each with a root of its own."""
+import collections
 import hashlib
 import json
 import os
@@ -116,7 +117,9 @@ class Node(Agent):
     def __init__(self, name, *args, env=None, top=None):
         self.name, self.root_dir = name, os.path.join(top or TOP, name)
         os.makedirs(self.root_dir, exist_ok=True)
-        self.needs, self.status, self.ends, self.sent = [], {}, {}, 0
+        self.needs, self.ends, self.sent = [], {}, 0
+        # of a package that has said nothing yet, nothing is known
+        self.status = collections.defaultdict(lambda: {"reached": False, "why": "", "fetched": 0})
         self.source = None
         super().__init__(BINARY, "--root=" + self.root_dir, *args, env=env)
         threading.Thread(target=self._source, daemon=True).start()
