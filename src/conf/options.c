@@ -130,6 +130,8 @@ static const struct pd_option table[] = {
      "how long a connection between trainer and pserver that broke is tried again, and how long a pserver waits for it"},
     {"train", "on_trainer_lost", PD_CHOICE, F(on_trainer_lost), ALL, "fail", 0, 0, "fail|wait|continue", "",
      "when a trainer does not come back: the pservers end the job, wait until it is started again, or go on without its streams"},
+    {"train", "overlap", PD_BOOL, F(overlap), ALL, "1", 0, 0, 0, "",
+     "gradients leave while backward goes on, and the next batch's rows are asked for before it; 0: behind it, with the same result"},
     {"train", "local", PD_BOOL, F(local), PD_TRAINER, "0", 0, 0, 0, "", "train in this one process, without servers"},
     {"train", "use_gpu", PD_INT, F(use_gpu), ALL, "0", 0, 0, 0, "", "accepted for compatibility; only 0"},
 

@@ -27,7 +27,7 @@ void train_checkpoints_free(struct train_checkpoints *k) {
 
 /* --- how far the streams are --- */
 
-static int send_note(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], uint64_t after, int before,
+static int send_note(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], uint64_t after, int unused,
                      struct pd_err *err) {
     struct pd_buf *b = &l->checkpoints->note;
     uint32_t n_parts = train_n_parts(l);
@@ -35,7 +35,7 @@ static int send_note(struct train_loop *l, const struct train_streams *streams, 
     for (uint32_t i = 0; i < l->stream_hi - l->stream_lo; i++) {
         char pos[TRAIN_POS_TEXT];
         int own = n_parts > 1 || i == 0;
-        train_streams_tell(streams, i, before, pos);
+        train_streams_tell(streams, i, unused, pos);
         pd_put_fmt(b, "%s %a %.0f\n", pos, own ? sums[i][SUM_COST] : 0.0, own ? sums[i][SUM_SAMPLES] : 0.0);
     }
     if (b->failed)
@@ -53,7 +53,7 @@ int train_checkpoint_note(struct train_loop *l, const struct train_streams *stre
     int sync = l->options->update == PD_UPDATE_SYNC;
     if (!l->options->saving_period_by_batches || !l->options->save_state || (sync && !is_due(l, l->batches + 1)))
         return 0;
-    return send_note(l, streams, sums, ps_step(l->client) + 1, 0, err);
+    return send_note(l, streams, sums, ps_step(l->client) + 1, 1, err);
 }
 
 int train_checkpoint_note_end(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], int unused,

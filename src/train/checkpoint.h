@@ -32,9 +32,9 @@ int train_begin_pass(struct train_loop *l, struct train_streams *streams, uint64
 
 /* --- saving --- */
 
-/* Before each ps_step_end: if a checkpoint comes behind this step. */
+/* Before each ps_step_end: if a checkpoint comes behind this step. The batch behind the one that is trained has been read. */
 int train_checkpoint_note(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], struct pd_err *err);
-/* Before ps_pass_end. `unused`: the last batch was read, but not trained. */
+/* Before ps_pass_end. `unused`: so many batches (at most 2) were read, but not trained. */
 int train_checkpoint_note_end(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], int unused,
                               struct pd_err *err);
 /* After each step: starts the save that is due, and looks after the one under way. */

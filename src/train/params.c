@@ -12,10 +12,12 @@
 struct slot { /* a parameter: dense is [rows x cols]; of a table, the rows that the current batch uses */
     int id;
     const struct nn_param *param;
-    float *w;
-    const uint64_t *keys; /* the feed's */
-    size_t n_keys;        /* rows in use */
-    size_t w_cap;         /* rows that there is room for */
+    struct values {
+        float *w;
+        const uint64_t *keys; /* the feed's */
+        size_t n_keys;        /* rows in use */
+        size_t cap;           /* rows that there is room for */
+    } now, next;              /* next: tables only, of the feed behind this one */
 };
 
 struct buffer { /* gradients of one parameter */
@@ -23,6 +25,7 @@ struct buffer { /* gradients of one parameter */
     size_t cap, n_dirty;  /* rows */
     uint64_t *used;       /* tables: a bit for each row of the feed */
     uint64_t *keys;       /* scratch for a push of some rows */
+    int pushed;
 };
 
 struct train_grads {
@@ -38,7 +41,7 @@ struct train_params {
     struct slot slot[];
 };
 
-static size_t n_rows(const struct slot *s) { return s->param->kind == NN_TABLE ? s->n_keys : s->param->rows; }
+static size_t n_rows(const struct slot *s) { return s->param->kind == NN_TABLE ? s->now.n_keys : s->param->rows; }
 
 static size_t n_values(const struct slot *s) { return n_rows(s) * s->param->cols; }
 
@@ -56,15 +59,15 @@ static int declare(struct ps_client *c, const struct nn_param *p) {
 }
 
 /* The old contents are not kept. */
-static int make_room(struct slot *s, size_t rows) {
-    if (rows <= s->w_cap && s->w)
+static int make_room(const struct slot *s, struct values *v, size_t rows) {
+    if (rows <= v->cap && v->w)
         return 0;
-    free(s->w);
-    s->w_cap = s->param->kind == NN_TABLE ? rows + rows / 2 : rows;
-    s->w = pd_alloc64(s->w_cap * s->param->cols * sizeof(float));
-    if (!s->w)
-        s->w_cap = 0;
-    return s->w ? 0 : PD_ENOMEM;
+    free(v->w);
+    v->cap = s->param->kind == NN_TABLE ? rows + rows / 2 : rows;
+    v->w = pd_alloc64(v->cap * s->param->cols * sizeof(float));
+    if (!v->w)
+        v->cap = 0;
+    return v->w ? 0 : PD_ENOMEM;
 }
 
 int train_params_new(struct train_params **out, const struct nn_graph *g, struct ps_client *c, struct pd_err *err) {
@@ -77,7 +80,7 @@ int train_params_new(struct train_params **out, const struct nn_graph *g, struct
         p->n = i + 1;
         s->param = nn_graph_param(g, i);
         s->id = declare(c, s->param);
-        rc = s->id < 0 ? s->id : s->param->kind == NN_DENSE ? make_room(s, s->param->rows) : 0;
+        rc = s->id < 0 ? s->id : s->param->kind == NN_DENSE ? make_room(s, &s->now, s->param->rows) : 0;
     }
     if (rc) {
         pd_fail(err, rc, "%s", p && ps_client_err(c)->code ? ps_client_err(c)->msg : "out of memory for the parameters");
@@ -100,8 +103,10 @@ static void grads_free(const struct train_params *p, struct train_grads *g) {
 void train_params_free(struct train_params *p) {
     if (!p)
         return;
-    for (uint32_t i = 0; i < p->n; i++)
-        free(p->slot[i].w);
+    for (uint32_t i = 0; i < p->n; i++) {
+        free(p->slot[i].now.w);
+        free(p->slot[i].next.w);
+    }
     train_grads_reclaim(p);
     while (p->free) {
         struct train_grads *g = p->free;
@@ -115,30 +120,48 @@ int train_params_pull_dense(struct train_params *p) {
     int rc = 0;
     for (uint32_t i = 0; i < p->n && !rc; i++)
         if (p->slot[i].param->kind == NN_DENSE)
-            rc = ps_pull_dense(p->client, p->slot[i].id, p->slot[i].w, n_values(&p->slot[i]));
+            rc = ps_pull_dense(p->client, p->slot[i].id, p->slot[i].now.w, n_values(&p->slot[i]));
     return rc;
 }
 
-int train_params_pull_rows(struct train_params *p, const struct nn_feed *feed, int train, struct pd_err *err) {
+static int pull_rows(struct train_params *p, const struct nn_feed *feed, int next, enum ps_pull_mode mode, struct pd_err *err) {
     for (uint32_t i = 0; i < p->n; i++) {
         struct slot *s = &p->slot[i];
+        struct values *v = next ? &s->next : &s->now;
         uint32_t n = 0;
         if (s->param->kind != NN_TABLE)
             continue;
-        s->keys = nn_feed_keys(feed, i, &n);
-        if (make_room(s, n))
+        v->keys = nn_feed_keys(feed, i, &n);
+        if (make_room(s, v, n))
             return pd_fail(err, PD_ENOMEM, "%s: no memory for %u rows", s->param->name, n);
-        s->n_keys = n;
-        int rc = n ? ps_pull_rows(p->client, s->id, n, s->keys, s->w, train ? PS_CREATE : PS_NO_CREATE) : 0;
+        v->n_keys = n;
+        int rc = !n ? 0 : next ? ps_pull_rows_next(p->client, s->id, n, v->keys, v->w) : ps_pull_rows(p->client, s->id, n, v->keys, v->w, mode);
         if (rc)
             return pd_fail(err, rc, "%s", ps_client_err(p->client)->msg);
     }
     return 0;
 }
 
+int train_params_pull_rows(struct train_params *p, const struct nn_feed *feed, int train, struct pd_err *err) {
+    return pull_rows(p, feed, 0, train ? PS_CREATE : PS_NO_CREATE, err);
+}
+
+int train_params_pull_next_rows(struct train_params *p, const struct nn_feed *feed, struct pd_err *err) {
+    return pull_rows(p, feed, 1, PS_CREATE, err);
+}
+
+void train_params_next_rows(struct train_params *p) {
+    for (uint32_t i = 0; i < p->n; i++)
+        if (p->slot[i].param->kind == NN_TABLE) {
+            struct values v = p->slot[i].now;
+            p->slot[i].now = p->slot[i].next;
+            p->slot[i].next = v;
+        }
+}
+
 void train_params_bind(struct train_params *p, struct nn_exec *exec, struct train_grads *g) {
     for (uint32_t i = 0; i < p->n; i++)
-        nn_exec_bind(exec, i, p->slot[i].w, g && !p->slot[i].param->is_static ? g->of[i].g : NULL);
+        nn_exec_bind(exec, i, p->slot[i].now.w, g && !p->slot[i].param->is_static ? g->of[i].g : NULL);
 }
 
 /* --- gradients --- */
@@ -176,6 +199,7 @@ static int make_ready(const struct train_params *p, struct train_grads *g) {
         if (b->used)
             memset(b->used, 0, n_words(b->n_dirty) * sizeof *b->used);
         b->n_dirty = 0;
+        b->pushed = 0;
     }
     return 0;
 }
@@ -279,19 +303,24 @@ static int push_rows(struct train_params *p, const struct slot *s, const struct 
     for (size_t r = g->some ? next_row(g, b, 0, n) : n; r < n; r = next_row(g, b, r + 1, n)) {
         if (held != r)
             memcpy(b->g + held * cols, b->g + r * cols, cols * sizeof *b->g);
-        b->keys[held++] = s->keys[r];
+        b->keys[held++] = s->now.keys[r];
     }
-    return held ? ps_push_rows(p->client, s->id, held, held == n ? s->keys : b->keys, b->g) : 0;
+    return held ? ps_push_rows(p->client, s->id, held, held == n ? s->now.keys : b->keys, b->g) : 0;
+}
+
+int train_grads_push_one(struct train_params *p, struct train_grads *g, uint32_t param) {
+    const struct slot *s = &p->slot[param];
+    struct buffer *b = &g->of[param];
+    if (b->pushed || s->param->is_static)
+        return 0;
+    b->pushed = 1;
+    return s->param->kind == NN_DENSE ? ps_push_dense(p->client, s->id, b->g, n_values(s)) : push_rows(p, s, g, b);
 }
 
 int train_grads_push(struct train_params *p, struct train_grads *g) {
     int rc = 0;
-    for (uint32_t i = 0; i < p->n && !rc; i++) {
-        const struct slot *s = &p->slot[i];
-        if (s->param->is_static)
-            continue;
-        rc = s->param->kind == NN_DENSE ? ps_push_dense(p->client, s->id, g->of[i].g, n_values(s)) : push_rows(p, s, g, &g->of[i]);
-    }
+    for (uint32_t i = 0; i < p->n && !rc; i++)
+        rc = train_grads_push_one(p, g, i);
     g->next = p->pushed;
     p->pushed = g;
     return rc;

@@ -22,6 +22,10 @@ void train_params_free(struct train_params *p);
 int train_params_pull_dense(struct train_params *p);
 /* Ask for the rows that `feed` needs (created when missing if `train`); complete after ps_wait. */
 int train_params_pull_rows(struct train_params *p, const struct nn_feed *feed, int train, struct pd_err *err);
+/* The same for the feed of the next step, while this one's rows are in use: before its ps_step_end. They are in use from
+ * train_params_next_rows on, which is called after that; complete after the ps_wait behind it. */
+int train_params_pull_next_rows(struct train_params *p, const struct nn_feed *feed, struct pd_err *err);
+void train_params_next_rows(struct train_params *p);
 /* After ps_wait: hand the values to `exec`, and the gradients' buffers; g NULL: none are wanted. */
 struct train_grads;
 void train_params_bind(struct train_params *p, struct nn_exec *exec, struct train_grads *g);
@@ -36,6 +40,9 @@ void train_grads_add_slice(const struct train_params *p, struct train_grads *int
 void train_grads_added(struct train_params *p, struct train_grads *from); /* all slices are: `from` is free again */
 /* Scale what backward added up over n_samples so that the norm of its mean over all parameters is at most max_norm. */
 void train_grads_clip(const struct train_params *p, struct train_grads *g, uint64_t n_samples, double max_norm);
+/* One parameter's part of it; each at most once. */
+int train_grads_push_one(struct train_params *p, struct train_grads *g, uint32_t param);
+/* What has not been pushed yet; the set is then the client's. */
 int train_grads_push(struct train_params *p, struct train_grads *g);
 void train_grads_reclaim(struct train_params *p); /* after ps_wait */
 

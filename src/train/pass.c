@@ -1,8 +1,10 @@
 /* pass.c - see pass.h.
  *
- *     read batch k ─ pull ─ wait ─ forward, backward ─ push, step_end ─┐
- *          ^          dense values of step k+1 are asked for at once   │
- *          └───────────── batch k+1 is read while they travel ◀────────┘
+ *     read batch k+1 ─ wait for k's values ─ ask for k+1's rows as after step k ─ forward, backward ─ step_end ─┐
+ *          ^                                                           gradients leave one by one               │
+ *          └──── batch k+2 is read while they travel ◀──── the dense values of step k+1 are asked for ◀─────────┘
+ *
+ * Without overlap the rows of k+1 are asked for with the dense values, and gradients leave behind backward.
  */
 #include "train/checkpoint.h"
 
@@ -25,16 +27,25 @@ static int total_evaluators(struct train_loop *l, struct pd_err *err) {
     return rc ? rc : nn_eval_total(l->eval, &all, err);
 }
 
-/* The next batch: read, made ready, its rows asked for. The number of samples, 0 at the end, or PD_E*. */
-static int next_batch(struct train_loop *l, struct train_streams *streams, int train, struct pd_err *err) {
+/* The next batch into *in: read, and made ready. */
+static int read_batch(struct train_loop *l, struct train_streams *streams, struct train_input *in, int train, struct pd_err *err) {
     int n = train_streams_next(streams, l->batch, err);
+    in->n = 0;
     if (n <= 0)
         return n;
-    nn_feed_seed(l->feed, (uint64_t)l->options->seed, train ? l->report->pass : 0);
-    int rc = nn_feed_set(l->feed, l->batch, err);
+    memcpy(in->counts, train_streams_counts(streams), (l->stream_hi - l->stream_lo) * sizeof *in->counts);
+    in->fraction = train_streams_fraction(streams);
+    nn_feed_seed(in->feed, (uint64_t)l->options->seed, train ? l->report->pass : 0);
+    int rc = nn_feed_set(in->feed, l->batch, err);
     if (!rc)
-        rc = train_params_pull_rows(l->params, l->feed, train, err);
-    return rc ? rc : n;
+        in->n = (uint32_t)n;
+    return rc;
+}
+
+/* The same into l->now, and its rows are asked for. */
+static int next_batch(struct train_loop *l, struct train_streams *streams, int train, struct pd_err *err) {
+    int rc = read_batch(l, streams, &l->now, train, err);
+    return rc || !l->now.n ? rc : train_params_pull_rows(l->params, l->now.feed, train, err);
 }
 
 /* Once asked, asked for good. */
@@ -71,7 +82,21 @@ static int wait_for_servers(struct train_loop *l, struct pd_err *err) {
     return train_client_error(l, rc, err);
 }
 
-/* The steps of a pass, until the data ends here or somebody is asked to stop. unused: a batch was read that is not trained. */
+/* The step of l->now is over: the values of the next one are asked for, and it is the one in use. */
+static int step_on(struct train_loop *l, struct pd_err *err) {
+    int rc = train_client_error(l, train_params_pull_dense(l->params), err);
+    struct train_input done = l->now;
+    l->now = l->next;
+    l->next = done;
+    if (rc || !l->now.n)
+        return rc;
+    if (!l->overlap)
+        return train_params_pull_rows(l->params, l->now.feed, 1, err);
+    train_params_next_rows(l->params);
+    return 0;
+}
+
+/* The steps of a pass, until the data ends here or somebody is asked to stop. unused: batches that were read and are not trained. */
 static int run_steps(struct train_loop *l, struct train_streams *streams, uint64_t pass, double (*sums)[N_SUMS], int *leave,
                      int *unused, struct pd_err *err) {
     int rc = 0, n;
@@ -80,24 +105,27 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
             rc = n;
     if (!rc)
         rc = train_client_error(l, train_params_pull_dense(l->params), err);
-    while (!rc && (n = next_batch(l, streams, 1, err)) != 0) {
-        if (n < 0)
-            return n;
-        l->report->fraction = train_streams_fraction(streams);
+    if (!rc)
+        rc = next_batch(l, streams, 1, err);
+    while (!rc && l->now.n) {
+        rc = train_client_error(l, ps_flush(l->client), err); /* requests leave now, not when the next batch is read */
+        if (rc || (rc = read_batch(l, streams, &l->next, 1, err)))
+            break;
+        l->report->fraction = l->now.fraction;
         if ((rc = wait_for_servers(l, err)) || (rc = collect(l, leave, err)) || *leave) {
-            *unused = 1;
+            *unused = 2;
             break;
         }
-        l->report->own_samples += (uint64_t)n;
-        rc = train_step(l, streams, pass, (uint32_t)n, asked(l), sums, err);
+        if (l->overlap && l->next.n && (rc = train_params_pull_next_rows(l->params, l->next.feed, err)))
+            break;
+        l->report->own_samples += l->now.n;
+        rc = train_step(l, streams, pass, l->now.n, asked(l), sums, err);
         if (!rc) {
             l->batches++;
             rc = train_checkpoint_step(l, pass, err);
         }
         if (!rc)
-            rc = train_client_error(l, train_params_pull_dense(l->params), err);
-        if (!rc) /* the request leaves now, not when the next batch is read */
-            rc = train_client_error(l, ps_flush(l->client), err);
+            rc = step_on(l, err);
     }
     return rc;
 }
@@ -144,13 +172,13 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
 enum { TEST_COST, TEST_SAMPLES, TEST_ASKED, N_TEST_SUMS };
 
 /* The n samples in the feed: parts one after the other, each cut over the threads. */
-static int test_batch(struct train_loop *l, struct train_streams *streams, uint32_t n, double (*sums)[N_TEST_SUMS], struct pd_err *err) {
-    const struct train_work w = {l->params, l->feed, (uint64_t)l->options->seed, 0};
+static int test_batch(struct train_loop *l, uint32_t n, double (*sums)[N_TEST_SUMS], struct pd_err *err) {
+    const struct train_work w = {l->params, l->now.feed, (uint64_t)l->options->seed, 0, NULL, NULL};
     struct train_piece *p = train_team_pieces(l->team);
     uint32_t at = 0, n_pieces = 0;
     int rc = 0, whole = l->options->reproducible == PD_REPRODUCIBLE_TOPOLOGY;
     for (uint32_t k = 0; k < train_n_parts(l) && !rc; k++) {
-        uint32_t part = train_part(l, streams, k, n), cuts = whole ? part > 0 : train_team_size(l->team);
+        uint32_t part = train_part(l, k, n), cuts = whole ? part > 0 : train_team_size(l->team);
         for (uint32_t i = 0; i < cuts; i++) {
             uint32_t end = (uint32_t)((uint64_t)part * (i + 1) / cuts), first = (uint32_t)((uint64_t)part * i / cuts);
             if (first < end)
@@ -170,13 +198,11 @@ static int test_batch(struct train_loop *l, struct train_streams *streams, uint3
 }
 
 static int run_tests(struct train_loop *l, struct train_streams *streams, double (*sums)[N_TEST_SUMS], struct pd_err *err) {
-    int rc = train_client_error(l, train_params_pull_dense(l->params), err), n;
-    while (!rc && !asked(l) && (n = next_batch(l, streams, 0, err)) != 0) {
-        if (n < 0)
-            return n;
-        if ((rc = train_client_error(l, ps_wait(l->client), err)))
-            break;
-        rc = test_batch(l, streams, (uint32_t)n, sums, err);
+    int rc = train_client_error(l, train_params_pull_dense(l->params), err);
+    while (!rc && !asked(l) && !(rc = next_batch(l, streams, 0, err)) && l->now.n) {
+        rc = train_client_error(l, ps_wait(l->client), err);
+        if (!rc)
+            rc = test_batch(l, l->now.n, sums, err);
     }
     return rc;
 }

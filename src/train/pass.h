@@ -11,12 +11,20 @@
 
 struct train_checkpoints;
 
+struct train_input { /* a batch that was read */
+    struct nn_feed *feed;
+    uint32_t *counts; /* [stream_hi - stream_lo] samples of each stream */
+    uint32_t n;       /* samples; 0: the data has ended */
+    double fraction;  /* train_streams_fraction behind it */
+};
+
 struct train_loop { /* borrowed; assembled by trainer.c */
     const struct pd_options *options;
     const struct nn_graph *graph;
     struct ps_client *client;
     struct train_params *params;
-    struct nn_feed *feed;
+    struct train_input now, next; /* of this step, and of the one behind it */
+    int overlap; /* gradients leave during backward, and the next batch's rows are asked for before it */
     struct train_team *team;
     struct pd_batch *batch;
     struct nn_eval *eval; /* of the team */

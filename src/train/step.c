@@ -12,9 +12,7 @@ static int by_stream(const struct train_loop *l) { return l->options->reproducib
 
 uint32_t train_n_parts(const struct train_loop *l) { return by_stream(l) ? l->stream_hi - l->stream_lo : 1; }
 
-uint32_t train_part(const struct train_loop *l, const struct train_streams *streams, uint32_t k, uint32_t n) {
-    return by_stream(l) ? train_streams_counts(streams)[k] : n;
-}
+uint32_t train_part(const struct train_loop *l, uint32_t k, uint32_t n) { return by_stream(l) ? l->now.counts[k] : n; }
 
 /* A step under way. */
 struct step {
@@ -24,7 +22,15 @@ struct step {
     uint32_t at; /* samples of the feed that were taken: parts are computed in the order in which they stand there */
     double (*sums)[N_SUMS];
     uint32_t n_wave, wave; /* by stream: pieces that the threads have computed, and those of them that were used */
+    struct train_grads *leaving; /* what backward makes leaves at once; NULL: when it is complete */
+    int rc;                      /* of that */
 };
+
+static void on_gradient(void *arg, uint32_t param) {
+    struct step *s = arg;
+    if (!s->rc)
+        s->rc = train_grads_push_one(s->l->params, s->leaving, param);
+}
 
 /* What a node of the tree comes to; grads NULL: none of its streams has samples in this step. */
 struct sum {
@@ -41,7 +47,8 @@ static int take_piece(struct step *s, struct train_piece *p, uint32_t k, uint32_
 
 static int compute(struct step *s, uint32_t n, struct pd_err *err) {
     struct train_loop *l = s->l;
-    const struct train_work w = {l->params, l->feed, (uint64_t)l->options->seed, s->pass};
+    const struct train_work w = {l->params, l->now.feed, (uint64_t)l->options->seed, s->pass,
+                                 s->leaving ? on_gradient : NULL, s};
     struct train_piece *p = train_team_pieces(l->team);
     int rc = train_team_compute(l->team, &w, p, n, err);
     for (uint32_t i = 0; i < n && !rc; i++) {
@@ -61,8 +68,10 @@ static int compute_batch(struct step *s, uint32_t n, struct sum *out, struct pd_
     for (uint32_t i = 0; i < n_pieces && !rc; i++) {
         rc = take_piece(s, &p[i], 0, (uint32_t)((uint64_t)n * (i + 1) / n_pieces - (uint64_t)n * i / n_pieces), err);
         if (!rc && n_pieces > 1)
-            train_grads_of(l->params, p[i].grads, l->feed, p[i].first, p[i].n);
+            train_grads_of(l->params, p[i].grads, l->now.feed, p[i].first, p[i].n);
     }
+    if (!rc && n_pieces == 1 && l->overlap && !(l->clip_norm > 0))
+        s->leaving = p[0].grads;
     if (!rc)
         rc = compute(s, n_pieces, err);
     if (rc)
@@ -87,12 +96,12 @@ static int compute_part(struct step *s, uint32_t k, struct sum *out, struct pd_e
     if (s->wave == s->n_wave) {
         s->wave = s->n_wave = 0;
         for (uint32_t i = k; i < train_n_parts(l) && s->n_wave < train_team_size(l->team) && !rc; i++) {
-            uint32_t n = train_part(l, s->streams, i, 0);
+            uint32_t n = train_part(l, i, 0);
             if (!n)
                 continue;
             rc = take_piece(s, &p[s->n_wave], i, n, err);
             if (!rc)
-                train_grads_of(l->params, p[s->n_wave].grads, l->feed, p[s->n_wave].first, n);
+                train_grads_of(l->params, p[s->n_wave].grads, l->now.feed, p[s->n_wave].first, n);
             s->n_wave++;
         }
         if (!rc)
@@ -112,7 +121,7 @@ static int add_up(struct step *s, uint32_t lo, uint32_t hi, struct sum *out, str
     struct train_loop *l = s->l;
     *out = (struct sum){0};
     if (hi - lo == 1) {
-        uint32_t k = lo - l->stream_lo, n = train_part(l, s->streams, k, 0);
+        uint32_t k = lo - l->stream_lo, n = train_part(l, k, 0);
         return n ? compute_part(s, k, out, err) : 0;
     }
     struct sum right;
@@ -162,7 +171,8 @@ int train_step(struct train_loop *l, const struct train_streams *streams, uint64
     int rc = compute_batch(&s, n, &sum, err);
     if (rc)
         return rc;
-    rc = train_client_error(l, train_grads_push(l->params, sum.grads), err);
+    rc = train_grads_push(l->params, sum.grads);
+    rc = train_client_error(l, s.rc ? s.rc : rc, err);
     if (!rc)
         rc = train_checkpoint_note(l, streams, sums, err);
     if (rc)

@@ -9,6 +9,9 @@
  *     12 streams, this trainer has [4, 8)      [4,6) = 4 + 5     one contribution for each of its largest nodes
  *                                              [6,7), [7,8)
  *
+ * With l->overlap a parameter's gradient leaves as soon as backward has made it, last layers first, where nothing is added to it
+ * afterwards: under run, with one thread, and without clip_norm, which needs all of them.
+ *
  * Only one set of gradients a level of the tree is in use at a time, not one for each stream.
  */
 #ifndef PD_TRAIN_STEP_H
@@ -18,13 +21,13 @@
 
 /* The parts that a trainer's samples are computed in, each a batch of the network: one, or one a stream. */
 uint32_t train_n_parts(const struct train_loop *l);
-/* Samples of part k of the batch that was read last, of n in all. */
-uint32_t train_part(const struct train_loop *l, const struct train_streams *streams, uint32_t k, uint32_t n);
+/* Samples of part k of the batch in l->now, of n in all. */
+uint32_t train_part(const struct train_loop *l, uint32_t k, uint32_t n);
 
 /* What is added up over a pass, by part. The last two are of the trainer: they stand in part 0. */
 enum { SUM_COST, SUM_SAMPLES, SUM_LEFT_EARLY, SUM_ASKED, N_SUMS };
 
-/* The step of the n samples in l->feed, whose rows and values are here: push and end it. `asked` travels with the cost. */
+/* The step of the n samples in l->now, whose rows and values are here: push and end it. `asked` travels with the cost. */
 int train_step(struct train_loop *l, const struct train_streams *streams, uint64_t pass, uint32_t n, int asked,
                double (*sums)[N_SUMS], struct pd_err *err);
 

@@ -31,6 +31,7 @@ struct train_streams {
     uint64_t batch_size, fingerprint;
     struct data_reader **reader; /* [hi - lo] */
     struct made made[AHEAD + 1];   /* the last one is what was given out last */
+    struct data_pos *earlier;      /* [hi - lo] of each stream, before the batch that was given out before the last */
     struct made *filling;          /* being read into, by whichever thread does it */
     struct train_ahead *ahead;     /* NULL: read when asked */
     int ran;                       /* it has, since readers were put where they belong */
@@ -130,7 +131,8 @@ int train_streams_new(struct train_streams **out, const struct data_spec *spec, 
             s->fingerprint = pd_mix64(s->fingerprint ^ (uint64_t)(unsigned char)*p) + 1;
     s->reader = pd_calloc(hi - lo, sizeof *s->reader);
     s->before = pd_calloc(files.n + n_streams, sizeof *s->before);
-    if (!s->reader || !s->before) {
+    s->earlier = pd_calloc(hi - lo, sizeof *s->earlier);
+    if (!s->reader || !s->before || !s->earlier) {
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
         goto out;
     }
@@ -161,6 +163,7 @@ void train_streams_free(struct train_streams *s) {
         free(m->before);
         free(m->pos);
     }
+    free(s->earlier);
     free(s->before);
     free(s->reader);
     free(s);
@@ -243,6 +246,8 @@ static void swap_made(struct made *a, struct made *b) {
 
 int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_err *err) {
     struct made *m = last(s);
+    if (!s->over)
+        memcpy(s->earlier, m->before, (s->hi - s->lo) * sizeof *m->before);
     if (!s->ahead) {
         make(s, m, b);
     } else if (!s->over) {
@@ -271,6 +276,7 @@ static void begin(struct train_streams *s) {
     m->rc = 0;
     take_stock(s, m);
     memcpy(m->before, m->pos, (s->hi - s->lo) * sizeof *m->pos);
+    memcpy(s->earlier, m->pos, (s->hi - s->lo) * sizeof *m->pos);
     memset(m->count, 0, (s->hi - s->lo) * sizeof *m->count);
 }
 
@@ -283,9 +289,9 @@ void train_streams_rewind(struct train_streams *s, uint64_t pass) {
     begin(s);
 }
 
-void train_streams_tell(const struct train_streams *s, uint32_t i, int before, char out[TRAIN_POS_TEXT]) {
+void train_streams_tell(const struct train_streams *s, uint32_t i, int back, char out[TRAIN_POS_TEXT]) {
     const struct made *m = &s->made[AHEAD];
-    data_pos_format(before ? &m->before[i] : &m->pos[i], out);
+    data_pos_format(back > 1 ? &s->earlier[i] : back ? &m->before[i] : &m->pos[i], out);
 }
 
 int train_streams_seek(struct train_streams *s, uint32_t i, const char *text, struct pd_err *err) {

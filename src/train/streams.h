@@ -35,10 +35,10 @@ uint32_t train_streams_max_share(const struct train_streams *s); /* of one strea
 int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_err *err);
 /* How many of them each stream gave, first stream first; their samples stand in `b` in this order. */
 const uint32_t *train_streams_counts(const struct train_streams *s);
-/* Where stream number lo + i stands, as text without blanks: behind the last batch that was given out, or with `before` in front
- * of it. seek: this stream goes on there, the others where they are. PD_EDATA. */
+/* Where stream number lo + i stands, as text without blanks: behind the last batch that was given out (back 0), in front of it (1),
+ * or in front of the one before that (2). seek: this stream goes on there, the others where they are. PD_EDATA. */
 enum { TRAIN_POS_TEXT = 256 };
-void train_streams_tell(const struct train_streams *s, uint32_t i, int before, char out[TRAIN_POS_TEXT]);
+void train_streams_tell(const struct train_streams *s, uint32_t i, int back, char out[TRAIN_POS_TEXT]);
 int train_streams_seek(struct train_streams *s, uint32_t i, const char *text, struct pd_err *err);
 void train_streams_rewind(struct train_streams *s, uint64_t pass);
 double train_streams_fraction(const struct train_streams *s); /* of this pass that has been read, 0..1, by bytes; -1: unknown */

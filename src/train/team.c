@@ -175,6 +175,7 @@ static void compute(struct mate *m, void *arg) {
         train_params_bind(c->w->params, m->exec, p->grads);
         nn_exec_forward(m->exec, c->w->feed, p->first, p->n, p->grads ? NN_TRAIN : NN_TEST, c->w->seed, c->w->pass, &p->cost);
         m->rc = nn_eval_add(m->eval, m->exec, &m->err);
+        nn_exec_on_gradient(m->exec, c->w->on_gradient, c->w->arg);
         if (!m->rc && p->grads)
             nn_exec_backward(m->exec);
     }

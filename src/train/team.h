@@ -27,6 +27,8 @@ struct train_work {
     struct train_params *params; /* whose rows and values are here */
     const struct nn_feed *feed;
     uint64_t seed, pass;
+    void (*on_gradient)(void *arg, uint32_t param); /* NULL; or of a single piece: nn_exec_on_gradient, in the caller's thread */
+    void *arg;
 };
 
 /* 1 <= n_threads <= TRAIN_MAX_THREADS; a piece has at most max_piece samples. `eval` is the caller's and thread 0's; cpus: thread i is pinned to the

@@ -29,7 +29,7 @@ struct trainer {
     struct train_streams *train, *test; /* test: NULL without test data */
     struct ps_client *client;
     struct train_params *params;
-    struct nn_feed *feed;
+    struct train_input input[2];
     struct train_team *team;
     struct nn_eval *eval;
     struct pd_batch batch;
@@ -92,7 +92,11 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     uint32_t max = train_streams_max_batch(t->train ? t->train : t->test);
     if (pd_batch_init_fields(&t->batch, nn_graph_field(t->graph, 0), m->schema->n_fields, max))
         return pd_fail(err, PD_ENOMEM, "no memory for a batch of %u samples", max);
-    rc = nn_feed_new(&t->feed, t->graph, max, err);
+    for (int i = 0; i < 2 && !rc; i++) {
+        rc = nn_feed_new(&t->input[i].feed, t->graph, max, err);
+        if (!rc && !(t->input[i].counts = pd_calloc(t->hi - t->lo, sizeof *t->input[i].counts)))
+            rc = pd_fail(err, PD_ENOMEM, "out of memory");
+    }
     uint32_t n_threads = (uint32_t)t->o->trainer_count;
     if (t->o->reproducible == PD_REPRODUCIBLE_TOPOLOGY) /* see step.h */
         max = train_streams_max_share(t->train ? t->train : t->test);
@@ -243,7 +247,8 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
     if (rc)
         return rc;
     struct train_loop l = {.options = t->o, .graph = t->graph, .client = t->client, .params = t->params, .n_streams = t->n_streams,
-                           .stream_lo = t->lo, .stream_hi = t->hi, .clip_norm = t->clip_norm, .feed = t->feed,
+                           .stream_lo = t->lo, .stream_hi = t->hi, .clip_norm = t->clip_norm, .now = t->input[0],
+                           .next = t->input[1], .overlap = t->o->overlap && !t->o->local,
                            .team = t->team, .eval = t->eval, .batch = &t->batch, .report = &t->report,
                            .stop = t->setup->stop, .stop_arg = t->setup->stop_arg};
     rc = train_checkpoints_new(&l.checkpoints, (const char *)t->config.data, err);
@@ -304,7 +309,10 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
     ps_client_free(t.client);
     nn_eval_free(t.eval);
     train_team_free(t.team);
-    nn_feed_free(t.feed);
+    for (int i = 0; i < 2; i++) {
+        nn_feed_free(t.input[i].feed);
+        free(t.input[i].counts);
+    }
     pd_batch_release(&t.batch);
     train_streams_free(t.train);
     train_streams_free(t.test);

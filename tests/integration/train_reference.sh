@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The same job in four ways - one process without servers, one trainer, three trainers by hand over TCP, and numpy - has the
 # same cost in each of the first 50 batches (1e-4 relative); held-out perplexity falls to the level of the reference; two runs
-# give the same bits; the gradients of the template's network are those of its cost.
+# give the same bits, with overlap and without; the gradients of the template's network are those of its cost.
 . "$(dirname "$0")/../support/lib.sh"
 WORKER=$BIN/paddle_worker
 [ -e /usr/share/wordnet/data.noun ] || skip "no WordNet here (Debian: wordnet-base)"
@@ -17,8 +17,9 @@ OPTIONS="--n_streams=3 --batch_size=384 --save_initial=1 --log_period=1 --num_pa
 costs() { sed -n 's/.*Pass 0, Batch \([0-9]*\), Cost \([^ ]*\) .*/\1 \2/p' "$1" | head -50; }
 perplexity() { sed -n "s/.*Test $2 pass 0: .*perplexity \([0-9.]*\),.*/\1/p" "$1"; }
 
-by_hand() { # by_hand NAME SERVERS TRAINERS SAVE_DIR: servers and trainers over TCP on loopback, as README shows
+by_hand() { # by_hand NAME SERVERS TRAINERS SAVE_DIR [OPTION...]: servers and trainers over TCP on loopback, as README shows
     local name=$1 servers=$2 trainers=$3 dir=$4 list='' i tpids=()
+    shift 4
     for ((i = 0; i < servers; i++)); do
         start "$name-s$i" "$WORKER" pserver --nics=127.0.0.1 --port=0 --num_gradient_servers="$trainers"
         wait_for 30 "pserver $i listens" grep -q '^pserver listens' "$TMP/$name-s$i.log"
@@ -27,7 +28,7 @@ by_hand() { # by_hand NAME SERVERS TRAINERS SAVE_DIR: servers and trainers over 
     for ((i = 0; i < trainers; i++)); do
         # shellcheck disable=SC2086
         start "$name-t$i" "$WORKER" trainer --pservers="${list#,}" --trainer_id=$i --num_gradient_servers="$trainers" \
-            $OPTIONS --save_dir="$dir"
+            $OPTIONS --save_dir="$dir" "$@"
         tpids+=("$PID")
     done
     for p in "${tpids[@]}"; do wait "$p" || die "$name: a trainer failed: $(tail -3 "$TMP/$name"-t*.log)"; done
@@ -44,6 +45,7 @@ has_not WRONG
 by_hand one 1 1 out-one
 by_hand three 3 3 out-three
 by_hand again 3 3 out-again
+by_hand behind 3 3 out-behind --overlap=0
 
 /usr/bin/python3 "$TOP/tests/support/ref_ngram.py" --model=out-local/pass-init --data=train_data_dir --test=test_data_dir \
     --dict=dict.txt --streams=3 --batch=384 --batches=100000 >"$TMP/ref.log" 2>&1 || die "reference: $(tail -3 "$TMP/ref.log")"
@@ -59,6 +61,7 @@ for run in local one-t0 three-t0; do
 done
 
 diff -r out-three out-again >/dev/null || die "two runs of the same job saved different bits"
+diff -r out-three out-behind >/dev/null || die "with overlap = 0 the same job saved different bits"
 for run in local one-t0 three-t0; do
     before=$(perplexity "$TMP/$run.log" before) after=$(perplexity "$TMP/$run.log" after)
     echo "$run: held-out perplexity $before -> $after; numpy reaches $reached"

@@ -140,6 +140,7 @@ static void batches_are_the_same_when_threads_read_ahead(void **state) {
     }
     for (uint64_t pass = 0; pass < 3; pass++) {
         int n = 1;
+        char was[3][TRAIN_POS_TEXT];
         for (int k = 0; k < 2; k++)
             train_streams_rewind(s[k], pass);
         for (int step = 0; n; step++) {
@@ -148,12 +149,19 @@ static void batches_are_the_same_when_threads_read_ahead(void **state) {
             assert_int_equal(train_streams_next(s[1], &b[1], NULL), n);
             for (int i = 0; i < n; i++)
                 assert_true(b[0].ids[0][i] == b[1].ids[0][i] && b[0].index[i] == b[1].index[i] && b[0].stream[i] == b[1].stream[i]);
+            char front[TRAIN_POS_TEXT];
+            for (uint32_t i = 0; i < 3; i++) {
+                train_streams_tell(s[1], i, 2, front); /* in front of the batch before: where that one began */
+                if (step && (step - 1) % 5 != (int)pass)
+                    assert_string_equal(front, was[i]);
+                train_streams_tell(s[1], i, 1, was[i]);
+            }
             for (uint32_t i = 0; i < 3; i++)
-                for (int before = 0; before < 2; before++) {
+                for (int back = 0; back < 3; back++) {
                     for (int k = 0; k < 2; k++)
-                        train_streams_tell(s[k], i, before, text[k]);
+                        train_streams_tell(s[k], i, back, text[k]);
                     assert_string_equal(text[0], text[1]);
-                    if (!before && step % 5 == (int)pass) /* each goes on where the other one is */
+                    if (!back && step % 5 == (int)pass) /* each goes on where the other one is */
                         for (int k = 0; k < 2; k++)
                             assert_int_equal(train_streams_seek(s[k], i, text[!k], NULL), 0);
                 }
