@@ -1,0 +1,293 @@
+/* dispatch_sim.c - dispatch to 10 ... 10,000 nodes without a network: who takes from whom is what the launcher's plan.c says, the
+ * size of a chunk what chunker.c says, and links and time are simulated, event by event.
+ *
+ *     dispatch_sim BYTES RATE LATENCY      RATE: bytes a second of every link, each way; LATENCY: seconds from node to node
+ *
+ * A sender's link carries one chunk at a time, to its takers in turns; the receiver's link takes it in while it comes, or later, when that one
+ * is slower; a chunk is handed on when it is complete; at most WINDOW is on the way to a taker. Every half second a node tells
+ * of itself, as agents do. Log-ins, hashing and disks cost nothing here (what they cost per hop is part of a measured LATENCY).
+ *
+ * Prints a line for each number of nodes: seconds by the formula S/B + (N-1)(c/B + l), simulated, with a node in a hundred dying when
+ * it has half (the survivors), with a node in a hundred at a tenth of the rate (the others), and N S/B.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* One object of the launcher's: the rule for programs of bench/ links only what is below it. */
+#include "launcher/dispatch/plan.c"
+#include "pack/chunker.h"
+
+enum { FILES = 4, FRAME = 64 << 10 /* the launcher's messages (feed.c) */, WINDOW = 1 << 20, REPORT_MS = 500, NONE = -1 };
+enum what { IDLE, ARRIVES, SWITCHES, REPORTS, LOST };
+enum scenario { WELL, DYING, SLOW };
+
+struct event {
+    double t;
+    enum what what;
+    int node, other;
+    long turn; /* ARRIVES, SWITCHES: of the node's source, which may be another one by then */
+};
+
+struct host {
+    double rate, down_free, done;
+    long have, next, on_way, reported, turn;
+    int source, first, sibling, last_served, sending, dead, victim;
+};
+
+struct sim {
+    int n, launcher; /* the launcher is one more host */
+    long n_chunks;
+    double t, chunk, latency;
+    enum scenario scenario;
+    struct host *v;
+    struct plan *plan;
+    struct event *heap;
+    size_t n_events, cap;
+    int n_left; /* that have to complete and did not yet */
+};
+
+/* --- events, the earliest first ----------------------------------------------------------------------------------- */
+
+static void push(struct sim *s, struct event e) {
+    if (s->n_events == s->cap) {
+        s->cap = s->cap ? 2 * s->cap : 1024;
+        s->heap = realloc(s->heap, s->cap * sizeof *s->heap);
+        if (!s->heap)
+            abort();
+    }
+    size_t i = s->n_events++;
+    for (; i && s->heap[(i - 1) / 2].t > e.t; i = (i - 1) / 2)
+        s->heap[i] = s->heap[(i - 1) / 2];
+    s->heap[i] = e;
+}
+
+static struct event pop(struct sim *s) {
+    struct event top = s->heap[0], e = s->heap[--s->n_events];
+    size_t i = 0, k;
+    while ((k = 2 * i + 1) < s->n_events) {
+        if (k + 1 < s->n_events && s->heap[k + 1].t < s->heap[k].t)
+            k++;
+        if (s->heap[k].t >= e.t)
+            break;
+        s->heap[i] = s->heap[k];
+        i = k;
+    }
+    s->heap[i] = e;
+    return top;
+}
+
+/* --- links ------------------------------------------------------------------------------------------------------------- */
+
+static int wants(const struct sim *s, const struct host *from, const struct host *to) {
+    return to->next < from->have && (double)(to->on_way + 1) * s->chunk <= WINDOW;
+}
+
+/* The next chunk over this host's link, if there is one to send: takers in turns, from behind the one served last. */
+static void send_next(struct sim *s, int from) {
+    struct host *h = &s->v[from];
+    int to = NONE, first = NONE;
+    if (h->sending || h->dead)
+        return;
+    int behind = 0;
+    for (int i = h->first; i != NONE; i = s->v[i].sibling) {
+        if (wants(s, h, &s->v[i])) {
+            first = first == NONE ? i : first;
+            to = behind && to == NONE ? i : to;
+        }
+        behind |= i == h->last_served;
+    }
+    to = to == NONE ? first : to;
+    if (to == NONE)
+        return;
+    struct host *x = &s->v[to];
+    double sent = s->t + s->chunk / h->rate;
+    double begins = s->t + s->latency > x->down_free ? s->t + s->latency : x->down_free, arrives = begins + s->chunk / x->rate;
+    if (arrives < sent + s->latency)
+        arrives = sent + s->latency;
+    h->sending = 1;
+    h->last_served = to;
+    x->next++;
+    x->on_way++;
+    x->down_free = arrives;
+    push(s, (struct event){.t = sent, .what = IDLE, .node = from});
+    push(s, (struct event){.t = arrives, .what = ARRIVES, .node = to, .turn = x->turn});
+}
+
+static void leave_source(struct sim *s, int node) {
+    struct host *x = &s->v[node];
+    if (x->source != NONE) {
+        int *at = &s->v[x->source].first;
+        while (*at != node)
+            at = &s->v[*at].sibling;
+        *at = x->sibling;
+    }
+    x->source = NONE;
+    x->turn++;
+    x->on_way = 0;
+    x->next = x->have;
+    if (x->down_free > s->t)
+        x->down_free = s->t;
+}
+
+static void take(struct sim *s, int node, int source) {
+    struct host *x = &s->v[node];
+    leave_source(s, node);
+    x->source = source;
+    x->sibling = s->v[source].first;
+    s->v[source].first = node;
+    send_next(s, source);
+}
+
+/* What the plan wants now: told at once at the beginning (the formula has no log-ins), else a message and a connection later. */
+static void tell(struct sim *s) {
+    int node, source;
+    while (plan_next(s->plan, &node, &source)) {
+        int host = source == PLAN_LAUNCHER ? s->launcher : source;
+        assert(source != PLAN_NOBODY);
+        if (s->t == 0)
+            take(s, node, host);
+        else
+            push(s, (struct event){.t = s->t + 3 * s->latency, .what = SWITCHES, .node = node, .other = host});
+    }
+}
+
+static uint64_t ms(const struct sim *s) { return (uint64_t)(s->t * 1000); }
+
+/* --- what happens -------------------------------------------------------------------------------------------------------- */
+
+static void die(struct sim *s, int node) {
+    struct host *x = &s->v[node];
+    x->dead = 1;
+    leave_source(s, node);
+    for (int i = x->first; i != NONE; i = s->v[i].sibling)
+        push(s, (struct event){.t = s->t + s->latency, .what = LOST, .node = i, .other = node});
+    push(s, (struct event){.t = s->t + s->latency, .what = LOST, .node = s->launcher, .other = node});
+}
+
+static void arrives(struct sim *s, int node) {
+    struct host *x = &s->v[node];
+    x->have++;
+    x->on_way--;
+    int source = x->source;
+    if (x->have == s->n_chunks) {
+        x->done = s->t;
+        plan_done(s->plan, node);
+        leave_source(s, node);
+        s->n_left -= !x->victim;
+    } else if (s->scenario == DYING && x->victim && x->have == s->n_chunks / 2) {
+        die(s, node);
+        return;
+    }
+    send_next(s, node);
+    send_next(s, source);
+}
+
+static void reports(struct sim *s, int node) {
+    struct host *x = &s->v[node];
+    if (x->dead || x->done > 0)
+        return;
+    struct plan_report r = {.have = (uint64_t)((double)x->have * s->chunk), .reached = x->have > 0, .asks = 1,
+                            .rate = (uint64_t)((double)(x->have - x->reported) * s->chunk * 1000 / REPORT_MS)};
+    x->reported = x->have;
+    if (x->source != NONE)
+        plan_status(s->plan, node, &r, ms(s));
+    tell(s);
+    push(s, (struct event){.t = s->t + REPORT_MS / 1e3, .what = REPORTS, .node = node});
+}
+
+static void happen(struct sim *s, const struct event *e) {
+    s->t = e->t;
+    switch (e->what) {
+    case IDLE:
+        s->v[e->node].sending = 0;
+        send_next(s, e->node);
+        break;
+    case ARRIVES:
+        if (e->turn == s->v[e->node].turn)
+            arrives(s, e->node);
+        break;
+    case SWITCHES: /* to what was the plan's choice; a newer one follows, if there is one */
+        if (!s->v[e->node].dead && s->v[e->node].done <= 0) {
+            if (s->v[e->other].dead) {
+                leave_source(s, e->node);
+                push(s, (struct event){.t = s->t + s->latency, .what = LOST, .node = e->node, .other = e->other});
+            } else {
+                take(s, e->node, e->other);
+            }
+        }
+        break;
+    case REPORTS:
+        reports(s, e->node);
+        break;
+    case LOST: /* the connection is gone: its taker says so, or the launcher sees it */
+        if (e->node == s->launcher)
+            plan_leave(s->plan, e->other, ms(s));
+        else
+            plan_unreached(s->plan, e->node, e->other, ms(s));
+        tell(s);
+        break;
+    }
+}
+
+/* Seconds until all have it, that are no victims. */
+static double run(int n, double bytes, double chunk, double rate, double latency, enum scenario scenario) {
+    struct sim s = {.n = n, .launcher = n, .n_chunks = (long)((bytes + chunk - 1) / chunk), .chunk = chunk, .latency = latency, .scenario = scenario};
+    int n_victims = scenario == WELL ? 0 : n < 100 ? 1 : n / 100;
+    double last = 0;
+    s.plan = plan_new(n, 1);
+    s.v = calloc((size_t)n + 1, sizeof *s.v);
+    if (!s.plan || !s.v)
+        abort();
+    for (int i = 0; i <= n; i++)
+        s.v[i] = (struct host){.rate = rate, .source = NONE, .first = NONE, .sibling = NONE, .last_served = NONE};
+    s.v[n].have = s.n_chunks;
+    for (int k = 0; k < n_victims; k++) {
+        struct host *x = &s.v[(long)(k + 1) * n / (n_victims + 1)];
+        x->victim = 1;
+        x->rate = scenario == SLOW ? rate / 10 : rate;
+    }
+    s.n_left = n - n_victims;
+    for (int i = 0; i < n; i++)
+        plan_join(s.plan, i, 0, 1, 0);
+    tell(&s);
+    for (int i = 0; i < n; i++)
+        push(&s, (struct event){.t = REPORT_MS / 1e3 * (1 + (double)i / n), .what = REPORTS, .node = i});
+    while (s.n_left && s.n_events) {
+        struct event e = pop(&s);
+        happen(&s, &e);
+    }
+    for (int i = 0; i < n; i++)
+        if (!s.v[i].victim && s.v[i].done > last)
+            last = s.v[i].done;
+    if (s.n_left) {
+        fprintf(stderr, "dispatch_sim: %d of %d nodes never completed\n", s.n_left, n);
+        exit(1);
+    }
+    plan_free(s.plan);
+    free(s.v);
+    free(s.heap);
+    return last;
+}
+
+int main(int argc, char **argv) {
+    static const int sizes[] = {10, 30, 100, 300, 1000, 3000, 10000};
+    double bytes = argc == 4 ? strtod(argv[1], NULL) : 0, rate = argc == 4 ? strtod(argv[2], NULL) : 0, latency = argc == 4 ? strtod(argv[3], NULL) : -1;
+    if (!(bytes >= 1 && rate >= 1 && latency >= 0)) {
+        fprintf(stderr, "usage: dispatch_sim BYTES RATE LATENCY\n");
+        return 2;
+    }
+    struct chunker c;
+    chunker_init(&c, (uint64_t)bytes / FILES, (uint64_t)bytes);
+    double chunk = c.mean > FRAME ? c.mean : FRAME; /* smaller objects share a message */
+    printf("# chunk %.0f\n", chunk);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int n = sizes[i];
+        printf("%d %.4f", n, bytes / rate + (n - 1) * (chunk / rate + latency));
+        for (int k = WELL; k <= SLOW; k++)
+            printf(" %.4f", run(n, bytes, chunk, rate, latency, (enum scenario)k));
+        printf(" %.4f\n", n * bytes / rate);
+        fflush(stdout);
+    }
+    return 0;
+}
