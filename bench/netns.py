@@ -21,6 +21,7 @@ PATIENCE_S = 300
 
 
 def on_signal(number, _):
+    signal.signal(number, signal.SIG_IGN)  # one is enough: what follows cleans up
     raise SystemExit(128 + number)
 
 
@@ -91,14 +92,18 @@ class Hosts:
         os.makedirs(f"{TOP}/build", exist_ok=True)
         self.top = tempfile.mkdtemp(prefix="bench-", dir=f"{TOP}/build")
         self.dir = f"{self.top}/ns"
+        self.starting = None
         self.env = dict(os.environ, XDG_CACHE_HOME=f"{self.top}/cache")
         self.env.pop("SSH_AUTH_SOCK", None)
 
     def __enter__(self):
         try:
-            p = subprocess.run([FIXTURE, "start", self.dir, str(self.n), self.rate], stdout=subprocess.PIPE, text=True)
-            if p.returncode:
-                sys.exit(f"bench: no namespaces: {p.stdout.strip()}")
+            # in a session of its own, and to its end: what it has made when it is interrupted nobody else would find
+            self.starting = subprocess.Popen([FIXTURE, "start", self.dir, str(self.n), self.rate], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                             text=True, start_new_session=True)
+            said, _ = self.starting.communicate()
+            if self.starting.returncode:
+                sys.exit(f"bench: no namespaces: {said.strip()}")
             with open(f"{self.dir}/name") as f:
                 self.name = f.read().strip()
             self.names = [f"10.77.0.{i + 1}" for i in range(self.n)]
@@ -111,6 +116,8 @@ class Hosts:
             raise
 
     def __exit__(self, *_):
+        if self.starting:
+            self.starting.wait()
         if os.path.exists(f"{self.dir}/name"):
             subprocess.run([FIXTURE, "stop", self.dir])
         shutil.rmtree(self.top, ignore_errors=True)
