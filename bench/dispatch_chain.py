@@ -141,7 +141,7 @@ def sizes(n):
         runs = sorted((known(hosts) for _ in range(ROUNDS)), key=lambda r: r.seconds)
         best = runs[0].seconds
         print(f"known: {', '.join(f'{r.seconds:.2f}' for r in runs)} s; first node {min(runs[0].at.values()):.2f} s, from node to node "
-              f"{runs[0].hop() * 1e3:.1f} ms (median)", flush=True)
+              f"{runs[0].hop() * 1e3:.1f} ms (mean)", flush=True)
         line(f"dispatch_chain-{n}", best / limit, target, "S/B", f"{best:.2f} s", f"{limit:.2f} s")
         for name in ("pdcp", "clush", "rsync"):
             theirs = min(hosts.peer(name, new_files(hosts)) for _ in range(min(ROUNDS, 2)))

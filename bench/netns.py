@@ -75,10 +75,8 @@ class Run:
         return next((e for e in reversed(self.events) if e.get("event") == name), {})
 
     def hop(self):
-        """Seconds from one node's end to the next one's, the median: c/B + l."""
-        at = sorted(self.at.values())
-        gaps = sorted(b - a for a, b in zip(at, at[1:]))
-        return gaps[len(gaps) // 2] if gaps else 0.0
+        """Seconds from one node's end to the next one's, the mean: c/B + l."""
+        return (max(self.at.values()) - min(self.at.values())) / max(1, len(self.at) - 1)
 
     def last(self, nodes):
         """Seconds until the last of these hosts had it."""
@@ -205,15 +203,16 @@ class Hosts:
         before = {i: set(self.children(i, where)) for i in range(self.n)}
         run = Run()
         with open(f"{self.top}/json", "w+b") as out:
-            began = time.monotonic()
+            began, began_wall = time.monotonic(), time.time()
             p = self.start([CTL, verb, f"--conf={self.conf}", "--json", f"--job_dispatch_package={ws}", *args], out)
             try:
                 while True:
                     ended = p.poll() is not None
                     now = time.monotonic() - began
                     for i in range(self.n):
-                        if i not in run.at and set(self.children(i, where)) - before[i]:
-                            run.at[i] = now
+                        new = set(self.children(i, where)) - before[i] if i not in run.at else None
+                        if new:  # when it was renamed to this name
+                            run.at[i] = os.stat(f"{self.root(i)}{where}/{new.pop()}").st_ctime - began_wall
                     if ended:
                         run.seconds = now
                         break
