@@ -54,7 +54,7 @@ done
 if [ "$(id -u)" = 0 ] && [ -x "$BIN/paddle_worker" ]; then
     agent=$(stat -c %s "$BIN/paddle_agent") worker=$(stat -c %s "$BIN/paddle_worker")
     head -c 20000000 /dev/urandom >"$TMP/ws/large"
-    for size in $((agent / 2)) $((agent + worker / 2)) $((agent + worker + 25000000)); do
+    for size in $((agent / 2)) $((agent + worker / 2)) $((agent + worker + 10000000)); do
         mkdir -p "$fx/node1/root"
         mount -t tmpfs -o size=$size tmpfs "$fx/node1/root" 2>/dev/null || break
         touch "$TMP/mounted"
