@@ -159,6 +159,23 @@ int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const c
     return 0;
 }
 
+int nn_build_average(struct nn_build *b, struct nn_node *self, uint32_t k, const char *suffix, uint64_t cols, double share, double first,
+                     struct pd_err *err) {
+    struct nn_graph *g = b->g;
+    uint32_t before = g->n_params;
+    int rc = nn_build_param(b, self, k, suffix, NN_DENSE, 1, cols, 0, err);
+    if (rc)
+        return rc;
+    struct nn_param *p = &g->param[self->param[self->n_param - 1]];
+    if (g->n_params == before)
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': its parameter '%s' is the layer's alone, but line %d has one of that name", b->file,
+                       self->line, self->name, p->name, p->line);
+    p->init_mean = first;
+    p->init_std = p->l1 = p->l2 = 0;
+    p->average = share;
+    return 0;
+}
+
 int nn_build_n_in(const struct nn_build *b, const struct nn_node *self, uint32_t lo, uint32_t hi, struct pd_err *err) {
     if (self->n_in >= lo && self->n_in <= hi)
         return nn_build_need_values(b, self, err);

@@ -36,6 +36,8 @@ struct nn_param {
     double lr_factor;       /* times the optimizer's learning rate; default 1; static: 0 */
     int is_static;          /* stays as it began, or was loaded: no gradient is wanted */
     double l1, l2;          /* final: the layer's own or else the optimizer's; biases 0 unless given */
+    double average;         /* above 0: not trained. A mean over steps: this is a new step's share of it, and what backward adds to the
+                             * "gradient" is the sum over the samples of what is averaged */
     int line;               /* of train.ini, where it appears first */
 };
 

@@ -34,7 +34,9 @@ struct nn_layer {
 };
 extern const struct nn_layer *const nn_layers[]; /* ended by NULL */
 extern const struct nn_layer nn_layer_embedding, nn_layer_fc, nn_layer_concat, nn_layer_dropout, nn_layer_addto,
-    nn_layer_product, nn_layer_dot, nn_layer_cos_sim, nn_layer_fm, nn_layer_layer_norm, nn_layer_conv, nn_layer_pool, nn_layer_negative_sampling;
+    nn_layer_product, nn_layer_dot, nn_layer_cos_sim, nn_layer_fm, nn_layer_layer_norm, nn_layer_batch_norm, nn_layer_conv, nn_layer_pool, nn_layer_negative_sampling;
+
+enum { NN_MORE_PARAMS = 3 }; /* a layer has at most so many parameters more than inputs */
 
 /* Keys that every layer with parameters takes: what a parameter is called, how it begins, how it is trained. */
 #define NN_PARAM_KEYS "param", "init", "init_mean", "init_std", "init_max", "static", "lr_factor", "l1", "l2"
@@ -175,6 +177,9 @@ int nn_build_no_memory(const struct nn_build *b, struct pd_err *err);
  * with 1. */
 int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const char *suffix, enum nn_kind kind,
                    uint64_t rows, uint64_t cols, double std, struct pd_err *err);
+/* The same for `cols` running means (nn_param.average = `share`), which begin with `first`. */
+int nn_build_average(struct nn_build *b, struct nn_node *self, uint32_t k, const char *suffix, uint64_t cols, double share, double first,
+                     struct pd_err *err);
 /* Input k, a field of ids, looks up rows of the layer's first parameter, a table. */
 int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t field, struct pd_err *err);
 int nn_build_use_drawn(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t sampler, struct pd_err *err); /* or drawn ids */

@@ -12,6 +12,7 @@ const struct nn_layer *const nn_layers[] = {
     &nn_layer_cos_sim,
     &nn_layer_fm,
     &nn_layer_layer_norm,
+    &nn_layer_batch_norm,
     &nn_layer_conv,
     &nn_layer_pool,
     &nn_layer_negative_sampling,

@@ -87,6 +87,8 @@ struct ps_dense_spec {
     float init_mean, init_std;     /* normal; std 0: all equal to the mean; below 0: uniform within -std of it */
     float lr_factor;               /* times the optimizer's learning rate; 0: never changed */
     float l1, l2;                  /* l2 * w is added to the mean gradient; l1: w is moved towards 0 by rate * l1 */
+    float average;                 /* above 0, at most 1: a running mean and not trained: w += average * (sum / samples - w), sum being
+                                    * what is pushed, of whatever it is a mean of; no optimizer, rate, decay or clipping. lr_factor 0 holds */
 };
 
 struct ps_table_spec {

@@ -277,7 +277,9 @@ static int local_step(struct ps_client *c, uint64_t n_samples) {
         a.lr = rate * p->lr_factor;
         a.l1 = p->l1;
         a.l2 = p->l2;
-        if (d->grad && p->lr_factor > 0)
+        if (d->grad && p->lr_factor > 0 && p->average > 0)
+            ps_optim_average(p->average, a.n_samples, d->w, d->grad, p->n);
+        else if (d->grad && p->lr_factor > 0)
             ps_optim_apply(g->optim, &a, d->w, d->state, (p->n + 15) / 16 * 16, d->grad, p->n);
         d->grad = NULL;
     }

@@ -50,6 +50,8 @@ static int check_dense(struct ps_dense *d, struct pd_err *err) {
     }
     if (bad)
         return pd_fail(err, PD_ECONF, "parameter '%s': 1 to %d dimensions, 1 to 2^40 values", d->name, PS_DIMS_MAX);
+    if (!(d->average >= 0 && d->average <= 1))
+        return pd_fail(err, PD_ECONF, "parameter '%s': a running mean's share is %g", d->name, (double)d->average);
     return check_floats(d->name, FLOATS(d), err);
 }
 
@@ -104,7 +106,7 @@ static int append_sparse(struct ps_job *job, const struct ps_sparse *t, struct p
 
 int ps_job_add_dense(struct ps_job *job, const struct ps_dense_spec *spec, struct pd_err *err) {
     struct ps_dense d = {.n_dims = spec->n_dims, .mean = spec->init_mean, .std = spec->init_std,
-                         .lr_factor = spec->lr_factor, .l1 = spec->l1, .l2 = spec->l2};
+                         .lr_factor = spec->lr_factor, .l1 = spec->l1, .l2 = spec->l2, .average = spec->average};
     if (!spec->name || pd_fmt(d.name, sizeof d.name, "%s", spec->name))
         return pd_fail(err, PD_ECONF, "a parameter's name has 1 to %d bytes", PS_NAME_MAX);
     for (uint32_t i = 0; i < spec->n_dims && i < PS_DIMS_MAX; i++)
@@ -166,6 +168,7 @@ void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_jo
             pd_put_u64(b, p->shape[k]);
         for (size_t k = 0; k < N_FLOATS; k++)
             pd_put_f32(b, FLOATS(p)[k]);
+        pd_put_f32(b, p->average);
     }
     for (uint32_t i = 0; i < job->n_sparse; i++) {
         const struct ps_sparse *p = &job->sparse[i];
@@ -190,6 +193,7 @@ static int get_dense(struct pd_rd *r, struct ps_job *job, struct pd_err *err) {
     d.lr_factor = pd_get_f32(r);
     d.l1 = pd_get_f32(r);
     d.l2 = pd_get_f32(r);
+    d.average = pd_get_f32(r);
     return r->failed ? pd_fail(err, PD_EPROTO, "cut short in a parameter") : append_dense(job, &d, err);
 }
 
@@ -294,6 +298,8 @@ static int same_dense(const struct ps_dense *a, const struct ps_dense *b, struct
     shape_text(b, sb, sizeof sb);
     if (strcmp(sa, sb))
         return pd_fail(err, PD_ECONF, "%s: shape is %s here but was declared first as %s", name, sb, sa);
+    if (a->average != b->average)
+        return differ(err, name, "a running mean's share", (double)a->average, (double)b->average);
     return same_floats(name, FLOATS(a), FLOATS(b), err);
 }
 

@@ -10,7 +10,7 @@
 #include "ps/optim.h"
 
 enum {
-    PS_PROTO = 5,               /* version of the 0x4xx messages */
+    PS_PROTO = 6,               /* version of the 0x4xx messages */
     PS_PARAMS_MAX = 4096,        /* dense ones, and as many tables */
     PS_TRAINERS_MAX = 1 << 16,
     PS_THREADS_MAX = 1 << 16,   /* dense or sparse threads of all servers */
@@ -26,7 +26,7 @@ struct ps_dense {
     char name[PS_NAME_MAX + 1];
     uint32_t n_dims;
     uint64_t shape[PS_DIMS_MAX], n;
-    float mean, std, lr_factor, l1, l2;
+    float mean, std, lr_factor, l1, l2, average;
 };
 
 struct ps_sparse {

@@ -176,6 +176,11 @@ void ps_optim_args_init(struct ps_optim_args *a, const struct ps_optim_conf *c, 
     };
 }
 
+void ps_optim_average(float share, float n_samples, float *restrict w, const float *restrict sum, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        w[i] += share * (sum[i] / n_samples - w[i]);
+}
+
 void ps_optim_apply(const struct ps_optim *o, const struct ps_optim_args *a, float *w, float *state, size_t stride,
                     const float *sum, size_t n) {
     if (o->own_l1 && a->lr == 0) /* warm-up begins at 0: its formula divides by it */

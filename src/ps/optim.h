@@ -38,6 +38,9 @@ const struct ps_optim *ps_optim_at(size_t i);           /* the table's rows; NUL
 /* The arguments of update t = 1, 2, ... with this learning rate; l1, l2 and n_samples are the caller's to set. */
 void ps_optim_args_init(struct ps_optim_args *a, const struct ps_optim_conf *c, double lr, uint64_t t);
 
+/* A running mean over updates, of what is no gradient: w += share * (sum / n_samples - w). */
+void ps_optim_average(float share, float n_samples, float *w, const float *sum, size_t n);
+
 /* apply() and the l1 step. */
 void ps_optim_apply(const struct ps_optim *o, const struct ps_optim_args *a, float *w, float *state, size_t stride,
                     const float *sum, size_t n);

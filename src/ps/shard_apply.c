@@ -21,9 +21,9 @@ static int all_finite(const float *v, size_t n) {
     return x == 0;
 }
 
-/* The sum of the m values at s->from, whose streams are s->sub, is written by chunks and applied. 0: it is not finite, and the job
- * rejects that. */
-static int reduce_and_apply(struct ps_shard *s, uint32_t m, const struct ps_optim_args *a, float *w, float *state,
+/* The sum of the m values at s->from, whose streams are s->sub, is written by chunks and applied; average: as a running mean.
+ * 0: it is not finite, and the job rejects that. */
+static int reduce_and_apply(struct ps_shard *s, uint32_t m, const struct ps_optim_args *a, float average, float *w, float *state,
                             size_t stride, uint64_t count) {
     for (uint64_t at = 0; at < count; at += SHARD_CHUNK) {
         size_t n = count - at < SHARD_CHUNK ? count - at : SHARD_CHUNK;
@@ -32,7 +32,10 @@ static int reduce_and_apply(struct ps_shard *s, uint32_t m, const struct ps_opti
         const float *sum = ps_tree_sum_f32(s->plan, m, s->val, s->tmp, n);
         if (s->job.reject_nan && !all_finite(sum, n))
             return 0;
-        ps_optim_apply(s->optim, a, w + at, state + at, stride, sum, n);
+        if (average > 0)
+            ps_optim_average(average, a->n_samples, w + at, sum, n);
+        else
+            ps_optim_apply(s->optim, a, w + at, state + at, stride, sum, n);
     }
     return 1;
 }
@@ -72,7 +75,8 @@ static int apply_dense(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct
         return 0;
     ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
     set_rates(s, a, rate, s->job.dense[id].lr_factor, s->job.dense[id].l1, s->job.dense[id].l2);
-    if (reduce_and_apply(s, m, a, shard_w(s, id), s->state + seg->off, s->n_values, seg->count))
+    float average = s->rule->adds ? 0 : s->job.dense[id].average;
+    if (reduce_and_apply(s, m, a, average, shard_w(s, id), s->state + seg->off, s->n_values, seg->count))
         return 0;
     return not_finite(s, 0, id, n_parts, err);
 }
@@ -155,7 +159,7 @@ static int apply_touched(struct ps_shard *s, uint32_t id, size_t n, const struct
             ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
         float *w = ps_table_row(table, t->row);
         touch(s, id, t->row, w);
-        ok &= reduce_and_apply(s, m, a, w, w + dim, dim, dim);
+        ok &= reduce_and_apply(s, m, a, 0, w, w + dim, dim, dim);
         ps_table_note(table, t->row)->mark = 0;
     }
     return ok;

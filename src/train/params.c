@@ -52,7 +52,8 @@ static int declare(struct ps_client *c, const struct nn_param *p) {
         return ps_declare_table(c, &t);
     }
     struct ps_dense_spec d = {.name = p->name, .n_dims = p->rows > 1 ? 2 : 1, .shape = {p->rows, p->cols},
-                              .init_mean = (float)p->init_mean, .init_std = (float)p->init_std, .lr_factor = (float)p->lr_factor, .l1 = (float)p->l1, .l2 = (float)p->l2};
+                              .init_mean = (float)p->init_mean, .init_std = (float)p->init_std, .lr_factor = (float)p->lr_factor, .l1 = (float)p->l1, .l2 = (float)p->l2,
+                              .average = (float)p->average};
     if (p->rows == 1)
         d.shape[0] = p->cols;
     return ps_declare_dense(c, &d);
@@ -275,12 +276,14 @@ void train_grads_added(struct train_params *p, struct train_grads *from) {
     p->free = from;
 }
 
+static int is_gradient(const struct slot *s) { return !(s->param->average > 0); } /* else the sum for a running mean */
+
 /* In double and in a fixed order, so that the same gradients give the same bits. */
 void train_grads_clip(const struct train_params *p, struct train_grads *g, uint64_t n_samples, double max_norm) {
     double sum = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         const struct buffer *b = &g->of[i];
-        size_t n = n_rows(&p->slot[i]), cols = p->slot[i].param->cols;
+        size_t n = is_gradient(&p->slot[i]) ? n_rows(&p->slot[i]) : 0, cols = p->slot[i].param->cols;
         for (size_t r = next_row(g, b, 0, n); r < n; r = next_row(g, b, r + 1, n))
             for (size_t k = r * cols; k < (r + 1) * cols; k++)
                 sum += (double)b->g[k] * (double)b->g[k];
@@ -291,7 +294,7 @@ void train_grads_clip(const struct train_params *p, struct train_grads *g, uint6
     const float scale = (float)(max_norm / norm);
     for (uint32_t i = 0; i < p->n; i++) {
         const struct buffer *b = &g->of[i];
-        size_t n = n_rows(&p->slot[i]), cols = p->slot[i].param->cols;
+        size_t n = is_gradient(&p->slot[i]) ? n_rows(&p->slot[i]) : 0, cols = p->slot[i].param->cols;
         for (size_t r = next_row(g, b, 0, n); r < n; r = next_row(g, b, r + 1, n))
             nn_scale(cols, scale, b->g + r * cols);
     }

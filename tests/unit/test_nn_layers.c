@@ -16,7 +16,7 @@
 #include "base/fs.h"
 #include "base/rng.h"
 #include "nn/checkgrad.h"
-#include "nn/graph.h"
+#include "nn/internal.h"
 
 static char ini[] = "/tmp/test-nn-layers-XXXXXX";
 
@@ -97,7 +97,7 @@ static double start(struct net *n, const char *text) {
         float *all = calloc(q->rows * q->cols, sizeof(float));
         pd_rng_normal(rng, 100 + p, all, q->rows * q->cols);
         for (size_t i = 0; i < q->rows * q->cols; i++)
-            all[i] *= 0.5f;
+            all[i] = strstr(q->name, ".variance") ? fabsf(all[i]) : all[i] * 0.5f;
         n->w[p] = all;
         if (keys) {
             n->w[p] = calloc(n_keys * q->cols, sizeof(float));
@@ -229,6 +229,9 @@ static double want_norm(const struct net *n, uint32_t i, uint32_t j) {
         v += (dense(n, "a", i, k) - m) * (dense(n, "a", i, k) - m) / N;
     return (dense(n, "a", i, j) - m) / sqrt(v + 1e-3) * (double)n->w[0][j] + (double)n->w[1][j];
 }
+static double want_running(const struct net *n, uint32_t i, uint32_t j) { /* testing: by the running mean and variance */
+    return (dense(n, "a", i, j) - (double)n->w[2][j]) / sqrt((double)n->w[3][j] + 1) * (double)n->w[0][j] + (double)n->w[1][j];
+}
 
 /* a as an image of 1 x 2 x 3, b as 2 x 3 x 1; weights and biases are the parameters. */
 static double at_image(const struct net *n, const char *name, uint32_t i, int c, int y, int x, int h, int w) {
@@ -286,6 +289,7 @@ static const struct {
     {"cos_sim", HEAD LAYER("it", "cos_sim", "a b", "scale = 5\n") SQUARE("it"), 1, want_cos},
     {"fm", HEAD LAYER("it", "fm", "a b", "dim = 3\n") SQUARE("it"), 1, want_fm},
     {"layer_norm", HEAD LAYER("it", "layer_norm", "a", "eps = 1e-3\n") SQUARE("it"), N, want_norm},
+    {"batch_norm, testing", HEAD LAYER("it", "batch_norm", "a", "eps = 1\n") SQUARE("it"), N, want_running},
     {"conv, padded", HEAD LAYER("it", "conv", "a", IMAGE "filter = 2\npadding = 1\nsize = 2\n") SQUARE("it"), 24, want_conv},
     {"conv, strided", HEAD LAYER("it", "conv", "b", "channels = 2\nheight = 3\nwidth = 1\nfilter = 1\nstride = 2\nsize = 3\nbias = false\n") SQUARE("it"), 6, want_stride},
     {"pool, max", HEAD LAYER("it", "pool", "a", IMAGE "filter = 2\nstride = 1\n") SQUARE("it"), 2, want_max},
@@ -300,6 +304,73 @@ static void layers_agree_with_plain_loops(void **state) {
         expect(layers[k].name, &n, "it", layers[k].width, layers[k].want);
         stop(&n);
     }
+}
+
+/* Of a batch, or a part of it, that is trained: values, and what the running mean and variance are to be averages of. */
+static void batch_norm_of(const char *text, uint32_t C, uint32_t first, uint32_t count) {
+    struct net n;
+    struct nn_cost cost;
+    uint32_t size;
+    start(&n, text);
+    const uint32_t P = nn_graph_layer_size(n.g, "it") / C;
+    float *grad[12] = {0};
+    for (uint32_t p = 0; p < nn_graph_n_params(n.g); p++) {
+        const struct nn_param *q = nn_graph_param(n.g, p);
+        grad[p] = calloc(q->rows * q->cols, sizeof(float));
+        nn_exec_bind(n.exec, p, n.w[p], grad[p]);
+    }
+    nn_exec_forward(n.exec, n.feed, first, count, NN_TRAIN, 1, 0, &cost);
+    const float *x = P > 1 ? nn_exec_output(n.exec, "k", &size) : n.b.values[field(&n, "a")] + first * N, *y = nn_exec_output(n.exec, "it", &size);
+    const uint32_t at = (uint32_t)nn_graph_find_param(n.g, "it.gamma");
+    double M = count * P, mean[8] = {0}, var[8] = {0};
+    for (uint32_t k = 0; k < count * size; k++)
+        mean[k % size / P] += (double)x[k] / M;
+    for (uint32_t k = 0; k < count * size; k++)
+        var[k % size / P] += ((double)x[k] - mean[k % size / P]) * ((double)x[k] - mean[k % size / P]) / M;
+    for (uint32_t k = 0; k < count * size; k++) {
+        uint32_t c = k % size / P;
+        double want = ((double)x[k] - mean[c]) / sqrt(var[c] + 1e-5) * (double)n.w[at][c] + (double)n.w[at + 1][c];
+        if (!(fabs((double)y[k] - want) <= 5e-6 * (1 + fabs(want))))
+            fail_msg("%u channels, samples %u to %u: value %u is %.8g, not %.8g", C, first, first + count, k, (double)y[k], want);
+    }
+    nn_exec_backward(n.exec);
+    for (uint32_t c = 0; c < C; c++) {
+        double want_mean = count * mean[c], want_var = count * (M > 1 ? var[c] * M / (M - 1) : (double)n.w[at + 3][c]);
+        if (!(fabs((double)grad[at + 2][c] - want_mean) <= 1e-5 * (1 + fabs(want_mean)) && fabs((double)grad[at + 3][c] - want_var) <= 1e-5 * (1 + fabs(want_var))))
+            fail_msg("%u channels, %u samples: mean %u times samples is %.8g, not %.8g; variance %.8g, not %.8g", C, count, c, (double)grad[at + 2][c], want_mean,
+                     (double)grad[at + 3][c], want_var);
+    }
+    for (int p = 0; p < 12; p++)
+        free(grad[p]);
+    stop(&n);
+}
+
+static void batch_norm_takes_what_is_computed_together(void **state) {
+    (void)state;
+    static const char values[] = HEAD LAYER("it", "batch_norm", "a", "") SQUARE("it");
+    static const char images[] = HEAD LAYER("k", "conv", "a", "height = 2\nwidth = 3\nfilter = 2\npadding = 1\nsize = 2\n") LAYER("it", "batch_norm", "k", "")
+        SQUARE("it");
+    batch_norm_of(values, N, 0, B);
+    batch_norm_of(values, N, 3, 4);
+    batch_norm_of(values, N, 5, 1); /* a sample alone */
+    batch_norm_of(images, 2, 0, B);
+    batch_norm_of(images, 2, 8, 1);
+}
+
+/* The layer then uses the running values in training, and the servers do not change them. */
+static void a_static_batch_norm_stays(void **state) {
+    (void)state;
+    struct net n;
+    struct nn_cost cost;
+    uint32_t size;
+    float tested[B * N];
+    start(&n, HEAD LAYER("it", "batch_norm", "a", "static = true\neps = 1\n") SQUARE("it"));
+    memcpy(tested, nn_exec_output(n.exec, "it", &size), sizeof tested);
+    nn_exec_forward(n.exec, n.feed, 0, B, NN_TRAIN, 1, 0, &cost);
+    assert_memory_equal(tested, nn_exec_output(n.exec, "it", &size), sizeof tested);
+    for (uint32_t p = 0; p < 4; p++)
+        assert_true(nn_graph_param(n.g, p)->is_static && nn_graph_param(n.g, p)->lr_factor == 0);
+    stop(&n);
 }
 
 static void activations_agree_with_libm(void **state) {
@@ -385,6 +456,12 @@ static const struct {
     {"cos_sim of two rows", HEAD THREE LAYER("it", "cos_sim", "ei ej", "scale = 5\n") COST("square_error", "it", "t")},
     {"fm", HEAD EMB("v", "i j", "sparse_update = true\n") FC("h", "a", "6", "tanh") LAYER("it", "fm", "v h", "dim = 3\n") SQUARE("it h")},
     {"layer_norm", HEAD FC("h", "a", "6", "linear") LAYER("it", "layer_norm", "h", "act = tanh\n") SQUARE("it h")},
+    {"batch_norm", HEAD FC("h", "a", "6", "linear") LAYER("it", "batch_norm", "h", "act = tanh\neps = 1e-3\n") SQUARE("it h")},
+    {"batch_norm of an image", HEAD FC("h", "a", "20", "tanh") LAYER("k", "conv", "h", "height = 4\nwidth = 5\nfilter = 3\nsize = 3\n")
+         LAYER("it", "batch_norm", "k", "act = sigmoid\n") SQUARE("it k")},
+    {"batch_norm, static", HEAD FC("h", "a", "6", "linear") LAYER("it", "batch_norm", "h", "static = true\neps = 1\n") SQUARE("it h")},
+    {"dropout, concat, softmax", HEAD FC("h", "a", "6", "tanh") LAYER("d", "dropout", "h", "rate = 0.4\n") LAYER("k", "concat", "d b h", "")
+         FC("it", "k", "20", "softmax") COST("cross_entropy", "it", "y")},
     {"conv over conv", HEAD FC("h", "a", "20", "tanh") LAYER("k", "conv", "h", "height = 4\nwidth = 5\nfilter = 3\npadding = 1\nsize = 3\nact = tanh\n")
          LAYER("it", "conv", "k", "filter = 2\nstride = 2\nsize = 2\n") SQUARE("it h")},
     {"pool, max", HEAD FC("h", "a", "20", "tanh") LAYER("it", "pool", "h", "height = 4\nwidth = 5\nfilter = 3\nstride = 2\npadding = 1\n") SQUARE("it h")},
@@ -392,6 +469,7 @@ static const struct {
     {"negative sampling, a table", HEAD FC("h", "a", "4", "tanh") LAYER("it", "negative_sampling", "h y", "negatives = 5\nsparse_update = true\n") "[cost c]\ntype = sum\ninput = it\nweight = 2\n"},
     {"negative sampling, shared, dense", HEAD FC("h", "a", "4", "tanh") LAYER("it", "negative_sampling", "h y", "negatives = 6\nshare = 3\nscale = 0.4\n") LAYER("both", "addto", "it it", "")
          "[cost c]\ntype = sum\ninput = both\n" FC("g", "h", "1", "linear") "[cost d]\ntype = square_error\ninput = g\nlabel = t\n"},
+    {"relu", HEAD FC("h", "a", "6", "relu") SQUARE("h")},
     {"leaky_relu", HEAD FC("h", "a", "6", "leaky_relu") SQUARE("h")},
     {"softplus", HEAD FC("h", "a", "6", "softplus") SQUARE("h")},
     {"gelu", HEAD FC("h", "a", "6", "gelu") SQUARE("h")},
@@ -416,8 +494,25 @@ static void count_skipped(void *arg, const struct nn_check *c) {
     *(uint64_t *)arg += c->n_skipped;
 }
 
+/* Which rows of the tables of layers, activations and costs a network has; more than 32 rows would need more bits. */
+struct seen {
+    uint32_t layers, acts, costs;
+};
+
+static void see(struct seen *s, const struct nn_graph *g) {
+    for (uint32_t i = g->n_fields; i < g->n_nodes; i++) {
+        for (uint32_t k = 0; nn_layers[k]; k++)
+            s->layers |= (uint32_t)(nn_layers[k] == g->node[i].type) << k;
+        s->acts |= UINT32_C(1) << (g->node[i].act - nn_acts);
+    }
+    for (uint32_t c = 0; c < g->n_costs; c++)
+        for (uint32_t k = 0; nn_cost_types[k]; k++)
+            s->costs |= (uint32_t)(nn_cost_types[k] == g->cost[c].type) << k;
+}
+
 static void gradients_agree_with_finite_differences(void **state) {
     (void)state;
+    struct seen s = {0};
     for (size_t i = 0; i < sizeof nets / sizeof nets[0]; i++) {
         struct nn_graph *g = graph(nets[i].text);
         struct pd_err err = {0};
@@ -427,8 +522,18 @@ static void gradients_agree_with_finite_differences(void **state) {
         if (rc)
             fail_msg("%s: %s (%s)", nets[i].name, err.msg, text);
         print_message("   %-36s%s\n", nets[i].name, text);
+        see(&s, g);
         nn_graph_free(g);
     }
+    for (uint32_t k = 0; nn_layers[k]; k++)
+        if (!(s.layers >> k & 1))
+            fail_msg("no network here has a layer of type %s", nn_layers[k]->name);
+    for (uint32_t k = 0; nn_acts[k].name; k++)
+        if (!(s.acts >> k & 1))
+            fail_msg("no network here has the activation %s", nn_acts[k].name);
+    for (uint32_t k = 0; nn_cost_types[k]; k++)
+        if (!(s.costs >> k & 1))
+            fail_msg("no network here has the cost %s", nn_cost_types[k]->name);
 }
 
 /* A deep relu network has values near 0 under every seed: the checker must not call a right gradient wrong. */
@@ -485,6 +590,8 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_agree_with_plain_loops),
+        cmocka_unit_test(batch_norm_takes_what_is_computed_together),
+        cmocka_unit_test(a_static_batch_norm_stays),
         cmocka_unit_test(activations_agree_with_libm),
         cmocka_unit_test(costs_agree_with_plain_loops),
         cmocka_unit_test(gradients_agree_with_finite_differences),
