@@ -18,7 +18,7 @@ def numbers(name, n):
 
 
 def csv(columns, fields):
-    head = "[data]\nformat = csv\ntrain = train-*\ncolumns = %s\nfields = %s\n" % (" ".join(columns), " ".join(f + ":" + k for f, k, _ in fields))
+    head = "[data]\nformat = csv\ntrain = train-*\ntest = train-*\ncolumns = %s\nfields = %s\n" % (" ".join(columns), " ".join(f + ":" + k for f, k, _ in fields))
     return head + "".join("[field %s]\n%s\n" % (f, rest) for f, _, rest in fields if rest)
 
 
@@ -32,7 +32,7 @@ CLICK_COLUMNS = numbers("x", 4) + ["a", "b", "c", "y"]
 
 
 def ngram():
-    ini = "[data]\nformat = ids\ntrain = train-*\nfields = w1 w2 w3 w4 t\nvocabulary = %d\n" % V
+    ini = "[data]\nformat = ids\ntrain = train-*\ntest = train-*\nfields = w1 w2 w3 w4 t\nvocabulary = %d\n" % V
     ini += layers(("e", "embedding", "w1 w2 w3 w4", "size = 8", "init_std = 0.2", "sparse_update = true"),
                   ("h", "fc", "e", "size = 24", "act = tanh"), ("p", "fc", "h", "size = vocabulary", "act = softmax"))
     return ini + "[cost c]\ntype = cross_entropy\ninput = p\nlabel = t\n" + optimizer("adagrad", 0.05)
@@ -70,16 +70,51 @@ def lenet():
     return ini + "[cost c]\ntype = cross_entropy\ninput = p\nlabel = y\n" + optimizer("momentum", 0.03, "momentum = 0.9")
 
 
-MODELS = {f.__name__: f for f in (ngram, mlp, wide_deep, deepfm, lenet)}
+def line():
+    ini = csv(numbers("x", 6) + ["y"], [("x", "dense", "columns = " + " ".join(numbers("x", 6))), ("y", "dense", "")])
+    ini += layers(("p", "fc", "x", "size = 1", "init_std = 0.3"))
+    return ini + "[cost c]\ntype = square_error\ninput = p\nlabel = y\n" + optimizer("momentum", 0.01, "momentum = 0.9")
+
+
+def towers():
+    """The recommendation template: rows of ids and means of lists into two towers, and their cosine."""
+    ini = csv(["u", "age", "m", "g", "w", "y"], [("u", "id", "vocabulary = 20"), ("age", "id", "vocabulary = 5"), ("m", "id", "vocabulary = 30"),
+                                                 ("g", "list", "vocabulary = 8"), ("w", "list", "vocabulary = 50"), ("y", "dense", "")])
+    table = lambda name, field, size, *rest: (name, "embedding", field, "size = %d" % size, "sparse_update = true", "init_std = 0.3") + rest
+    ini += layers(table("eu", "u", 6), table("ea", "age", 4), ("ut", "fc", "eu ea", "size = 8", "act = tanh"),
+                  table("em", "m", 6), table("eg", "g", 4, "pooling = mean"), table("ew", "w", 4, "pooling = mean"),
+                  ("mt", "fc", "em eg ew", "size = 8", "act = tanh"), ("match", "cos_sim", "ut mt", "scale = 0.6"),
+                  ("level", "fc", "eg ea", "size = 1", "lr_factor = 3"), table("kind", "u", 1), table("good", "m", 1, "lr_factor = 2"),
+                  ("p", "addto", "match level kind good"))
+    return ini + "[cost c]\ntype = square_error\ninput = p\nlabel = y\n" + optimizer("adagrad", 0.04)
+
+
+def batch_norm():
+    """Of channels and of values. Under reproducible = topology a batch is a stream's share, whoever computes it."""
+    ini = csv(numbers("x", 36) + ["y"], [("x", "dense", "columns = " + " ".join(numbers("x", 36))), ("y", "id", "vocabulary = 4")])
+    ini += layers(("c", "conv", "x", "height = 6", "width = 6", "filter = 3", "size = 3"), ("n1", "batch_norm", "c", "act = relu"),
+                  ("h", "fc", "n1", "size = 16"), ("n2", "batch_norm", "h", "act = tanh", "momentum = 0.8"), ("p", "fc", "n2", "size = 4", "act = softmax"))
+    return ini + "[cost c]\ntype = cross_entropy\ninput = p\nlabel = y\n" + optimizer("sgd", 0.3) + "[train]\nreproducible = topology\n"
+
+
+MODELS = {f.__name__: f for f in (ngram, mlp, wide_deep, deepfm, lenet, line, towers, batch_norm)}
+IMAGES = {"mlp": (20, 5), "lenet": (144, 4), "batch_norm": (36, 4)}  # numbers, classes
 
 
 def sample(name, r):
-    """The words of a line; labels depend on what is before them, so that there is something to learn."""
+    """The words of a line, a list for a list; labels depend on what is before them, so that there is something to learn."""
+    if name == "line":
+        x = [round(r.gauss(0, 1), 4) for _ in range(6)]
+        return x + [round(3 * x[0] - 2 * x[3] + x[5] + 4 + r.gauss(0, 0.3), 4)]
+    if name == "towers":
+        u, age, m = r.randrange(20), r.randrange(5), r.randrange(30)
+        genres, words = [r.randrange(8) for _ in range(r.randrange(1, 4))], [r.randrange(50) for _ in range(r.randrange(0, 5))]
+        return [u, age, m, genres, words, round((u % 5 + m % 4 + (age + genres[0]) % 3) / 4 + r.gauss(0, 0.2), 3)]
     if name == "ngram":
         w = [min(int(r.expovariate(0.1)), V - 1) for _ in range(4)]
         return w + [(w[0] + 2 * w[3]) % V if r.random() < 0.7 else r.randrange(V)]
-    if name in ("mlp", "lenet"):
-        n, classes = (20, 5) if name == "mlp" else (144, 4)
+    if name in IMAGES:
+        n, classes = IMAGES[name]
         x = [round(r.gauss(0, 1), 4) for _ in range(n)]
         return x + [max(range(classes), key=lambda k: sum(x[k::classes]))]
     x, ids = [round(r.gauss(0, 1), 4) for _ in range(4)], [r.randrange(40) for _ in range(3)]
@@ -101,7 +136,7 @@ def write(out):
             f.write(ini())
         for k, lines in enumerate(data(name)):
             with open(os.path.join(folder, "train-%05d" % k), "w") as f:
-                f.writelines((" " if name == "ngram" else ",").join(map(str, line)) + "\n" for line in lines)
+                f.writelines((" " if name == "ngram" else ",").join("|".join(map(str, w)) if isinstance(w, list) else str(w) for w in line) + "\n" for line in lines)
 
 
 if __name__ == "__main__":
