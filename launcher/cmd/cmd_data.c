@@ -60,15 +60,16 @@ static int parse(const struct cmd_line *line, int argc, char **argv, const char 
 
 int cmd_prepare(int argc, char **argv) {
     int json = 0;
-    const char *freq = NULL, *shards = NULL, *holdout = NULL, *share = NULL, *shuffle = NULL, *seed = NULL;
+    const char *freq = NULL, *shards = NULL, *holdout = NULL, *share = NULL, *shuffle = NULL, *seed = NULL, *unknown = NULL;
     struct data_prepare_opts d;
     data_prepare_defaults(&d);
     const struct pd_extra extra[] = {
-        {"out=FOLDER", NULL, &d.out, "where dict.txt, train_data_dir and test_data_dir go; default: the current folder"},
+        {"out=FOLDER", NULL, &d.out, "where dict.txt, counts.txt, train_data_dir and test_data_dir go; default: the current folder"},
         {"format=lines|wordnet", NULL, &d.format, "lines, or wordnet: the text is what follows the first bar of a line"},
         {"tokens=words|blanks", NULL, &d.tokens, "words: lower case, [0-9]+ or [a-z]+(['-][a-z]+)*; or blanks: as they stand between blanks"},
         {"min_word_freq=N", NULL, &freq, "words seen at least so often are in the dictionary; default: 1"},
         {"dict=FILE", NULL, &d.dict, "use this dictionary instead of building one"},
+        {"unknown=keep|drop", NULL, &unknown, "words that are not in the dictionary are kept, as <unk>, or left out; default: keep"},
         {"shards=N", NULL, &shards, "files of training lines, and as many of held-out lines; default: 1"},
         {"holdout=K", NULL, &holdout, "hold out every k-th line for testing; 0: none"},
         {"share=SHARE", NULL, &share, "use this share of the lines, 0 < share <= 1; default: 1"},
@@ -96,8 +97,11 @@ int cmd_prepare(int argc, char **argv) {
         !number("holdout", holdout, UINT64_MAX, &d.holdout, &err) && !number("seed", seed, UINT64_MAX, &d.seed, &err) &&
         !truth("shuffle", shuffle, &d.shuffle, &err) && share && pd_parse_f64(share, 0, 1, &d.share))
         pd_fail(&err, PD_EUSAGE, "share is more than 0 and at most 1, not '%s'", share);
+    if (!err.code && unknown && strcmp(unknown, "keep") && strcmp(unknown, "drop"))
+        pd_fail(&err, PD_EUSAGE, "unknown is keep or drop, not '%s'", unknown);
     if (err.code)
         return cmd_fail(&err);
+    d.drop_unknown = unknown && !strcmp(unknown, "drop");
     d.input = rest;
     d.n_inputs = (size_t)n_rest;
     d.shards = (uint32_t)n_shards;

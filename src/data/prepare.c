@@ -174,17 +174,24 @@ static int make_dict(struct data_dict **out, const struct corpus *c, const struc
 struct part { /* training or held out */
     struct data_shards shards;
     uint64_t words, unknown;
+    uint64_t *count; /* [dictionary] of the words written; NULL: nobody asks */
 };
 
-static int encode_line(struct part *p, const struct data_dict *d, const char *s, struct pd_err *err) {
+static int encode_line(struct part *p, const struct data_dict *d, int drop, const char *s, struct pd_err *err) {
     struct pd_buf *b = data_shards_buf(&p->shards);
     size_t n;
     int first = 1;
-    for (const char *w; (w = next_word(&s, &n)); first = 0) {
+    for (const char *w; (w = next_word(&s, &n));) {
         uint64_t id = data_dict_id(d, w, n);
+        int unknown = id == data_dict_unk(d);
         p->words++;
-        p->unknown += id == data_dict_unk(d);
+        p->unknown += (uint64_t)unknown;
+        if (unknown && drop)
+            continue;
         pd_put_fmt(b, "%s%" PRIu64, first ? "" : " ", id);
+        if (p->count)
+            p->count[id]++;
+        first = 0;
     }
     return data_shards_line(&p->shards, err);
 }
@@ -193,7 +200,7 @@ static int encode(const struct corpus *c, const struct data_prepare_opts *o, uin
                   struct part *train, struct part *test, struct pd_err *err) {
     int rc = 0;
     for (uint64_t i = 0; !rc && i < n; i++)
-        rc = encode_line(held_out(o, i) ? test : train, d, (const char *)c->text.data + c->line[i], err);
+        rc = encode_line(held_out(o, i) ? test : train, d, o->drop_unknown, (const char *)c->text.data + c->line[i], err);
     if (!rc)
         rc = data_shards_flush(&train->shards, err);
     if (!rc && o->holdout)
@@ -201,23 +208,37 @@ static int encode(const struct corpus *c, const struct data_prepare_opts *o, uin
     return rc;
 }
 
-static int remove_dict(const char *out, struct pd_err *err) {
+static int remove_file(const char *out, const char *name, struct pd_err *err) {
     char path[PATH_MAX];
-    if (pd_fmt(path, sizeof path, "%s/dict.txt", out))
+    if (pd_fmt(path, sizeof path, "%s/%s", out, name))
         return pd_fail(err, PD_EIO, "path too long: %s", out);
     return unlink(path) && errno != ENOENT ? pd_fail_errno(err, PD_EIO, errno, "cannot remove %s", path) : 0;
 }
 
+static int write_file(const struct pd_buf *text, const char *out, const char *name, struct pd_err *err) {
+    char path[PATH_MAX];
+    if (text->failed)
+        return pd_fail(err, PD_ENOMEM, "out of memory for %s", name);
+    if (pd_fmt(path, sizeof path, "%s/%s", out, name))
+        return pd_fail(err, PD_EIO, "path too long: %s", out);
+    return pd_write_file_atomic(path, text->data, text->len, 0644, err);
+}
+
 static int write_dict(const struct data_dict *d, const char *out, struct pd_err *err) {
     struct pd_buf text;
-    char path[PATH_MAX];
     pd_buf_init(&text);
     data_dict_print(d, &text);
-    int rc = text.failed ? pd_fail(err, PD_ENOMEM, "out of memory for the dictionary") : 0;
-    if (!rc && pd_fmt(path, sizeof path, "%s/dict.txt", out))
-        rc = pd_fail(err, PD_EIO, "path too long: %s", out);
-    if (!rc)
-        rc = pd_write_file_atomic(path, text.data, text.len, 0644, err);
+    int rc = write_file(&text, out, "dict.txt", err);
+    pd_buf_release(&text);
+    return rc;
+}
+
+static int write_counts(const struct data_dict *d, const uint64_t *count, const char *out, struct pd_err *err) {
+    struct pd_buf text;
+    pd_buf_init(&text);
+    for (uint64_t i = 0; i < data_dict_size(d); i++)
+        pd_put_fmt(&text, "%" PRIu64 "\n", count[i]);
+    int rc = write_file(&text, out, "counts.txt", err);
     pd_buf_release(&text);
     return rc;
 }
@@ -258,16 +279,22 @@ int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *
         rc = make_dict(&d, &c, o, n, err);
     if (!rc)
         rc = open_parts(o, &train, &test, err);
+    if (!rc && !(train.count = pd_calloc(data_dict_size(d), sizeof *train.count)))
+        rc = pd_fail(err, PD_ENOMEM, "out of memory for the counts of words");
     if (!rc)
         rc = encode(&c, o, n, d, &train, &test, err);
     /* The old dictionary goes first and the new one comes last: an interrupted run leaves no dictionary, not the ids of one
      * beside the words of another. */
     if (!rc)
-        rc = remove_dict(o->out, err);
+        rc = remove_file(o->out, "dict.txt", err);
+    if (!rc)
+        rc = remove_file(o->out, "counts.txt", err);
     if (!rc)
         rc = data_shards_commit(&train.shards, err);
     if (!rc)
         rc = o->holdout ? data_shards_commit(&test.shards, err) : clear_held_out(o, err);
+    if (!rc)
+        rc = write_counts(d, train.count, o->out, err);
     if (!rc)
         rc = write_dict(d, o->out, err);
     if (!rc)
@@ -283,6 +310,7 @@ int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *
     data_shards_release(&train.shards);
     data_shards_release(&test.shards);
     data_dict_free(d);
+    free(train.count);
     pd_buf_release(&c.text);
     free(c.line);
     return rc;

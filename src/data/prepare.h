@@ -2,13 +2,14 @@
  * only parse options, call, and print the counts:
  *
  *   paddlectl prepare [options] FILE...      (FILE - is standard input)
- *     --out=DIR             where dict.txt, train_data_dir/ and test_data_dir/ go; default: the current folder
+ *     --out=DIR             where dict.txt, counts.txt, train_data_dir/ and test_data_dir/ go; default: the current folder
  *     --format=lines        lines: each line of the files is a text; wordnet: the text is what follows the first bar
  *                           of a line, lines without one are left out
  *     --tokens=words        words: lower case, [0-9]+ | [a-z]+(['-][a-z]+)*, all else separates;
  *                           blanks: as they stand between blanks
  *     --min_word_freq=1     words seen at least so often (>=) in the training lines are in the dictionary
  *     --dict=FILE           use this dictionary instead of building one (then min_word_freq is not allowed)
+ *     --unknown=keep        keep: words that are not in the dictionary are <unk>; drop: they are left out
  *     --shards=1            1..100000 files of training lines, and as many of held-out lines, dealt round-robin
  *     --holdout=0           hold out every k-th line for test_data_dir; 0: none, else >= 2
  *     --share=1             use this share of the lines, 0 < share <= 1, after the shuffle
@@ -31,7 +32,7 @@
  * same prefix are removed, so that no line is there twice. Exit status by the code: PD_EUSAGE, PD_ENOENT 2; others 1.
  *
  * The dictionary dict.txt has a word a line; the line's number from 0 is its id: <unk> 0, <s> 1, <e> 2, then the
- * words by falling frequency, equals by bytes. A line of the shards holds ids without <s> and <e>: those are the
+ * words by falling frequency, equals by bytes; line i of counts.txt has how often word i is in the training shards. A line of the shards holds ids without <s> and <e>: those are the
  * reader's business. Memory: linear in the text for prepare and for a
  * split that shuffles, else constant. Input files may be packed with gzip or zstd.
  */
@@ -58,6 +59,7 @@ struct data_prepare_opts {
     double share;
     int shuffle;
     uint64_t seed;
+    int drop_unknown;
 };
 
 /* The defaults above. */
@@ -67,7 +69,7 @@ struct data_prepare_counts {
     uint64_t lines;           /* texts found in the files, empty ones included */
     uint64_t words;           /* in them */
     uint64_t vocabulary;      /* lines of dict.txt, <unk>, <s>, <e> included */
-    uint64_t train_lines, train_words, train_unknown; /* written; words that became <unk> */
+    uint64_t train_lines, train_words, train_unknown; /* written; words that are <unk>, or were dropped */
     uint64_t test_lines, test_words, test_unknown;
 };
 

@@ -47,12 +47,12 @@ static int build_use(struct nn_build *b, struct nn_node *self, uint32_t k, struc
     return 0;
 }
 
-int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t field, struct pd_err *err) {
-    return build_use(b, self, k, (struct nn_use){self->param[0], field, 0}, err);
+int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t param, uint32_t field, struct pd_err *err) {
+    return build_use(b, self, k, (struct nn_use){self->param[param], field, 0}, err);
 }
 
-int nn_build_use_drawn(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t sampler, struct pd_err *err) {
-    return build_use(b, self, k, (struct nn_use){self->param[0], sampler, 1}, err);
+int nn_build_use_drawn(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t param, uint32_t sampler, struct pd_err *err) {
+    return build_use(b, self, k, (struct nn_use){self->param[param], sampler, 1}, err);
 }
 
 static int share_param(const struct nn_build *b, const struct nn_node *self, struct nn_param *p, int line,
@@ -89,7 +89,7 @@ static int initial(const struct nn_build *b, const struct nn_node *self, const c
     int k = 0;
     p->init_mean = !strcmp(suffix, "gamma");
     p->init_std = 0;
-    if (!strcmp(suffix, "b") || !strcmp(suffix, "beta") || p->init_mean > 0)
+    if (!strcmp(suffix, "b") || !strcmp(suffix, "beta") || !strcmp(suffix, "out") || p->init_mean > 0)
         return 0;
     while (ini->init.line && k < 3 && strcmp(kinds[k], ini->init.text))
         k++;

@@ -13,6 +13,8 @@ static double flops(const struct nn_graph *g, const struct nn_node *n) {
         return 0;
     if (n->type == &nn_layer_negative_sampling)
         return 2.0 * (n->dim + 1) * (double)g->param[n->param[0]].cols;
+    if (n->type == &nn_layer_skip_gram) /* of the longest list */
+        return 2.0 * (n->dim + 1) * (double)g->param[n->param[0]].cols * g->node[n->in[0]].field.max_ids;
     for (uint32_t k = 0; k < n->n_param; k++)
         if (g->param[n->param[k]].rows > 1)
             f += 2.0 * (double)g->param[n->param[k]].rows * (double)g->param[n->param[k]].cols;

@@ -34,7 +34,8 @@ struct nn_layer {
 };
 extern const struct nn_layer *const nn_layers[]; /* ended by NULL */
 extern const struct nn_layer nn_layer_embedding, nn_layer_fc, nn_layer_concat, nn_layer_dropout, nn_layer_addto,
-    nn_layer_product, nn_layer_dot, nn_layer_cos_sim, nn_layer_fm, nn_layer_layer_norm, nn_layer_batch_norm, nn_layer_conv, nn_layer_pool, nn_layer_negative_sampling;
+    nn_layer_product, nn_layer_dot, nn_layer_cos_sim, nn_layer_fm, nn_layer_layer_norm, nn_layer_batch_norm, nn_layer_conv, nn_layer_pool, nn_layer_negative_sampling,
+    nn_layer_skip_gram;
 
 enum { NN_MORE_PARAMS = 3 }; /* a layer has at most so many parameters more than inputs */
 
@@ -102,7 +103,7 @@ struct nn_node {
     uint32_t size;              /* values per sample; a field of ids: 1 */
     uint32_t n_in, *in;
     uint32_t n_param, *param;
-    uint32_t *use;              /* by input: of a table, into graph.use */
+    uint32_t *use;              /* [n_in + 1], by input: of a table, into graph.use */
     const struct nn_act *act;
     int bias;                   /* the last parameter is one */
     float rate;                 /* dropout's; any other layer's one number */
@@ -173,16 +174,16 @@ int nn_build_no_memory(const struct nn_build *b, struct pd_err *err);
 
 /* Parameter number `k` of layer `self`: the k-th name of its `param =`, or else "LAYER.SUFFIX". A name seen before
  * is shared and must have the same kind and shape. It begins normal with `std` and mean 0 unless the layer's init,
- * init_mean, init_std, init_max say otherwise; those are not for biases (suffix "b" or "beta"), nor for "gamma", which begins
- * with 1. */
+ * init_mean, init_std, init_max say otherwise; those are not for biases (suffix "b" or "beta") and "out", which begin with 0,
+ * nor for "gamma", which begins with 1. */
 int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const char *suffix, enum nn_kind kind,
                    uint64_t rows, uint64_t cols, double std, struct pd_err *err);
 /* The same for `cols` running means (nn_param.average = `share`), which begin with `first`. */
 int nn_build_average(struct nn_build *b, struct nn_node *self, uint32_t k, const char *suffix, uint64_t cols, double share, double first,
                      struct pd_err *err);
-/* Input k, a field of ids, looks up rows of the layer's first parameter, a table. */
-int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t field, struct pd_err *err);
-int nn_build_use_drawn(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t sampler, struct pd_err *err); /* or drawn ids */
+/* self->use[k], k <= n_in: the ids of a field look up rows of the layer's parameter number `param`, a table. */
+int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t param, uint32_t field, struct pd_err *err);
+int nn_build_use_drawn(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t param, uint32_t sampler, struct pd_err *err); /* or drawn ids */
 int nn_build_need_values(const struct nn_build *b, const struct nn_node *self, struct pd_err *err);
 /* That, and between lo and hi (NN_MAX_INPUTS: any number) of them. */
 int nn_build_n_in(const struct nn_build *b, const struct nn_node *self, uint32_t lo, uint32_t hi, struct pd_err *err);

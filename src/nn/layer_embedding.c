@@ -73,7 +73,7 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     double std = ini->init_std.line ? ini->init_std.value : 1 / sqrt((double)size);
     rc = nn_build_param(b, self, 0, "w", kind, any ? 0 : rows, size, std, err);
     for (uint32_t k = 0; k < self->n_in && !rc && kind == NN_TABLE; k++)
-        rc = nn_build_use(b, self, k, b->g->node[self->in[k]].number, err);
+        rc = nn_build_use(b, self, k, 0, b->g->node[self->in[k]].number, err);
     return rc;
 }
 

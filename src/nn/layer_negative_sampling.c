@@ -35,8 +35,8 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     if (rc < 0)
         return rc;
     self->option = rc;
-    rc = kind == NN_TABLE ? nn_build_use(b, self, 1, t->number, err) : 0;
-    return rc || kind == NN_DENSE ? rc : nn_build_use_drawn(b, self, 0, (uint32_t)self->option, err);
+    rc = kind == NN_TABLE ? nn_build_use(b, self, 1, 0, t->number, err) : 0;
+    return rc || kind == NN_DENSE ? rc : nn_build_use_drawn(b, self, 0, 0, (uint32_t)self->option, err);
 }
 
 /* Row of the parameter for the label of sample i, and for the k-th drawn id of group q. */

@@ -41,6 +41,7 @@ best=$(sed -n 's/.*AUC \([0-9.]*\),.*/\1/p' ctr.prepare)
 is "$(last auc ctr.log) < $best + 0.02" || die "better than the planted probabilities, $best"
 try ctr auc "x > 0.65 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128 --config=train-lr.ini"
 try ctr auc "x > 0.7 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128 --config=train-deepfm.ini"
+try skip_gram cost "x < 0.8 * a" "--share=0.06" "--num_passes=2 --batch_size=128"
 try recommendation rmse "x < 0.95 && x < 0.5 * a" "" --num_passes=2
 try recognize_digits error "x < 0.12 && a > 0.6" "" --num_passes=6
 try recognize_digits error "x < 0.12 && a > 0.6" "" "--num_passes=3 --config=lenet.ini"

@@ -165,6 +165,7 @@ static void text_becomes_dictionary_and_shards(void **state) {
     if (data_prepare(&o, &c, &err))
         fail_msg("%s", err.msg);
     assert_string_equal(get("dict.txt"), "<unk>\n<s>\n<e>\nthe\ncat\n");
+    assert_string_equal(get("counts.txt"), "2\n0\n0\n4\n2\n");
     assert_string_equal(get("train_data_dir/train.txt-00000"), "3 4\n3 0\n");
     assert_string_equal(get("train_data_dir/train.txt-00001"), "3 0 3 4\n\n");
     assert_string_equal(get("test_data_dir/test.txt-00000"), "4 0 3\n");
@@ -178,6 +179,16 @@ static void text_becomes_dictionary_and_shards(void **state) {
     assert_int_equal(c.test_lines, 2);
     assert_int_equal(c.test_words, 4);
     assert_int_equal(c.test_unknown, 1);
+    /* Unknown words left out, and the rest of the training lines counted. */
+    o.drop_unknown = 1;
+    if (data_prepare(&o, &c, &err))
+        fail_msg("%s", err.msg);
+    assert_string_equal(get("train_data_dir/train.txt-00000"), "3 4\n3\n");
+    assert_string_equal(get("train_data_dir/train.txt-00001"), "3 3 4\n\n");
+    assert_string_equal(get("test_data_dir/test.txt-00000"), "4 3\n");
+    assert_string_equal(get("counts.txt"), "0\n0\n0\n4\n2\n");
+    assert_int_equal(c.train_unknown, 2);
+    o.drop_unknown = 0;
     /* Fewer shards and no held-out lines, with the dictionary of before: nothing of the old run may stay. */
     char dict[200];
     snprintf(dict, sizeof dict, "%s/dict.txt", out);

@@ -1,0 +1,240 @@
+/* layer_skip_gram.c - word2vec's skip-gram with negative sampling: a word against each of the words near it, and against K drawn ones
+ * that many neighbouring words of the text share.
+ *
+ * Inputs: a field of lists (the words near) and a field of ids t (the word). Parameters: in[V,D], a row for each word near, and
+ * out[V,D], a row for each word that is predicted or drawn, which begins with 0; both tables with sparse_update.
+ *   y[B,1] = sum over the list's c of softplus(-c.t) + scale * sum_k softplus(c.n_k);  a drawn word that is t does not count
+ *
+ * The K ids are drawn for `share` neighbouring samples together. Words near are near several words of the text, so in a chunk of
+ * at most `share` samples each is taken once, with how often it occurs as a weight (U distinct words, 1 to 2 a sample where a list
+ * has 6), and everything about the drawn ids is three matrix products:
+ *   s[U,K] = in n^T      g = scale * weight * sigmoid(s)      d in[U,D] = g n      d n[K,D] = g^T in
+ *
+ * state.extra of a chunk, which begins with that of its first sample (P pairs at most, see struct chunk):
+ *   [P] sigmoid(c.t) - 1 of each pair, [P] which of the U rows each pair has (uint32_t), [P] rows of `in` (uint32_t), [U x K] sigmoid(s)
+ *   Source: docs/sources.md#negative-sampling
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "nn/kernel.h"
+#include "nn/sampler.h"
+
+enum { MAX_PAIRS = 4096, IN = 0, OUT = 1 }; /* pairs of a chunk */
+enum { USE_NEAR, USE_WORD, USE_DRAWN };
+
+static const char *const takes[] = {"inputs", "size", "negatives", "share", "scale", "counts", "sparse_update", "is_distributed", NN_PARAM_KEYS, NULL};
+
+static size_t hash_size(size_t pairs) {
+    size_t n = 64;
+    while (n < 2 * pairs)
+        n *= 2;
+    return n;
+}
+
+static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
+    const struct layer_ini *ini = self->ini;
+    const struct nn_node *near = &b->g->node[self->in[0]], *word = &b->g->node[self->in[self->n_in - 1]];
+    uint64_t D = nn_build_size(b, self), V = word->field.vocabulary;
+    if (self->n_in != 2 || near->type || word->type || near->field.kind != PD_LIST || near->field.weighted || word->field.kind != PD_ID)
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': skip_gram takes a field of lists without weights and a field of ids as its inputs",
+                       b->file, ini->inputs.line, self->name);
+    if (near->field.max_ids > MAX_PAIRS)
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' takes lists of at most %d ids; those of '%s' may have %u (max_ids)", b->file,
+                       ini->inputs.line, self->name, MAX_PAIRS, near->name, near->field.max_ids);
+    if (!D || !ini->negatives.line)
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs %s", b->file, self->line, self->name,
+                       D ? "negatives, how many ids are drawn" : "a size");
+    size_t P = MAX_PAIRS, K = (size_t)ini->negatives.value;
+    self->size = 1;
+    self->dim = (uint32_t)K;
+    self->rate = ini->scale.line ? (float)ini->scale.value : 1;
+    self->n_extra = near->field.max_ids * (self->dim + 3);
+    self->n_work = P * (2 * D + K + 1) + 2 * K * D + 2 * K + hash_size(P);
+    enum nn_kind kind = ini->sparse_update.value || ini->is_distributed.value ? NN_TABLE : NN_DENSE;
+    int rc = nn_build_param(b, self, IN, "in", kind, near->field.vocabulary, D, ini->init_std.line ? ini->init_std.value : 0.3 / (double)D, err);
+    if (!rc)
+        rc = nn_build_param(b, self, OUT, "out", kind, V, D, 0, err);
+    if (!rc)
+        rc = nn_sampler_add(b, self, V, self->dim, ini->share.line ? (uint32_t)ini->share.value : 1, err);
+    if (rc < 0)
+        return rc;
+    self->option = rc;
+    rc = 0;
+    if (kind == NN_TABLE) {
+        rc = nn_build_use(b, self, USE_NEAR, IN, near->number, err);
+        if (!rc)
+            rc = nn_build_use(b, self, USE_WORD, OUT, word->number, err);
+        if (!rc)
+            rc = nn_build_use_drawn(b, self, USE_DRAWN, OUT, (uint32_t)self->option, err);
+    }
+    return rc;
+}
+
+/* Neighbouring samples [first, first + n) of the execution that share the drawn ids. */
+struct chunk {
+    uint32_t first, n;
+    size_t K, D, at;         /* at: of the draws */
+    const uint32_t *offset;  /* [n + 1]: of their lists */
+    uint32_t n_pairs, n_rows; /* U */
+    float *own, *sig;        /* see state.extra */
+    uint32_t *local, *row;
+    float *in, *din, *drawn, *ddrawn, *weight, *g, *soft; /* in exec.work: [U,D] twice, [K,D] twice, [U], [U,K], [K] */
+    uint32_t *drawn_row, *place; /* [K]; a hash table over rows: the place in `row` plus 1 */
+};
+
+static size_t place_of(uint32_t row, size_t mask) { return row * UINT32_C(0x9E3779B1) >> 7 & mask; }
+
+static size_t id_row(const struct nn_exec *e, const struct nn_node *self, int use, const uint64_t *ids, size_t i) {
+    return e->g->param[self->param[use != USE_NEAR]].kind == NN_TABLE ? e->feed->slot[self->use[use]][i] : ids[i];
+}
+
+static size_t word_row(const struct nn_exec *e, const struct nn_node *self, uint32_t i) {
+    return id_row(e, self, USE_WORD, e->feed->col[e->g->node[self->in[1]].number].ids, e->first + i);
+}
+
+/* The chunk that begins with sample `first`, and the memory that it has. */
+static void chunk_open(const struct nn_exec *e, const struct nn_node *self, uint32_t first, struct chunk *c) {
+    const struct nn_column *near = &e->feed->col[e->g->node[self->in[0]].number];
+    const uint32_t *group = e->feed->draw[self->option].group + e->first, *offset = near->offset + e->first;
+    size_t K = self->dim, D = e->g->param[self->param[IN]].cols, P = MAX_PAIRS;
+    uint32_t end = first + 1;
+    while (end < e->n && group[end] == group[first] && offset[end + 1] - offset[first] <= P)
+        end++;
+    *c = (struct chunk){.first = first, .n = end - first, .K = K, .D = D, .at = group[first] * K, .offset = offset + first,
+                        .n_pairs = offset[end] - offset[first]};
+    float *x = e->state[self->id].extra + (size_t)first * self->n_extra, *work = e->work;
+    c->own = x;
+    c->local = (uint32_t *)(void *)(x + c->n_pairs);
+    c->row = (uint32_t *)(void *)(x + 2 * (size_t)c->n_pairs);
+    c->sig = x + 3 * (size_t)c->n_pairs;
+    c->in = work;
+    c->din = c->in + P * D;
+    c->drawn = c->din + P * D;
+    c->ddrawn = c->drawn + K * D;
+    c->g = c->ddrawn + K * D;
+    c->weight = c->g + P * K;
+    c->soft = c->weight + P;
+    c->drawn_row = (uint32_t *)(void *)(c->soft + K);
+    c->place = c->drawn_row + K;
+}
+
+/* Which rows of `in` the chunk's pairs have, each once. */
+static void find_rows(const struct nn_exec *e, const struct nn_node *self, struct chunk *c) {
+    const uint64_t *ids = e->feed->col[e->g->node[self->in[0]].number].ids;
+    size_t mask = hash_size(c->n_pairs) - 1;
+    memset(c->place, 0, (mask + 1) * sizeof *c->place);
+    for (uint32_t p = 0; p < c->n_pairs; p++) {
+        uint32_t row = (uint32_t)id_row(e, self, USE_NEAR, ids, c->offset[0] + p);
+        size_t h = place_of(row, mask);
+        while (c->place[h] && c->row[c->place[h] - 1] != row)
+            h = (h + 1) & mask;
+        if (!c->place[h]) {
+            c->row[c->n_rows++] = row;
+            c->place[h] = c->n_rows;
+        }
+        c->local[p] = c->place[h] - 1;
+    }
+}
+
+/* Copies of the rows, one after the other. */
+static void gather(const struct nn_exec *e, const struct nn_node *self, const struct chunk *c) {
+    const float *in = e->w[self->param[IN]], *out = e->w[self->param[OUT]];
+    for (uint32_t u = 0; u < c->n_rows; u++)
+        memcpy(c->in + u * c->D, in + c->row[u] * c->D, c->D * sizeof *in);
+    for (size_t k = 0; k < c->K; k++) {
+        c->drawn_row[k] = (uint32_t)id_row(e, self, USE_DRAWN, e->feed->draw[self->option].ids, c->at + k);
+        memcpy(c->drawn + k * c->D, out + c->drawn_row[k] * c->D, c->D * sizeof *out);
+    }
+}
+
+static int is_drawn(const struct chunk *c, size_t row) {
+    int found = 0;
+    for (size_t k = 0; k < c->K; k++)
+        found |= c->drawn_row[k] == row;
+    return found;
+}
+
+static void forward(struct nn_exec *e, const struct nn_node *self) {
+    const float *out = e->w[self->param[OUT]];
+    float *y = e->state[self->id].y;
+    struct chunk c;
+    for (uint32_t i = 0; i < e->n; i += c.n) {
+        chunk_open(e, self, i, &c);
+        find_rows(e, self, &c);
+        gather(e, self, &c);
+        nn_gemm(0, 1, c.n_rows, c.K, c.D, 1, c.in, c.drawn, 0, c.sig);
+        nn_softplus(c.n_rows * c.K, c.sig, c.g);
+        for (uint32_t u = 0; u < c.n_rows; u++)
+            c.weight[u] = nn_sum(c.K, c.g + u * c.K);
+        nn_sigmoid(c.n_rows * c.K, c.sig, c.sig);
+        for (uint32_t s = 0, p = 0; s < c.n; s++) {
+            size_t row = word_row(e, self, i + s);
+            uint32_t end = c.offset[s + 1] - c.offset[0];
+            int also = is_drawn(&c, row);
+            float sum = 0;
+            for (; p < end; p++) {
+                const uint32_t u = c.local[p];
+                float z = -nn_dot(c.D, c.in + u * c.D, out + row * c.D), cost, drawn = c.weight[u];
+                nn_softplus(1, &z, &cost);
+                nn_sigmoid(1, &z, &c.own[p]);
+                c.own[p] = -c.own[p];
+                for (size_t k = 0; also && k < c.K; k++)
+                    if (c.drawn_row[k] == row)
+                        drawn -= c.g[u * c.K + k];
+                sum += cost + self->rate * drawn;
+            }
+            y[i + s] = sum;
+        }
+    }
+}
+
+/* g[U,K]: of the products c.n_k. */
+static void drawn_gradient(const struct nn_exec *e, const struct nn_node *self, const struct chunk *c) {
+    const float *dy = e->state[self->id].dy + c->first;
+    memset(c->weight, 0, c->n_rows * sizeof *c->weight);
+    for (uint32_t s = 0, p = 0; s < c->n; s++)
+        for (; p < c->offset[s + 1] - c->offset[0]; p++)
+            c->weight[c->local[p]] += dy[s];
+    for (uint32_t u = 0; u < c->n_rows; u++)
+        nn_times(c->K, self->rate * c->weight[u], c->sig + u * c->K, c->g + u * c->K);
+    for (uint32_t s = 0; s < c->n; s++) {
+        size_t row = word_row(e, self, c->first + s);
+        for (size_t k = 0; is_drawn(c, row) && k < c->K; k++)
+            for (uint32_t p = c->offset[s] - c->offset[0]; c->drawn_row[k] == row && p < c->offset[s + 1] - c->offset[0]; p++)
+                c->g[c->local[p] * c->K + k] -= self->rate * dy[s] * c->sig[c->local[p] * c->K + k];
+    }
+}
+
+static void backward(struct nn_exec *e, const struct nn_node *self) {
+    const float *out = e->w[self->param[OUT]], *dy = e->state[self->id].dy;
+    float *din = e->grad[self->param[IN]], *dout = e->grad[self->param[OUT]];
+    struct chunk c;
+    for (uint32_t i = 0; i < e->n; i += c.n) {
+        chunk_open(e, self, i, &c);
+        for (uint32_t p = 0; p < c.n_pairs; p++)
+            c.n_rows = c.local[p] + 1 > c.n_rows ? c.local[p] + 1 : c.n_rows;
+        gather(e, self, &c);
+        drawn_gradient(e, self, &c);
+        nn_gemm(0, 0, c.n_rows, c.D, c.K, 1, c.g, c.drawn, 0, c.din);
+        if (dout) {
+            nn_gemm(1, 0, c.K, c.D, c.n_rows, 1, c.g, c.in, 0, c.ddrawn);
+            for (size_t k = 0; k < c.K; k++)
+                nn_add(c.D, c.ddrawn + k * c.D, dout + c.drawn_row[k] * c.D);
+        }
+        for (uint32_t s = 0, p = 0; s < c.n; s++) {
+            size_t row = word_row(e, self, i + s);
+            for (; p < c.offset[s + 1] - c.offset[0]; p++) {
+                const float g = dy[i + s] * c.own[p];
+                nn_axpy(c.D, g, out + row * c.D, c.din + c.local[p] * c.D);
+                if (dout)
+                    nn_axpy(c.D, g, c.in + c.local[p] * c.D, dout + row * c.D);
+            }
+        }
+        for (uint32_t u = 0; din && u < c.n_rows; u++)
+            nn_add(c.D, c.din + u * c.D, din + c.row[u] * c.D);
+    }
+}
+
+const struct nn_layer nn_layer_skip_gram = {"skip_gram", takes, shape, forward, backward,
+                                            "the cost of a word against the words near it and ids drawn at random: word2vec", 0};
