@@ -11,9 +11,12 @@
 #include "base/fs.h"
 #include "base/hash.h"
 
-static const char *const markers[] = {"<unk>", "<s>", "<e>"};
-enum { UNK, N_MARKERS = sizeof markers / sizeof markers[0], FIRST_CAP = 4096 };
-enum { MAX_FILE = 1 << 30 };
+/* What a dictionary begins with; the first is what unknown words become. */
+static const struct {
+    uint32_t n;
+    const char *marker[3];
+} kinds[] = {[DATA_DICT_WORDS] = {3, {"<unk>", "<s>", "<e>"}}, [DATA_DICT_CATEGORIES] = {1, {DATA_RARE}}};
+enum { UNK, FIRST_CAP = 4096, MAX_FILE = 1 << 30 };
 
 struct entry {
     uint64_t count;
@@ -23,6 +26,7 @@ struct entry {
 };
 
 struct data_dict {
+    enum data_dict_kind kind;
     struct pd_buf words;
     struct entry *entry;
     uint32_t n, cap;
@@ -31,9 +35,10 @@ struct data_dict {
     uint64_t unk;
 };
 
-int data_dict_new(struct data_dict **out, struct pd_err *err) {
+int data_dict_new(struct data_dict **out, enum data_dict_kind kind, struct pd_err *err) {
     struct data_dict *d = pd_calloc(1, sizeof *d);
     if (d) {
+        d->kind = kind;
         pd_buf_init(&d->words);
         d->n_slots = FIRST_CAP;
         d->slot = pd_calloc(d->n_slots, sizeof *d->slot);
@@ -112,15 +117,15 @@ static struct entry *add(struct data_dict *d, const char *s, size_t n) {
     return e;
 }
 
-static int marker(const char *s, size_t n) {
-    for (int i = 0; i < N_MARKERS; i++)
-        if (strlen(markers[i]) == n && !memcmp(markers[i], s, n))
-            return i;
+static int marker(const struct data_dict *d, const char *s, size_t n) {
+    for (uint32_t i = 0; i < kinds[d->kind].n; i++)
+        if (strlen(kinds[d->kind].marker[i]) == n && !memcmp(kinds[d->kind].marker[i], s, n))
+            return (int)i;
     return -1;
 }
 
 int data_dict_count(struct data_dict *d, const char *word, size_t n, struct pd_err *err) {
-    if (marker(word, n) >= 0)
+    if (marker(d, word, n) >= 0)
         return 0;
     if (n > DICT_MAX_WORD)
         return pd_fail(err, PD_EDATA, "a word of %zu bytes: '%.40s...'", n, word);
@@ -149,20 +154,27 @@ static int by_frequency(const void *pa, const void *pb) {
 int data_dict_finish(struct data_dict *d, uint64_t min_freq, struct pd_err *err) {
     struct ranked *r = pd_calloc(d->n, sizeof *r);
     struct data_dict *kept = NULL;
-    uint32_t n = 0;
-    int rc = r ? data_dict_new(&kept, err) : pd_fail(err, PD_ENOMEM, "out of memory for the dictionary");
-    for (uint32_t i = 0; !rc && i < d->n; i++)
+    uint32_t n = 0, n_markers = kinds[d->kind].n;
+    uint64_t left_out = 0;
+    int rc = r ? data_dict_new(&kept, d->kind, err) : pd_fail(err, PD_ENOMEM, "out of memory for the dictionary");
+    for (uint32_t i = 0; !rc && i < d->n; i++) {
         if (d->entry[i].count >= min_freq)
             r[n++] = (struct ranked){d, d->entry[i]};
+        else
+            left_out += d->entry[i].count;
+    }
     if (!rc)
         qsort(r, n, sizeof *r, by_frequency);
-    for (uint32_t i = 0; !rc && i < N_MARKERS + n; i++) {
-        const struct entry *e = i < N_MARKERS ? NULL : &r[i - N_MARKERS].e;
-        struct entry *new = e ? add(kept, spelling(d, e), e->n) : add(kept, markers[i], strlen(markers[i]));
-        if (!new)
+    for (uint32_t i = 0; !rc && i < n_markers + n; i++) {
+        const struct entry *e = i < n_markers ? NULL : &r[i - n_markers].e;
+        const char *text = e ? spelling(d, e) : kinds[d->kind].marker[i];
+        struct entry *new = add(kept, text, e ? e->n : strlen(text));
+        if (!new) {
             rc = pd_fail(err, PD_ENOMEM, "out of memory for the dictionary");
-        else
+        } else {
             new->id = i;
+            new->count = e ? e->count : i == UNK ? left_out : 0;
+        }
     }
     free(r);
     if (!rc) {
@@ -181,12 +193,12 @@ int data_dict_read(struct data_dict **out, const char *path, struct pd_err *err)
     pd_buf_init(&text);
     int rc = pd_read_file(path, MAX_FILE, &text, err), seen = 0;
     if (!rc)
-        rc = data_dict_new(&d, err);
+        rc = data_dict_new(&d, DATA_DICT_WORDS, err);
     const char *s = (const char *)text.data, *end = s ? s + text.len : s;
     while (!rc && s < end) {
         const char *nl = memchr(s, '\n', (size_t)(end - s));
         size_t n = (size_t)((nl ? nl : end) - s);
-        int m = marker(s, n);
+        int m = marker(d, s, n);
         if (n == 0 || n > DICT_MAX_WORD || memchr(s, ' ', n))
             rc = pd_fail(err, PD_EDATA, "%s:%" PRIu32 ": a line holds one word", path, d->n + 1);
         else if (*find(d, s, n))
@@ -202,9 +214,9 @@ int data_dict_read(struct data_dict **out, const char *path, struct pd_err *err)
         }
         s = nl ? nl + 1 : end;
     }
-    for (int i = 0; !rc && i < N_MARKERS; i++)
+    for (uint32_t i = 0; !rc && i < kinds[DATA_DICT_WORDS].n; i++)
         if (!(seen & 1 << i))
-            rc = pd_fail(err, PD_EDATA, "%s: there is no line '%s'", path, markers[i]);
+            rc = pd_fail(err, PD_EDATA, "%s: there is no line '%s'", path, kinds[DATA_DICT_WORDS].marker[i]);
     pd_buf_release(&text);
     if (rc) {
         data_dict_free(d);
@@ -218,6 +230,13 @@ void data_dict_print(const struct data_dict *d, struct pd_buf *out) {
     for (uint32_t i = 0; i < d->n; i++) {
         pd_put(out, spelling(d, &d->entry[i]), d->entry[i].n);
         pd_put(out, "\n", 1);
+    }
+}
+
+void data_dict_print_counts(const struct data_dict *d, struct pd_buf *out) {
+    for (uint32_t i = 0; i < d->n; i++) {
+        pd_put(out, spelling(d, &d->entry[i]), d->entry[i].n);
+        pd_put_fmt(out, "\t%" PRIu64 "\n", d->entry[i].count);
     }
 }
 

@@ -1,8 +1,7 @@
 /* prepare.c - paddlectl prepare: read, shuffle, hold out, count, encode, deal.
  *
- * The whole text is held once, as words between single blanks, a NUL behind each line; an array of line starts is what
- * gets shuffled. The dictionary counts training lines only: held-out words that are not in them are unknown, as
- * they would be in earnest.
+ * The whole text is held once, as words between single blanks, a NUL behind each line. The dictionary counts training lines
+ * only: held-out words that are not in them are unknown, as they would be in earnest.
  */
 #include "data/prepare.h"
 
@@ -15,9 +14,9 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
-#include "base/rng.h"
 #include "base/str.h"
 #include "data/dict.h"
+#include "data/hold.h"
 #include "data/lines.h"
 #include "data/shards.h"
 #include "data/tokens.h"
@@ -36,9 +35,8 @@ void data_prepare_defaults(struct data_prepare_opts *o) {
 struct corpus {
     const struct data_text_format *format;
     const struct data_tokenizer *tokens;
-    struct pd_buf text;
-    uint64_t *line;   /* where each starts in text */
-    uint64_t n, cap;
+    struct data_hold lines;
+    struct pd_buf scratch; /* a line's words */
     uint64_t words;
 };
 
@@ -64,32 +62,24 @@ static int check(const struct data_prepare_opts *o, struct corpus *c, struct pd_
 
 /* --- reading ------------------------------------------------------------------------------------- */
 
-static int add_line(struct corpus *c, const char *s, size_t n) {
-    if (c->n == c->cap) {
-        uint64_t cap = c->cap ? 2 * c->cap : 1024;
-        uint64_t *grown = pd_realloc(c->line, cap * sizeof *grown);
-        if (!grown)
-            return PD_ENOMEM;
-        c->line = grown;
-        c->cap = cap;
-    }
-    c->line[c->n++] = c->text.len;
+static int add_line(struct corpus *c, const char *s, size_t n, struct pd_err *err) {
+    struct pd_buf *b = &c->scratch;
     const char *end = s + n;
     size_t len;
+    pd_buf_clear(b);
     for (const char *w; (w = c->tokens->next(s, end, &len)); s = w + len) {
-        if (c->text.len > c->line[c->n - 1])
-            pd_put(&c->text, " ", 1);
-        size_t at = c->text.len;
-        pd_put(&c->text, w, len);
-        if (c->text.failed)
-            return PD_ENOMEM;
-        for (size_t i = at; c->tokens->lower_case && i < c->text.len; i++)
-            if (c->text.data[i] >= 'A' && c->text.data[i] <= 'Z')
-                c->text.data[i] += 'a' - 'A';
+        if (b->len)
+            pd_put(b, " ", 1);
+        pd_put(b, w, len);
         c->words++;
     }
-    pd_put(&c->text, "", 1);
-    return c->text.failed;
+    pd_put(b, "", 1);
+    if (b->failed)
+        return pd_fail(err, PD_ENOMEM, "out of memory for a line of %zu bytes", n);
+    for (size_t i = 0; c->tokens->lower_case && i < b->len; i++)
+        if (b->data[i] >= 'A' && b->data[i] <= 'Z')
+            b->data[i] += 'a' - 'A';
+    return data_hold_add(&c->lines, b->data, b->len, err);
 }
 
 static int read_file(struct corpus *c, struct data_lines *l, const char *path, struct pd_err *err) {
@@ -107,9 +97,7 @@ static int read_file(struct corpus *c, struct data_lines *l, const char *path, s
             return pd_fail(err, PD_EDATA, "%s:%llu: the line holds a NUL byte: is this a text file?", shown,
                            (unsigned long long)l->line);
         const char *text = line;
-        rc = c->format->find(&text, &n) && add_line(c, text, n)
-                 ? pd_fail(err, PD_ENOMEM, "out of memory for a text of more than %zu bytes", c->text.len)
-                 : 0;
+        rc = c->format->find(&text, &n) ? add_line(c, text, n, err) : 0;
     }
     return rc;
 }
@@ -120,19 +108,14 @@ static int read_all(struct corpus *c, const struct data_prepare_opts *o, struct 
     for (size_t i = 0; !rc && i < o->n_inputs; i++)
         rc = read_file(c, &l, o->input[i], err);
     data_lines_release(&l);
-    if (!rc && !c->n)
+    if (!rc && !c->lines.n)
         rc = pd_fail(err, PD_EDATA, "there is no text in %s%s", o->input[0], o->n_inputs > 1 ? " and the other files" : "");
     return rc;
 }
 
-/* Fisher and Yates; draw i depends on (seed, i) only. */
-static void shuffle(struct corpus *c, uint64_t seed) {
-    struct pd_rng_key key = pd_rng_key(seed, PD_RNG_SHUFFLE, 0, 0);
-    for (uint64_t i = c->n; i > 1; i--) {
-        uint64_t j = pd_rng_below(key, 0, i, i), t = c->line[i - 1];
-        c->line[i - 1] = c->line[j];
-        c->line[j] = t;
-    }
+static const char *line_of(const struct corpus *c, uint64_t i) {
+    size_t n;
+    return data_hold_get(&c->lines, i, &n);
 }
 
 /* --- writing ------------------------------------------------------------------------------------- */
@@ -154,9 +137,9 @@ static int make_dict(struct data_dict **out, const struct corpus *c, const struc
     if (o->dict)
         return data_dict_read(out, o->dict, err);
     struct data_dict *d = NULL;
-    int rc = data_dict_new(&d, err);
+    int rc = data_dict_new(&d, DATA_DICT_WORDS, err);
     for (uint64_t i = 0; !rc && i < n; i++) {
-        const char *s = (const char *)c->text.data + c->line[i];
+        const char *s = line_of(c, i);
         size_t len;
         for (const char *w; !rc && !held_out(o, i) && (w = next_word(&s, &len));)
             rc = data_dict_count(d, w, len, err);
@@ -200,7 +183,7 @@ static int encode(const struct corpus *c, const struct data_prepare_opts *o, uin
                   struct part *train, struct part *test, struct pd_err *err) {
     int rc = 0;
     for (uint64_t i = 0; !rc && i < n; i++)
-        rc = encode_line(held_out(o, i) ? test : train, d, o->drop_unknown, (const char *)c->text.data + c->line[i], err);
+        rc = encode_line(held_out(o, i) ? test : train, d, o->drop_unknown, line_of(c, i), err);
     if (!rc)
         rc = data_shards_flush(&train->shards, err);
     if (!rc && o->holdout)
@@ -267,13 +250,13 @@ int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *
     struct corpus c = {0};
     struct data_dict *d = NULL;
     struct part train = {0}, test = {0};
-    pd_buf_init(&c.text);
+    pd_buf_init(&c.scratch);
     int rc = check(o, &c, err);
     if (!rc)
         rc = read_all(&c, o, err);
     if (!rc && o->shuffle)
-        shuffle(&c, o->seed);
-    uint64_t n = (uint64_t)((double)c.n * o->share);
+        data_hold_shuffle(&c.lines, pd_rng_key(o->seed, PD_RNG_SHUFFLE, 0, 0));
+    uint64_t n = (uint64_t)((double)c.lines.n * o->share);
     n = n ? n : 1;
     if (!rc)
         rc = make_dict(&d, &c, o, n, err);
@@ -298,7 +281,7 @@ int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *
     if (!rc)
         rc = write_dict(d, o->out, err);
     if (!rc)
-        *counts = (struct data_prepare_counts){.lines = c.n,
+        *counts = (struct data_prepare_counts){.lines = c.lines.n,
                                                .words = c.words,
                                                .vocabulary = data_dict_size(d),
                                                .train_lines = train.shards.lines,
@@ -311,7 +294,7 @@ int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *
     data_shards_release(&test.shards);
     data_dict_free(d);
     free(train.count);
-    pd_buf_release(&c.text);
-    free(c.line);
+    pd_buf_release(&c.scratch);
+    data_hold_release(&c.lines);
     return rc;
 }

@@ -1,5 +1,5 @@
 /* prepare.h - text into what the trainers read: dictionary, ids, shards. The work behind two subcommands, which
- * only parse options, call, and print the counts:
+ * only parse options, call, and print the counts (prepare of files of samples: records.h):
  *
  *   paddlectl prepare [options] FILE...      (FILE - is standard input)
  *     --out=DIR             where dict.txt, counts.txt, train_data_dir/ and test_data_dir/ go; default: the current folder

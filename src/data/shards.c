@@ -87,12 +87,14 @@ static int write_buf(struct data_shards *s, uint32_t i, struct pd_err *err) {
     return e ? pd_fail_errno(err, PD_EIO, e, "cannot write %s", path) : 0;
 }
 
+int data_shards_record(struct data_shards *s, struct pd_err *err) {
+    uint32_t i = (uint32_t)(s->lines++ % s->n);
+    return s->buf[i].failed || s->buf[i].len >= s->flush_at ? write_buf(s, i, err) : 0;
+}
+
 int data_shards_line(struct data_shards *s, struct pd_err *err) {
-    uint32_t i = (uint32_t)(s->lines % s->n);
-    struct pd_buf *b = &s->buf[i];
-    pd_put(b, "\n", 1);
-    s->lines++;
-    return b->failed || b->len >= s->flush_at ? write_buf(s, i, err) : 0;
+    pd_put(data_shards_buf(s), "\n", 1);
+    return data_shards_record(s, err);
 }
 
 int data_shards_flush(struct data_shards *s, struct pd_err *err) {

@@ -26,6 +26,7 @@ int data_shards_header(struct data_shards *s, const char *line, size_t n);
 /* The buffer of the line that comes next: append the line to it, without a newline, then call _line. */
 struct pd_buf *data_shards_buf(struct data_shards *s);
 int data_shards_line(struct data_shards *s, struct pd_err *err);
+int data_shards_record(struct data_shards *s, struct pd_err *err); /* the same for what is no line: no newline is added */
 /* Write what is left; nothing is visible yet. */
 int data_shards_flush(struct data_shards *s, struct pd_err *err);
 /* Give all files their names, then remove PREFIX-ddddd from n on, and those that are packed otherwise. */

@@ -28,6 +28,14 @@ void data_source_goto(struct data_source *s, uint64_t file, uint64_t offset, uin
 /* Fill the next block (cleared before): its chunk, is_end, or rc and err. */
 void data_source_fill(struct data_source *s, struct data_block *b);
 
+/* What an idx file of unsigned bytes holds: dim[0] items of dim[1] x dim[2] x ... = size bytes each. */
+enum { IDX_MAX_DIMS = 4 };
+struct data_idx_shape {
+    uint32_t n_dims, dim[IDX_MAX_DIMS];
+    uint64_t size;
+};
+int data_idx_shape(const char *path, struct data_idx_shape *out, struct pd_err *err);
+
 /* Images, records of an idx file: open both files, and read as a block (source_idx.c). */
 int data_idx_open(struct data_source *s, const char *path, const char *shown, struct pd_err *err);
 int data_idx_fill(struct data_source *s, struct data_block *b, const char *shown);

@@ -47,45 +47,52 @@ static int read_exactly(struct data_input *in, void *p, size_t n, const char *sh
 
 static uint32_t big_endian(const uint8_t *p) { return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]; }
 
-/* *n items of *size bytes each. */
-static int read_header(struct data_input *in, const char *shown, uint32_t *n, uint64_t *size, struct pd_err *err) {
+static int read_header(struct data_input *in, const char *shown, struct data_idx_shape *x, struct pd_err *err) {
     uint8_t h[4];
     int rc = read_exactly(in, h, 4, shown, err);
     if (rc)
         return rc;
-    if (h[0] || h[1] || h[2] != 8 || h[3] < 1 || h[3] > 4)
+    if (h[0] || h[1] || h[2] != 8 || h[3] < 1 || h[3] > IDX_MAX_DIMS)
         return pd_fail(err, PD_EDATA, "%s: it is no idx file of unsigned bytes (it begins with %02x %02x %02x %02x)", shown, h[0], h[1], h[2],
                        h[3]);
-    int dims = h[3];
-    *size = 1;
-    for (int i = 0; i < dims && !rc; i++) {
+    *x = (struct data_idx_shape){.n_dims = h[3], .size = 1};
+    for (uint32_t i = 0; i < x->n_dims && !rc; i++) {
         rc = read_exactly(in, h, 4, shown, err);
-        uint32_t v = big_endian(h);
-        if (i == 0)
-            *n = v;
-        else if (v < 1 || (*size *= v) > PD_MAX_WIDTH)
+        x->dim[i] = big_endian(h);
+        if (i && (x->dim[i] < 1 || (x->size *= x->dim[i]) > PD_MAX_WIDTH))
             return pd_fail(err, PD_EDATA, "%s: its items have more than %d bytes, or none", shown, PD_MAX_WIDTH);
     }
     return rc;
 }
 
+int data_idx_shape(const char *path, struct data_idx_shape *out, struct pd_err *err) {
+    struct data_input *in;
+    int rc = data_input_open(&in, path, path, err);
+    if (rc)
+        return rc;
+    rc = read_header(in, path, out, err);
+    data_input_close(in);
+    return rc;
+}
+
 int data_idx_open(struct data_source *s, const char *path, const char *shown, struct pd_err *err) {
     char labels[PATH_MAX];
-    uint32_t n = 0, n_labels = 0, width = s->schema->field[0].batch.width;
-    uint64_t size, one;
+    struct data_idx_shape images = {0}, classes = {0};
+    uint32_t n, width = s->schema->field[0].batch.width;
     if (labels_name(path, labels))
         return pd_fail(err, PD_EDATA, "%s: the name has no 'images' in it, so there is no telling that of its labels", shown);
     int rc = data_input_open(&s->in, path, shown, err);
     if (!rc)
         rc = data_input_open(&s->labels, labels, labels, err);
     if (!rc)
-        rc = read_header(s->in, shown, &n, &size, err);
+        rc = read_header(s->in, shown, &images, err);
     if (!rc)
-        rc = read_header(s->labels, labels, &n_labels, &one, err);
-    if (!rc && (one != 1 || n_labels != n))
-        rc = pd_fail(err, PD_EDATA, "%s has %u images, but %s has %u labels", shown, n, labels, n_labels);
-    if (!rc && size != width)
-        rc = pd_fail(err, PD_EDATA, "%s: its images have %" PRIu64 " pixels, but the field '%s' has size %u", shown, size,
+        rc = read_header(s->labels, labels, &classes, err);
+    n = images.dim[0];
+    if (!rc && (classes.size != 1 || classes.dim[0] != n))
+        rc = pd_fail(err, PD_EDATA, "%s has %u images, but %s has %u labels", shown, n, labels, classes.dim[0]);
+    if (!rc && images.size != width)
+        rc = pd_fail(err, PD_EDATA, "%s: its images have %" PRIu64 " pixels, but the field '%s' has size %u", shown, images.size,
                      s->schema->field[0].batch.name, width);
     if (!rc && s->offset) {
         rc = data_input_skip_to(s->in, s->offset, err);

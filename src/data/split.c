@@ -1,9 +1,7 @@
 /* split.c - lines dealt round-robin to shards, some of them to those that are held out: paddlectl split. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
-#include "base/rng.h"
+#include "data/hold.h"
 #include "data/lines.h"
 #include "data/prepare.h"
 #include "data/shards.h"
@@ -14,9 +12,7 @@ struct split {
     struct data_split_counts c;
     struct pd_buf header;           /* of the first file */
     int has_header;
-    struct pd_buf text;             /* with shuffle: all lines */
-    uint64_t *start;                /* where each begins; one more behind the last */
-    uint64_t cap;
+    struct data_hold lines;         /* with shuffle: all of them */
 };
 
 void data_split_defaults(struct data_split_opts *o) {
@@ -32,34 +28,13 @@ static int deal(struct split *x, const char *line, size_t n, struct pd_err *err)
     return data_shards_line(s, err);
 }
 
-static int keep(struct split *x, const char *line, size_t n, struct pd_err *err) {
-    if (x->c.lines + 2 > x->cap) {
-        uint64_t cap = x->cap ? 2 * x->cap : 1024, *grown = pd_realloc(x->start, cap * sizeof *grown);
-        if (!grown)
-            return pd_fail(err, PD_ENOMEM, "out of memory to shuffle more than %llu lines", (unsigned long long)x->c.lines);
-        x->start = grown;
-        x->cap = cap;
-    }
-    x->start[x->c.lines++] = x->text.len;
-    pd_put(&x->text, line, n);
-    pd_put(&x->text, "\n", 1);
-    return x->text.failed ? pd_fail(err, PD_ENOMEM, "out of memory to shuffle more than %zu bytes", x->text.len) : 0;
-}
-
-/* Fisher and Yates; draw i depends on (seed, i) only. */
 static int deal_shuffled(struct split *x, struct pd_err *err) {
-    struct pd_rng_key key = pd_rng_key(x->o->seed, PD_RNG_SHUFFLE, 1, 0);
-    uint64_t n = x->c.lines;
     int rc = 0;
-    for (uint64_t i = n; i > 1; i--) {
-        uint64_t j = pd_rng_below(key, 0, i, i), t = x->start[i - 1];
-        x->start[i - 1] = x->start[j];
-        x->start[j] = t;
-    }
-    x->c.lines = 0;
-    for (uint64_t i = 0; !rc && i < n; i++) {
-        const char *line = (const char *)x->text.data + x->start[i];
-        rc = deal(x, line, (size_t)((const char *)memchr(line, '\n', x->text.len - x->start[i]) - line), err);
+    data_hold_shuffle(&x->lines, pd_rng_key(x->o->seed, PD_RNG_SHUFFLE, 1, 0));
+    for (uint64_t i = 0; !rc && i < x->lines.n; i++) {
+        size_t n;
+        const char *line = data_hold_get(&x->lines, i, &n);
+        rc = deal(x, line, n, err);
     }
     return rc;
 }
@@ -92,7 +67,7 @@ static int split_file(struct split *x, struct data_lines *l, const char *path, s
         if (x->o->header && l->line == 1)
             rc = take_header(x, shown, line, n, err);
         else
-            rc = x->o->shuffle ? keep(x, line, n, err) : deal(x, line, n, err);
+            rc = x->o->shuffle ? data_hold_add(&x->lines, line, n, err) : deal(x, line, n, err);
     }
     return rc;
 }
@@ -126,7 +101,6 @@ int data_split(const struct data_split_opts *o, struct data_split_counts *counts
     if (rc || (rc = data_lines_init(&l, err)))
         return rc;
     pd_buf_init(&x.header);
-    pd_buf_init(&x.text);
     rc = start(&x, &x.train, o->prefix, err);
     if (!rc && o->holdout)
         rc = start(&x, &x.test, o->test_prefix, err);
@@ -146,8 +120,7 @@ int data_split(const struct data_split_opts *o, struct data_split_counts *counts
     data_shards_release(&x.test);
     data_lines_release(&l);
     pd_buf_release(&x.header);
-    pd_buf_release(&x.text);
-    free(x.start);
+    data_hold_release(&x.lines);
     if (!rc)
         *counts = x.c;
     return rc;

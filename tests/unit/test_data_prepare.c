@@ -72,7 +72,7 @@ static void a_dictionary_is_sorted_cut_and_read_back(void **state) {
     struct pd_err err = {0};
     struct pd_buf text;
     pd_buf_init(&text);
-    assert_int_equal(data_dict_new(&d, &err), 0);
+    assert_int_equal(data_dict_new(&d, DATA_DICT_WORDS, &err), 0);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         assert_int_equal(data_dict_count(d, words[i], strlen(words[i]), &err), 0);
     assert_int_equal(data_dict_finish(d, 2, &err), 0);
@@ -125,7 +125,7 @@ static void many_words_keep_their_counts(void **state) {
     struct data_dict *d;
     struct pd_err err = {0};
     char w[20];
-    assert_int_equal(data_dict_new(&d, &err), 0);
+    assert_int_equal(data_dict_new(&d, DATA_DICT_WORDS, &err), 0);
     for (int times = 0; times < 2; times++)
         for (int i = times ? N / 2 : 0; i < N; i++) {
             int n = snprintf(w, sizeof w, "w%06d", i);

@@ -1,0 +1,31 @@
+/* hold.h - lines (or records) held in memory, to be given out in another order. */
+#ifndef PD_DATA_HOLD_H
+#define PD_DATA_HOLD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/rng.h"
+
+struct data_hold { /* zeroed before first use */
+    struct pd_buf text;
+    struct data_held {
+        uint64_t at;
+        uint32_t n;
+    } *line;
+    uint64_t n, cap;
+};
+
+int data_hold_add(struct data_hold *h, const void *p, size_t n, struct pd_err *err); /* a copy; n < 2^32 */
+/* Fisher and Yates; draw i depends on (key, i) only. */
+void data_hold_shuffle(struct data_hold *h, struct pd_rng_key key);
+/* Line i in the order of now, valid until the next add. */
+static inline const char *data_hold_get(const struct data_hold *h, uint64_t i, size_t *n) {
+    *n = h->line[i].n;
+    return (const char *)h->text.data + h->line[i].at;
+}
+void data_hold_release(struct data_hold *h);
+
+#endif
