@@ -104,6 +104,8 @@ static const struct pd_option table[] = {
      "passes between saved models; 0: only after the last one"},
     {"train", "saving_period_by_batches", PD_INT, F(saving_period_by_batches), ALL, "0", 0, 1 << 30, 0, "batches",
      "batches between checkpoints inside a pass; 0: none"},
+    {"train", "saving_deltas", PD_INT, F(saving_deltas), ALL, "0", 0, 255, 0, "saves",
+     "between two saves of all rows of the tables, saves of those that have changed since the one before; 0: all rows every time"},
     {"train", "save_only_one", PD_BOOL, F(save_only_one), ALL, "0", 0, 0, 0, "",
      "when a saved model is complete, remove the older ones"},
     {"train", "save_state", PD_BOOL, F(save_state), ALL, "1", 0, 0, 0, "",

@@ -94,11 +94,13 @@ static int put_table(struct model *m, const struct model_param *p, struct out *o
     int rc = model_table_open(&t, m, p->name, err);
     if (rc)
         return rc;
-    uint64_t rows = model_table_rows(t);
+    uint64_t rows;
+    rc = model_table_rows(t, &rows, err);
     o->dim = p->dim;
     snprintf(ids, sizeof ids, "%s.ids", p->name);
     snprintf(shape, sizeof shape, "(%llu,)", (unsigned long long)rows);
-    rc = begin(o, ids, "<u8", shape, rows * sizeof(uint64_t), err);
+    if (!rc)
+        rc = begin(o, ids, "<u8", shape, rows * sizeof(uint64_t), err);
     if (!rc)
         rc = model_table_walk(t, put_key, o, err);
     if (!rc)

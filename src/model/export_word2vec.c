@@ -125,10 +125,14 @@ static int write_one(struct model *m, const struct model_export *x, int binary, 
         rc = PD_EUSAGE;
     if (!rc && p->kind == MODEL_TABLE)
         rc = model_table_open(&t, m, p->name, err);
+    uint64_t rows = 0;
+    if (!rc && t)
+        rc = model_table_rows(t, &rows, err);
+    else if (!rc)
+        rows = p->shape[0];
     if (!rc)
         rc = export_file_open(&o.file, x->out, err);
     if (!rc) {
-        uint64_t rows = p->kind == MODEL_TABLE ? model_table_rows(t) : p->shape[0];
         char head[64];
         c->params = 1;
         o.dim = p->kind == MODEL_TABLE ? p->dim : (uint32_t)p->shape[1];

@@ -1,6 +1,8 @@
-/* internal.h - the numbers of a part's layout (model.h), for the writer and the reader. */
+/* internal.h - the numbers of a part's layout (model.h), for the writer and the reader; an open model, for reader.c and rows.c. */
 #ifndef PD_MODEL_INTERNAL_H
 #define PD_MODEL_INTERNAL_H
+
+#include "model/model.h"
 
 #define MODEL_MAGIC "PDMODEL1"
 enum { MODEL_VERSION = 1, MODEL_HEADER = 64, MODEL_ENTRY = 192, MODEL_ALIGN = 64, MODEL_ENTRIES_MAX = 1 << 17 };
@@ -8,5 +10,30 @@ enum { MODEL_VERSION = 1, MODEL_HEADER = 64, MODEL_ENTRY = 192, MODEL_ALIGN = 64
 enum { MODEL_F_STATE = 1 };
 
 static inline uint64_t model_align(uint64_t n) { return (n + MODEL_ALIGN - 1) / MODEL_ALIGN * MODEL_ALIGN; }
+
+struct entry {
+    struct model_entry e;
+    uint64_t keys, values, state; /* offsets, checked against the file's size; state 0: none */
+};
+
+struct part {
+    const uint8_t *map; /* NULL: not used yet */
+    struct entry *entries;
+    size_t n_entries;
+};
+
+struct model {
+    char folder[PATH_MAX];
+    struct model_manifest info;
+    struct part *parts;
+    int trust;
+    size_t first; /* the part to be looked at first: the highest of its layers */
+    int only;     /* for rows it is the only one */
+};
+
+/* Part i is mapped and verified, or not there at all. */
+int model_use_part(struct model *m, size_t i, struct pd_err *err);
+/* Of its layers the highest? */
+static inline int model_is_top(const struct model *m, size_t i) { return i == 0 || m->info.parts[i - 1].layer == 0; }
 
 #endif

@@ -46,8 +46,13 @@ static json_t *param_json(const struct model_param *p) {
 static json_t *part_json(const struct model_part *p) {
     char hex[2 * sizeof p->hash + 1];
     pd_hex(hex, p->hash, sizeof p->hash);
-    return json_pack("{s:s, s:I, s:s, s:I}", "file", p->file, "bytes", (json_int_t)p->bytes, "xxh3_128", hex, "rows",
-                     (json_int_t)p->rows);
+    json_t *o = json_pack("{s:s, s:I, s:s, s:I}", "file", p->file, "bytes", (json_int_t)p->bytes, "xxh3_128", hex, "rows",
+                          (json_int_t)p->rows);
+    if (o && p->layer && json_object_set_new(o, "layer", json_integer(p->layer))) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
 }
 
 static json_t *resume_json(const struct model_resume *r) {
@@ -124,6 +129,10 @@ static int read_param(const json_t *o, struct model_param *p) {
 
 static int read_part(const json_t *o, struct model_part *p) {
     char hex[2 * sizeof p->hash + 1];
+    uint64_t layer = 0;
+    if (json_object_get(o, "layer") && (whole(o, "layer", &layer) || layer > MODEL_LAYERS_MAX))
+        return -1;
+    p->layer = (uint32_t)layer;
     return text(o, "file", p->file, sizeof p->file) || strchr(p->file, '/') || p->file[0] == '.' ||
            whole(o, "bytes", &p->bytes) || whole(o, "rows", &p->rows) || text(o, "xxh3_128", hex, sizeof hex) ||
            pd_unhex(p->hash, sizeof p->hash, hex);
@@ -170,6 +179,9 @@ static int read_root(const json_t *root, struct model_manifest *m, struct pd_err
     for (; m->n_parts < n_parts; m->n_parts++)
         if (read_part(json_array_get(parts, m->n_parts), &m->parts[m->n_parts]))
             return pd_fail(err, PD_EDATA, "the manifest's part %zu is malformed", m->n_parts);
+    for (size_t i = 0; i < n_parts; i++)
+        if (m->parts[i].layer && (i + 1 == n_parts || m->parts[i + 1].layer != m->parts[i].layer - 1))
+            return pd_fail(err, PD_EDATA, "the manifest lacks the layer below %s", m->parts[i].file);
     return 0;
 }
 

@@ -16,7 +16,7 @@
  *     24  u64 bytes of the file            32  zero up to 64
  *     64  entries, 192 bytes each:
  *             0  char[128] parameter name, NUL-padded
- *           128  u32 kind: 1 dense, 2 table     132  u32 dim: floats per row (dense: 1)
+ *           128  u32 kind: 1 dense, 2 table ... 132  u32 dim: floats per row (dense: 1)
  *           136  u64 first: index of the first value in the flattened parameter (table: 0)
  *           144  u64 count: values (dense) or rows (table)
  *           152  u64 offset of the keys, u64[count] ascending (dense: 0)
@@ -24,6 +24,16 @@
  *           168  u64 offset of the optimizer state, float32[count * state_width] (0: none)
  *           176  u32 state_width                180  zero up to 192
  *      ..  the sections, in the entries' order: keys, values, state
+ *
+ * LAYERS. A part may hold, of a table, only the rows that have changed since another save (kind 4, "changes"); then the part of that
+ * save lies in the folder too, as the layer below it, down to one that has all rows (layer 0). A row is as the highest layer that has it
+ * says; what a layer has of dense parameters, histories, and tables of kind 2 hides what is below. In the folder the lower layers are
+ * links to the files of the saves before, so that a save writes changes only, and yet every folder is complete by itself:
+ *
+ *     pass-00001/sparse-00000-of-00002.bin
+ *     pass-00002/sparse-00000-of-00002.bin (the same file)   sparse-00000-of-00002.delta-00001.bin
+ *
+ * The manifest has the layers of a part one after the other, the highest first, "layer": N, ..., 1, and 0 left out.
  *
  * A kind 3, "history", comes beside a table whose rows are brought up to date when somebody looks (ps/decay.h): count pairs of
  * float64, dim 4; only checkpoints have it. What optimizer state is, is the servers' own matter: docs/model-format.md.
@@ -51,7 +61,8 @@
 #include "base/err.h"
 
 enum { MODEL_NAME_MAX = 127, MODEL_DIMS_MAX = 4, MODEL_FILE_MAX = 63 };
-enum model_kind { MODEL_DENSE = 1, MODEL_TABLE = 2, MODEL_HISTORY = 3 };
+enum { MODEL_LAYERS_MAX = 256 };
+enum model_kind { MODEL_DENSE = 1, MODEL_TABLE = 2, MODEL_HISTORY = 3, MODEL_CHANGES = 4 };
 
 /* --- what a manifest says --- */
 
@@ -68,6 +79,7 @@ struct model_param {
 struct model_part {
     char file[MODEL_FILE_MAX + 1];
     uint64_t bytes, rows;
+    uint32_t layer;   /* above 0: the part behind it in the list is the layer below */
     uint8_t hash[16]; /* XXH3-128 of the file, canonical (big-endian) form */
 };
 
@@ -121,6 +133,10 @@ int model_writer_seal(struct model_writer *w, struct model_part *part, struct pd
 int model_writer_fd(const struct model_writer *w); /* what it writes to; -1 once it is sealed */
 void model_writer_free(struct model_writer *w);    /* the file stays as it is */
 
+/* The name of layer 1, 2, ... of the part `base`, and whether `file` is `base` or a layer of it. */
+int model_layer_name(const char *base, uint32_t layer, char file[MODEL_FILE_MAX + 1]); /* 0, or -1: too long */
+int model_is_layer_of(const char *file, const char *base);
+
 /* The folder that parts are written into, made if it is not there: DIR/.NAME.tmp-TAG. */
 int model_stage(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX], struct pd_err *err);
 /* Writes the manifest into the staged folder and renames it to DIR/NAME, replacing an older one. Where another server that
@@ -148,12 +164,12 @@ int model_read_dense(struct model *m, const char *name, uint64_t first, uint64_t
 /* The same of its optimizer state: out[k * stride + i] is the k-th of value first + i, k < planes. */
 int model_read_state(struct model *m, const char *name, uint64_t first, uint64_t n, uint32_t planes, float *out, size_t stride,
                      struct pd_err *err);
-/* Part `file`, if there is one, is looked at first for dense values; with `only`, the rows are in it alone: who has written it
- * and reads it again needs no other part. 1: there is one. */
+/* Part `file`, whose layers are meant too, is looked at first for dense values, if there is one; with `only`, the rows are in it
+ * alone: who has written it and reads it again needs no other part. 1: there is one. */
 int model_prefer(struct model *m, const char *file, int only);
 /* A table's history, n pairs, as long as the model is open; n 0: it has none. */
 int model_history(struct model *m, const char *name, const double **pairs, uint64_t *n, struct pd_err *err);
-/* Every row of a table with its state (NULL without), part by part, keys ascending within a part. `each` returns 0 or PD_E*,
+/* Every row of a table with its state (NULL without), part by part, keys ascending within a part, layers merged. `each` returns 0 or PD_E*,
  * which ends the walk. */
 int model_each_state(struct model *m, const char *name,
                      int (*each)(void *arg, uint64_t key, const float *row, const float *state, uint32_t width, struct pd_err *err),
@@ -162,9 +178,15 @@ int model_each_state(struct model *m, const char *name,
 int model_each_row(struct model *m, const char *name,
                    int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err), void *arg,
                    struct pd_err *err);
-/* A table's rows by key, as they stand in the mapped parts: model/table.h. One span a part; they stay while the model is open. */
-int model_each_span(struct model *m, const char *name,
-                    int (*each)(void *arg, const uint64_t *keys, const float *rows, uint64_t n, struct pd_err *err), void *arg,
-                    struct pd_err *err);
+/* A table's rows by key, as they stand in the mapped parts: model/table.h. One span a file, of each part the highest layer first; they
+ * stay while the model is open. */
+struct model_span {
+    const uint64_t *keys; /* [n], ascending */
+    const float *rows;    /* [n * dim] */
+    uint64_t n;
+    size_t part; /* those of the same part are layers of it: a row is as the first that has it says */
+};
+int model_each_span(struct model *m, const char *name, int (*each)(void *arg, const struct model_span *s, struct pd_err *err),
+                    void *arg, struct pd_err *err);
 
 #endif

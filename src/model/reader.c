@@ -18,26 +18,6 @@
 
 enum { MANIFEST_MAX = 256 << 20 };
 
-struct entry {
-    struct model_entry e;
-    uint64_t keys, values, state; /* offsets, checked against the file's size; state 0: none */
-};
-
-struct part {
-    const uint8_t *map; /* NULL: not used yet */
-    struct entry *entries;
-    size_t n_entries;
-};
-
-struct model {
-    char folder[PATH_MAX];
-    struct model_manifest info;
-    struct part *parts;
-    int trust;
-    size_t first; /* the part to be looked at first */
-    int only;     /* for rows it is the only one */
-};
-
 void model_hash(const void *p, size_t n, uint8_t out[16]) {
     XXH128_canonical_t c;
     XXH128_canonicalFromHash(&c, XXH3_128bits(p, n));
@@ -123,9 +103,9 @@ static int read_entry(const struct model *m, struct pd_rd *r, uint64_t bytes, st
     (void)pd_get(r, MODEL_ENTRY - 180);
     const struct model_param *p = model_find(m, x->e.name);
     int history = kind == MODEL_HISTORY;
-    if (r->failed || !p || (history ? MODEL_TABLE : kind) != (uint32_t)p->kind || x->e.dim < 1)
+    if (r->failed || !p || (history || kind == MODEL_CHANGES ? MODEL_TABLE : kind) != (uint32_t)p->kind || x->e.dim < 1)
         return -1;
-    x->e.kind = history ? MODEL_HISTORY : p->kind;
+    x->e.kind = (enum model_kind)kind;
     if (!inside(x->values, x->e.count, 4 * (uint64_t)x->e.dim, bytes))
         return -1;
     if (x->e.state_width ? x->e.state_width > 1u << 28 || !inside(x->state, x->e.count, 4 * (uint64_t)x->e.state_width, bytes)
@@ -133,7 +113,7 @@ static int read_entry(const struct model *m, struct pd_rd *r, uint64_t bytes, st
         return -1;
     if (history)
         return x->e.dim != 4 || x->e.state_width ? -1 : 0;
-    if (kind == MODEL_TABLE)
+    if (p->kind == MODEL_TABLE)
         return x->e.dim != p->dim || !inside(x->keys, x->e.count, 8, bytes) ? -1 : 0;
     uint64_t n = model_param_values(p);
     return x->e.dim != 1 || x->e.first > n || x->e.count > n - x->e.first ? -1 : 0;
@@ -194,8 +174,7 @@ static int map_part(const struct model *m, size_t i, struct part *p, struct pd_e
     return read_entries(m, info, p, path, err);
 }
 
-/* Mapped and verified, or not there at all. */
-static int use_part(struct model *m, size_t i, struct pd_err *err) {
+int model_use_part(struct model *m, size_t i, struct pd_err *err) {
     struct part p = {0};
     if (m->parts[i].map)
         return 0;
@@ -213,7 +192,7 @@ static int use_part(struct model *m, size_t i, struct pd_err *err) {
 int model_verify(struct model *m, struct pd_err *err) {
     int rc = 0;
     for (size_t i = 0; i < m->info.n_parts && !rc; i++)
-        rc = use_part(m, i, err);
+        rc = model_use_part(m, i, err);
     return rc;
 }
 
@@ -222,14 +201,14 @@ int model_verify_here(struct model *m, struct pd_err *err) {
     for (size_t i = 0; i < m->info.n_parts && !rc; i++) {
         char path[PATH_MAX];
         if (!pd_fmt(path, sizeof path, "%s/%s", m->folder, m->info.parts[i].file) && !access(path, F_OK))
-            rc = use_part(m, i, err);
+            rc = model_use_part(m, i, err);
     }
     return rc;
 }
 
 int model_prefer(struct model *m, const char *file, int only) {
     for (size_t i = 0; i < m->info.n_parts; i++)
-        if (!strcmp(m->info.parts[i].file, file)) {
+        if (model_is_top(m, i) && model_is_layer_of(m->info.parts[i].file, file)) {
             m->first = i;
             m->only = only;
             return 1;
@@ -258,7 +237,9 @@ static int read_dense(struct model *m, const char *name, uint64_t first, uint64_
     for (size_t i = 0; i < m->info.n_parts && got < n; i++) {
         size_t at = (m->first + i) % m->info.n_parts;
         const struct part *q = &m->parts[at];
-        int rc = use_part(m, at, err);
+        if (!model_is_top(m, at)) /* what is below has older values */
+            continue;
+        int rc = model_use_part(m, at, err);
         if (rc)
             return rc;
         for (size_t k = 0; k < q->n_entries; k++) {
@@ -284,102 +265,4 @@ int model_read_dense(struct model *m, const char *name, uint64_t first, uint64_t
 int model_read_state(struct model *m, const char *name, uint64_t first, uint64_t n, uint32_t planes, float *out, size_t stride,
                      struct pd_err *err) {
     return planes ? read_dense(m, name, first, n, planes, out, stride, err) : 0;
-}
-
-/* The entries of a table, or of its history, in the parts that count. 1: *x is the next one; 0: there is none. */
-struct walk {
-    size_t part, entry;
-};
-
-static int next_entry(struct model *m, const char *name, enum model_kind kind, struct walk *w, const struct part **p,
-                      const struct entry **x, struct pd_err *err) {
-    for (; w->part < m->info.n_parts; w->part++, w->entry = 0) {
-        if (m->only && w->part != m->first)
-            continue;
-        int rc = use_part(m, w->part, err);
-        if (rc)
-            return rc;
-        *p = &m->parts[w->part];
-        while (w->entry < (*p)->n_entries) {
-            *x = &(*p)->entries[w->entry++];
-            if ((*x)->e.kind == kind && !strcmp((*x)->e.name, name))
-                return 1;
-        }
-    }
-    return 0;
-}
-
-int model_each_span(struct model *m, const char *name,
-                    int (*each)(void *arg, const uint64_t *keys, const float *rows, uint64_t n, struct pd_err *err), void *arg,
-                    struct pd_err *err) {
-    const struct model_param *p = model_find(m, name);
-    if (!p || p->kind != MODEL_TABLE)
-        return pd_fail(err, PD_ENOENT, "%s has no table '%s'", m->folder, name);
-    for (size_t i = 0; i < m->info.n_parts; i++) {
-        int rc = use_part(m, i, err);
-        for (size_t k = 0; !rc && k < m->parts[i].n_entries; k++) {
-            const struct entry *x = &m->parts[i].entries[k];
-            if (!strcmp(x->e.name, name) && x->e.kind == MODEL_TABLE && x->e.count)
-                rc = each(arg, (const uint64_t *)(const void *)(m->parts[i].map + x->keys),
-                          (const float *)(const void *)(m->parts[i].map + x->values), x->e.count, err);
-        }
-        if (rc)
-            return rc;
-    }
-    return 0;
-}
-
-int model_history(struct model *m, const char *name, const double **pairs, uint64_t *n, struct pd_err *err) {
-    struct walk w = {0};
-    const struct part *p;
-    const struct entry *x;
-    *n = 0;
-    int rc = next_entry(m, name, MODEL_HISTORY, &w, &p, &x, err); /* they are all the same */
-    if (rc == 1) {
-        *pairs = (const double *)(const void *)(p->map + x->values);
-        *n = x->e.count;
-    }
-    return rc < 0 ? rc : 0;
-}
-
-int model_each_state(struct model *m, const char *name,
-                     int (*each)(void *arg, uint64_t key, const float *row, const float *state, uint32_t width, struct pd_err *err),
-                     void *arg, struct pd_err *err) {
-    const struct model_param *param = model_find(m, name);
-    struct walk w = {0};
-    const struct part *p;
-    const struct entry *x;
-    int rc;
-    if (!param || param->kind != MODEL_TABLE)
-        return pd_fail(err, PD_ENOENT, "%s has no table '%s'", m->folder, name);
-    while ((rc = next_entry(m, name, MODEL_TABLE, &w, &p, &x, err)) == 1) {
-        const uint64_t *keys = (const uint64_t *)(const void *)(p->map + x->keys);
-        const float *rows = (const float *)(const void *)(p->map + x->values);
-        const float *state = x->e.state_width ? (const float *)(const void *)(p->map + x->state) : NULL;
-        for (uint64_t j = 0; j < x->e.count; j++) {
-            rc = each(arg, keys[j], rows + j * x->e.dim, state ? state + j * x->e.state_width : NULL, x->e.state_width, err);
-            if (rc)
-                return rc;
-        }
-    }
-    return rc;
-}
-
-struct plain {
-    int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err);
-    void *arg;
-};
-
-static int without_state(void *arg, uint64_t key, const float *row, const float *state, uint32_t width, struct pd_err *err) {
-    const struct plain *p = arg;
-    (void)state;
-    (void)width;
-    return p->each(p->arg, key, row, err);
-}
-
-int model_each_row(struct model *m, const char *name,
-                   int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err), void *arg,
-                   struct pd_err *err) {
-    struct plain p = {each, arg};
-    return model_each_state(m, name, without_state, &p, err);
 }

@@ -6,28 +6,24 @@
 
 #include "base/fault.h"
 
-struct span {
-    const uint64_t *keys;
-    const float *rows;
-    uint64_t n;
-};
-
 struct model_table {
     uint32_t dim;
-    struct span *span;
+    struct model_span *span;
     size_t n_spans;
-    uint64_t n_rows;
+    uint64_t n_rows; /* in all spans */
+    int layers;      /* a row may be in several */
     char name[MODEL_NAME_MAX + 1];
 };
 
-static int add_span(void *arg, const uint64_t *keys, const float *rows, uint64_t n, struct pd_err *err) {
+static int add_span(void *arg, const struct model_span *s, struct pd_err *err) {
     struct model_table *t = arg;
-    struct span *grown = pd_realloc(t->span, (t->n_spans + 1) * sizeof *grown);
+    struct model_span *grown = pd_realloc(t->span, (t->n_spans + 1) * sizeof *grown);
     if (!grown)
         return pd_fail(err, PD_ENOMEM, "out of memory for table '%s'", t->name);
     t->span = grown;
-    t->span[t->n_spans++] = (struct span){keys, rows, n};
-    t->n_rows += n;
+    t->layers |= t->n_spans && t->span[t->n_spans - 1].part == s->part;
+    t->span[t->n_spans++] = *s;
+    t->n_rows += s->n;
     return 0;
 }
 
@@ -56,7 +52,6 @@ void model_table_close(struct model_table *t) {
 }
 
 uint32_t model_table_dim(const struct model_table *t) { return t->dim; }
-uint64_t model_table_rows(const struct model_table *t) { return t->n_rows; }
 
 /* Where the key would stand if the keys between the ends were spread evenly. */
 static uint64_t guess(uint64_t lo, uint64_t hi, uint64_t first, uint64_t last, uint64_t key) {
@@ -92,18 +87,23 @@ const float *model_table_find(const struct model_table *t, uint64_t key) {
 /* --- all rows in order: a heap of the spans by their next key --- */
 
 struct head {
-    const struct span *s;
+    const struct model_span *s;
     uint64_t at;
 };
 
 static uint64_t key_of(const struct head *h) { return h->s->keys[h->at]; }
 
+/* Of the same key in layers of a part the highest comes first. */
+static int before(const struct head *a, const struct head *b) {
+    return key_of(a) < key_of(b) || (key_of(a) == key_of(b) && a->s < b->s);
+}
+
 static void sift(struct head *heap, size_t n, size_t i) {
     for (;;) {
         size_t least = i, l = 2 * i + 1, r = l + 1;
-        if (l < n && key_of(&heap[l]) < key_of(&heap[least]))
+        if (l < n && before(&heap[l], &heap[least]))
             least = l;
-        if (r < n && key_of(&heap[r]) < key_of(&heap[least]))
+        if (r < n && before(&heap[r], &heap[least]))
             least = r;
         if (least == i)
             return;
@@ -123,20 +123,35 @@ int model_table_walk(const struct model_table *t, int (*each)(void *arg, uint64_
         heap[n] = (struct head){&t->span[n], 0};
     for (size_t i = n / 2; i-- > 0;)
         sift(heap, n, i);
-    uint64_t before = 0, done = 0;
+    const struct model_span *of = NULL; /* of the row before */
+    uint64_t last = 0;
     while (!rc && n) {
         uint64_t key = key_of(heap);
-        if (done && key <= before)
+        int older = of && key == last && of != heap->s && of->part == heap->s->part;
+        if (of && key <= last && !older)
             rc = pd_fail(err, PD_EDATA, "table '%s': key %llu comes after %llu: a part is not in order, or two have the same row", t->name,
-                         (unsigned long long)key, (unsigned long long)before);
-        else
+                         (unsigned long long)key, (unsigned long long)last);
+        else if (!older)
             rc = each(arg, key, heap->s->rows + heap->at * t->dim, err);
-        before = key;
-        done++;
+        of = heap->s;
+        last = key;
         if (++heap->at == heap->s->n)
             heap[0] = heap[--n];
         sift(heap, n, 0);
     }
     free(heap);
     return rc;
+}
+
+static int count_row(void *arg, uint64_t key, const float *row, struct pd_err *err) {
+    (void)key;
+    (void)row;
+    (void)err;
+    ++*(uint64_t *)arg;
+    return 0;
+}
+
+int model_table_rows(const struct model_table *t, uint64_t *n, struct pd_err *err) {
+    *n = t->layers ? 0 : t->n_rows;
+    return t->layers ? model_table_walk(t, count_row, n, err) : 0;
 }

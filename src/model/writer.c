@@ -89,6 +89,8 @@ static uint64_t place(struct model_writer *w, uint64_t bytes) {
     return off;
 }
 
+static int has_keys(enum model_kind kind) { return kind == MODEL_TABLE || kind == MODEL_CHANGES; }
+
 static int put_head(struct model_writer *w, const struct model_entry *e, size_t n, struct pd_err *err) {
     struct pd_buf b;
     uint32_t flags = 0;
@@ -108,12 +110,12 @@ static int put_head(struct model_writer *w, const struct model_entry *e, size_t 
         pd_put_u32(&b, e[i].dim);
         pd_put_u64(&b, e[i].first);
         pd_put_u64(&b, e[i].count);
-        pd_put_u64(&b, e[i].kind == MODEL_TABLE ? place(w, e[i].count * 8) : 0);
+        pd_put_u64(&b, has_keys(e[i].kind) ? place(w, e[i].count * 8) : 0);
         pd_put_u64(&b, place(w, e[i].count * e[i].dim * 4));
         pd_put_u64(&b, e[i].state_width ? place(w, e[i].count * e[i].state_width * 4) : 0);
         pd_put_u32(&b, e[i].state_width);
         flags |= e[i].state_width || e[i].kind == MODEL_HISTORY ? MODEL_F_STATE : 0;
-        w->rows += e[i].kind == MODEL_TABLE ? e[i].count : 0;
+        w->rows += has_keys(e[i].kind) ? e[i].count : 0;
     }
     b.len = 0;
     pd_put(&b, MODEL_MAGIC, 8);
@@ -215,6 +217,16 @@ int model_writer_end(struct model_writer *w, struct model_part *part, struct pd_
 }
 
 /* --- the folder --- */
+
+int model_layer_name(const char *base, uint32_t layer, char file[MODEL_FILE_MAX + 1]) {
+    size_t stem = strlen(base) - strlen(".bin");
+    return pd_fmt(file, MODEL_FILE_MAX + 1, "%.*s.delta-%05u.bin", (int)stem, base, layer);
+}
+
+int model_is_layer_of(const char *file, const char *base) {
+    size_t stem = strlen(base) - strlen(".bin");
+    return !strcmp(file, base) || (!strncmp(file, base, stem) && pd_starts(file + stem, ".delta-"));
+}
 
 static int staged_path(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX], struct pd_err *err) {
     if (!*name || *name == '.' || strchr(name, '/') || strlen(name) > 200)

@@ -181,11 +181,19 @@ struct ps_progress {
     uint64_t pass, batch;
 };
 
+/* How much of the tables is written. Every folder is complete: what a delta leaves out is in files of the saves before, to which it links. */
+enum ps_chain {
+    PS_CHAIN_NONE,  /* all of it */
+    PS_CHAIN_BASE,  /* all of it, and from here on servers watch which rows change */
+    PS_CHAIN_DELTA, /* the rows that have changed since the last base or delta; all of it from a server where that cannot be */
+};
+
 struct ps_save_opts {
     const char *dir, *name;   /* dir/name becomes the model's folder (src/model/model.h), relative to each server's
                                * working directory; complete or absent */
     uint64_t pass;
     const char *config;       /* text of train.ini, kept in the manifest */
+    enum ps_chain chain;
     int create_rows;          /* first make all rows of tables with a known n_rows */
     const struct ps_progress *resume; /* a checkpoint: with the optimizer's state, and when batch > 0 all trainers' notes */
 };

@@ -237,11 +237,14 @@ static int read_manifest(struct ps_client *c, const struct entry *e, const char 
 /* Is the part what this server writes itself when there are as many threads as in the model? Then it needs no other. */
 static int same_layout(const struct ps_client *c, const struct model_manifest *m) {
     uint32_t dense = 0, sparse = 0;
+    uint32_t others = 0;
     for (size_t i = 0; i < m->n_parts; i++) {
-        dense += pd_starts(m->parts[i].file, "dense-");
-        sparse += pd_starts(m->parts[i].file, "sparse-");
+        const int a = pd_starts(m->parts[i].file, "dense-"), b = pd_starts(m->parts[i].file, "sparse-");
+        dense += a && !m->parts[i].layer;
+        sparse += b && !m->parts[i].layer;
+        others += !a && !b;
     }
-    return dense == c->n_dense && sparse == c->n_sparse && dense + sparse == m->n_parts;
+    return dense == c->n_dense && sparse == c->n_sparse && !others;
 }
 
 static int needs(const struct ps_client *c, uint32_t server, const char *file, int same) {
@@ -250,7 +253,7 @@ static int needs(const struct ps_client *c, uint32_t server, const char *file, i
         const struct link *l = c->servers[server].links[k];
         int dense = l->kind == PS_KIND_DENSE;
         (void)pd_fmt(own, sizeof own, "%s-%05u-of-%05u.bin", dense ? "dense" : "sparse", l->thread, dense ? c->n_dense : c->n_sparse);
-        if (!strcmp(file, own))
+        if (model_is_layer_of(file, own))
             return 1;
     }
     return !same;

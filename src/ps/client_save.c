@@ -17,6 +17,10 @@ _Static_assert((int)MODEL_DIMS_MAX == (int)PS_DIMS_MAX, "shapes are copied whole
 
 struct ps_client_saving {
     struct model_manifest m;
+    struct answered {
+        struct model_part *parts; /* with its layers, the highest first */
+        uint32_t n;
+    } *of;          /* [n_links] */
     uint64_t *rows; /* [n_sparse] */
     char *dir, *name;
     uint64_t tag;
@@ -32,6 +36,9 @@ static void saving_free(struct ps_client *c) {
     if (!s)
         return;
     model_manifest_release(&s->m);
+    for (uint32_t i = 0; s->of && i < c->n_links; i++)
+        free(s->of[i].parts);
+    free(s->of);
     pd_buf_release(&s->text);
     free(s->rows);
     free(s->dir);
@@ -61,17 +68,30 @@ static int take_note(struct model_resume *r, uint32_t lo, uint32_t hi, const uin
     return n ? -1 : 0;
 }
 
+static int take_parts(struct answered *a, struct pd_rd *rd) {
+    uint32_t n = pd_get_u32(rd);
+    if (rd->failed || !n || n > MODEL_LAYERS_MAX + 1 || !(a->parts = pd_calloc(n, sizeof *a->parts)))
+        return -1;
+    for (; a->n < n; a->n++) {
+        struct model_part *p = &a->parts[a->n];
+        pd_get_str(rd, p->file, sizeof p->file);
+        p->bytes = pd_get_u64(rd);
+        p->rows = pd_get_u64(rd);
+        const uint8_t *hash = pd_get(rd, sizeof p->hash);
+        p->layer = pd_get_u32(rd);
+        if (!hash || p->layer != n - 1 - a->n)
+            return -1;
+        memcpy(p->hash, hash, sizeof p->hash);
+    }
+    return 0;
+}
+
 static int done_save(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
     struct ps_client_saving *s = c->saving;
-    struct model_part *p = &s->m.parts[r->index];
     struct pd_rd rd;
     pd_rd_init(&rd, a->sec[0], a->len[0]);
-    pd_get_str(&rd, p->file, sizeof p->file);
-    p->bytes = pd_get_u64(&rd);
-    p->rows = pd_get_u64(&rd);
-    const uint8_t *hash = pd_get(&rd, sizeof p->hash);
-    if (hash)
-        memcpy(p->hash, hash, sizeof p->hash);
+    if (take_parts(&s->of[r->index], &rd))
+        return pd_fail(err, PD_EPROTO, "a malformed answer");
     uint32_t n = pd_get_u32(&rd);
     for (uint32_t i = 0; i < n && i < c->job.n_sparse; i++)
         s->rows[i] += pd_get_u64(&rd);
@@ -93,6 +113,19 @@ static int done_save(struct ps_client *c, struct request *r, const struct answer
     if (!pd_rd_done(&rd))
         return pd_fail(err, PD_EPROTO, "a malformed answer");
     s->parts_left--;
+    return 0;
+}
+
+/* The parts in the order of the threads. */
+static int list_parts(const struct ps_client *c, struct ps_client_saving *s) {
+    size_t n = 0;
+    for (uint32_t i = 0; i < c->n_links; i++)
+        n += s->of[i].n;
+    if (!(s->m.parts = pd_calloc(n, sizeof *s->m.parts)))
+        return PD_ENOMEM;
+    for (uint32_t i = 0; i < c->n_links; i++)
+        for (uint32_t k = 0; k < s->of[i].n; k++)
+            s->m.parts[s->m.n_parts++] = s->of[i].parts[k];
     return 0;
 }
 
@@ -121,8 +154,7 @@ static int new_saving(struct ps_client *c, const struct ps_save_opts *o) {
     pd_buf_init(&s->text);
     s->m.step = c->step;
     s->m.pass = o->pass;
-    s->m.n_parts = c->n_links;
-    s->m.parts = pd_calloc(c->n_links, sizeof *s->m.parts);
+    s->of = pd_calloc(c->n_links, sizeof *s->of);
     s->m.params = pd_calloc((size_t)c->job.n_dense + c->job.n_sparse, sizeof *s->m.params);
     s->m.config = pd_strdup(o->config ? o->config : "");
     s->rows = pd_calloc(c->job.n_sparse, sizeof *s->rows);
@@ -130,7 +162,7 @@ static int new_saving(struct ps_client *c, const struct ps_save_opts *o) {
     s->name = pd_strdup(o->name);
     s->tag = c->incarnation + c->n_saves++;
     s->parts_left = c->n_links;
-    int ok = s->m.parts && s->m.params && s->m.config && s->rows && s->dir && s->name;
+    int ok = s->of && s->m.params && s->m.config && s->rows && s->dir && s->name;
     if (o->resume) {
         s->m.optimizer_state = 1;
         s->m.resume.pass = o->resume->pass;
@@ -163,6 +195,7 @@ int ps_save_start(struct ps_client *c, const struct ps_save_opts *o) {
             pd_put_str(&c->head, o->name);
             pd_put_u32(&c->head, o->create_rows != 0);
             pd_put_u32(&c->head, o->resume != NULL);
+            pd_put_u32(&c->head, o->chain);
             client_ask(c, sparse ? c->sparse[t] : c->dense[t], WIRE_PS_SAVE, NULL, done_save, NULL, k++);
         }
     }
@@ -175,6 +208,8 @@ static int make_text(struct ps_client *c) {
     for (size_t i = 0; i < s->m.resume.n_streams; i++)
         if (!s->m.resume.streams[i])
             return client_fail(c, PD_EFAIL, "nobody has said how far stream %zu is: %s/%s would not be whole", i, s->dir, s->name);
+    if (list_parts(c, s))
+        return client_fail(c, PD_ENOMEM, "no memory to save");
     describe(c, s);
     return model_manifest_write(&s->m, &s->text, &err) ? client_fail(c, err.code, "%s", err.msg) : 0;
 }

@@ -43,6 +43,9 @@ int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts, const 
 }
 
 static void drop_declaration(struct ps_shard *s) {
+    shard_chain_drop(s);
+    free(s->changed);
+    s->changed = NULL;
     for (uint32_t i = 0; s->tables && i < s->job.n_sparse; i++)
         ps_table_free(s->tables[i]);
     for (uint32_t i = 0; s->decays && i < s->job.n_sparse; i++)
@@ -131,7 +134,8 @@ static int make_tables(struct ps_shard *s) {
     int rc = 0;
     s->tables = pd_calloc(s->job.n_sparse, sizeof *s->tables);
     s->decays = pd_calloc(s->job.n_sparse, sizeof *s->decays);
-    if (!s->tables || !s->decays)
+    s->changed = pd_calloc(s->job.n_sparse, sizeof *s->changed);
+    if (!s->tables || !s->decays || !s->changed)
         return PD_ENOMEM;
     for (uint32_t i = 0; i < s->job.n_sparse && !rc; i++) {
         const struct ps_sparse *t = &s->job.sparse[i];

@@ -116,6 +116,7 @@ static int touch_rows(struct ps_shard *s, uint32_t id, uint32_t n_parts, size_t 
 /* Brings the row to the state before this update; it is this update's from here on. */
 static void touch(struct ps_shard *s, uint32_t id, uint32_t row, float *w) {
     struct ps_decay *d = &s->decays[id];
+    ps_changed_mark(&s->changed[id], row);
     if (!ps_decay_active(d))
         return;
     struct ps_row_note *note = ps_table_note(s->tables[id], row);

@@ -1,5 +1,5 @@
 /* shard_int.h - the shard's inside, shared by shard.c (declaration, barrier), shard_member.c (members that are lost), shard_again.c (what comes twice), shard_step.c (contributions), shard_apply.c (their
- * application), shard_pull.c (answers to pulls), shard_save.c, shard_load.c and shard_models.c (models).
+ * application), shard_pull.c (answers to pulls), shard_save.c, shard_chain.c, shard_load.c and shard_models.c (models).
  */
 #ifndef PD_PS_SHARD_INT_H
 #define PD_PS_SHARD_INT_H
@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "model/model.h"
+#include "ps/changed.h"
 #include "ps/decay.h"
 #include "ps/layout.h"
 #include "ps/optim.h"
@@ -109,6 +110,18 @@ struct member {
     } note[2]; /* what it wants to be in a checkpoint; the first is the newer one */
 };
 
+/* The saves that the next one may leave out what has not changed since: the file of all rows, and those of changes on top of it. */
+struct chain {
+    char *folder; /* of the last one, which links to the files of the others; NULL: none */
+    int full;     /* with the optimizer's state */
+    struct chain_layer {
+        struct model_part part;
+        uint64_t dev, ino;
+    } *layer; /* [n], the lowest first */
+    uint32_t n;
+    const struct ps_saving *latest; /* rows are watched since its cut */
+};
+
 /* A request that is answered once `after` steps are applied. */
 struct waiting {
     uint32_t trainer;
@@ -119,6 +132,7 @@ struct waiting {
 struct ps_shard {
     struct ps_shard_opts opts;
     struct ps_saving *savings; /* under way */
+    struct chain chain;
     char *staged; /* folder of a save that is not committed: removed when the shard ends */
     struct ps_shard_ops ops;
     void *arg;
@@ -134,6 +148,7 @@ struct ps_shard {
     float *state;
     struct ps_table **tables; /* [n_sparse] or NULL in a dense thread */
     struct ps_decay *decays;  /* [n_sparse], likewise: l1 and l2 of rows that updates do not touch */
+    struct ps_changed *changed; /* [n_sparse], likewise: rows to be in the next save of changes */
     uint64_t updates, samples; /* applied: steps that had samples, and how many those were */
 
     struct member *members;
@@ -226,6 +241,14 @@ int shard_commit(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *
 int shard_note(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err);
 uint32_t shard_row_width(const struct ps_shard *s, uint32_t id); /* floats of a row's state in a checkpoint */
 void shard_part_name(const struct ps_shard *s, char file[MODEL_FILE_MAX + 1]);
+
+/* shard_chain.c */
+void shard_chain_drop(struct ps_shard *s);                        /* the next save has all rows; rows are not watched */
+int shard_chain_changes(const struct ps_shard *s, uint32_t id);   /* of this table the changed rows are enough */
+/* 1: the files that a save of changes lies on are in `folder` now; 0: it has to be a base. */
+int shard_chain_go_on(struct ps_shard *s, const char *folder, int full);
+/* The n layers are what the next save may lie on, and will be in `folder`; takes both. */
+void shard_chain_set(struct ps_shard *s, char *folder, int full, struct chain_layer *layer, uint32_t n);
 
 /* shard_models.c */
 int shard_models(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err);

@@ -193,6 +193,7 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *ou
     for (uint32_t i = 0; s->segs && i < s->job.n_dense && !rc; i++)
         rc = load_dense(s, m, i, missing, (int)full, err);
     forget_rows(s);
+    shard_chain_drop(s);
     for (uint32_t i = 0; s->tables && i < s->job.n_sparse && !rc; i++)
         rc = load_table(s, m, i, missing, (int)full, err);
     if (!rc && full)

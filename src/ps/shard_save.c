@@ -4,10 +4,13 @@
  *                                                  └ ops.save: in a child of fork, while the thread goes on ┘
  *
  * Rows are written as they are after the last update, without being changed: a run that saves has the same bits as one that
- * does not. A checkpoint ("full") has beside them what the shard itself knows (docs/model-format.md, "Optimizer state").
+ * does not. A checkpoint ("full") has beside them what the shard itself knows (docs/model-format.md, "Optimizer state"). A save that
+ * goes on in a chain ("delta") has of tables the rows that have changed since the one before (shard_chain.c).
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/fault.h"
 #include "base/str.h"
@@ -23,7 +26,12 @@ struct ps_saving {
     struct ps_shard *s;
     uint32_t trainer;
     uint64_t req;
-    int full;
+    int full, delta;
+    enum ps_chain chain;
+    char *folder;              /* that it will be, once it is committed */
+    struct ps_changed *fresh;  /* [n_sparse]: of a chain, to be watched from here on */
+    struct chain_layer *layer; /* [n_layers], the lowest first: the files of the part, the last is the one that is written */
+    uint32_t n_layers;
     struct model_entry *entries;
     size_t n_entries;
     struct model_writer *w;
@@ -71,6 +79,8 @@ static void add_entry(struct ps_saving *j, const struct model_entry *e, const ch
     memcpy(to->name, name, sizeof to->name);
 }
 
+static int only_changes(const struct ps_saving *j, uint32_t id) { return j->delta && shard_chain_changes(j->s, id); }
+
 static void describe(struct ps_saving *j) {
     const struct ps_shard *s = j->s;
     for (uint32_t i = 0; s->segs && i < s->job.n_dense; i++)
@@ -78,7 +88,10 @@ static void describe(struct ps_saving *j) {
             add_entry(j, &(struct model_entry){.kind = MODEL_DENSE, .dim = 1, .first = s->segs[i].first, .count = s->segs[i].count,
                                                .state_width = j->full ? s->optim->state : 0}, s->job.dense[i].name);
     for (uint32_t i = 0; s->tables && i < s->job.n_sparse; i++) {
-        add_entry(j, &(struct model_entry){.kind = MODEL_TABLE, .dim = s->job.sparse[i].dim, .count = ps_table_rows(s->tables[i]),
+        const int changes = only_changes(j, i);
+        const uint64_t n = ps_table_rows(s->tables[i]);
+        add_entry(j, &(struct model_entry){.kind = changes ? MODEL_CHANGES : MODEL_TABLE, .dim = s->job.sparse[i].dim,
+                                           .count = changes ? ps_changed_count(&s->changed[i], n) : n,
                                            .state_width = j->full ? shard_row_width(s, i) : 0}, s->job.sparse[i].name);
         if (j->full && ps_decay_active(&s->decays[i]))
             add_entry(j, &(struct model_entry){.kind = MODEL_HISTORY, .dim = 4, .count = (uint64_t)s->decays[i].n + 1},
@@ -99,9 +112,9 @@ static int put_table(const struct ps_saving *j, uint32_t id, struct pd_err *err)
     const struct ps_shard *s = j->s;
     const struct ps_table *t = s->tables[id];
     const struct ps_decay *d = &s->decays[id];
-    const struct ps_index_entry *rows = ps_table_sort(t, j->sorted);
     const uint32_t dim = ps_table_dim(t);
-    const uint64_t n = ps_table_rows(t);
+    uint64_t n;
+    const struct ps_index_entry *rows = ps_table_sort(t, only_changes(j, id) ? &s->changed[id] : NULL, j->sorted, &n);
     int rc = 0;
     for (uint64_t i = 0; i < n && !rc; i++)
         rc = model_writer_put(j->w, &rows[i].key, sizeof rows[i].key, err);
@@ -147,6 +160,11 @@ static void saving_free(struct ps_saving *j) {
     if (!j)
         return;
     model_writer_free(j->w);
+    for (uint32_t i = 0; j->fresh && i < j->s->job.n_sparse; i++)
+        ps_changed_release(&j->fresh[i]);
+    free(j->fresh);
+    free(j->folder);
+    free(j->layer);
     free(j->entries);
     free(j->sorted);
     free(j->row);
@@ -169,23 +187,64 @@ int shard_is_saving(const struct ps_shard *s, uint32_t trainer, uint64_t req) {
     return 0;
 }
 
+static int watch(struct ps_saving *j, struct pd_err *err) {
+    const struct ps_shard *s = j->s;
+    int rc = 0;
+    if (j->chain == PS_CHAIN_NONE || !s->tables)
+        return 0;
+    j->fresh = pd_calloc(s->job.n_sparse, sizeof *j->fresh);
+    for (uint32_t i = 0; j->fresh && i < s->job.n_sparse && !rc; i++)
+        rc = ps_changed_begin(&j->fresh[i], ps_table_rows(s->tables[i]));
+    return !j->fresh || rc ? pd_fail(err, PD_ENOMEM, "no memory to save") : 0;
+}
+
 /* Whatever needs memory, before anything is written. */
 static int make_room(struct ps_saving *j, const char *folder, struct pd_err *err) {
-    const struct ps_shard *s = j->s;
-    char file[MODEL_FILE_MAX + 1];
+    struct ps_shard *s = j->s;
+    char base[MODEL_FILE_MAX + 1], file[MODEL_FILE_MAX + 1];
     uint64_t rows = 0, dim = 1;
-    shard_part_name(s, file);
+    struct stat st;
+    shard_part_name(s, base);
+    j->delta = j->chain == PS_CHAIN_DELTA && !s->savings && shard_chain_go_on(s, folder, j->full);
+    if (!j->delta)
+        memcpy(file, base, sizeof file);
+    else if (model_layer_name(base, s->chain.n, file))
+        return pd_fail(err, PD_EIO, "name too long: %s", base);
+    j->n_layers = j->delta ? s->chain.n + 1 : 1;
     for (uint32_t i = 0; s->tables && i < s->job.n_sparse; i++) {
         rows = ps_table_rows(s->tables[i]) > rows ? ps_table_rows(s->tables[i]) : rows;
         dim = s->job.sparse[i].dim > dim ? s->job.sparse[i].dim : dim;
     }
+    j->layer = pd_calloc(j->n_layers, sizeof *j->layer);
     j->entries = pd_calloc((size_t)s->job.n_dense + 2 * (size_t)s->job.n_sparse, sizeof *j->entries);
     j->sorted = pd_malloc(2 * rows * sizeof *j->sorted);
     j->row = pd_malloc(dim * sizeof *j->row);
-    if (!j->entries || !j->sorted || !j->row)
+    if (!j->layer || !j->entries || !j->sorted || !j->row)
         return pd_fail(err, PD_ENOMEM, "no memory to save %llu rows", (unsigned long long)rows);
     describe(j);
-    return model_writer_new(&j->w, folder, file, j->entries, j->n_entries, err);
+    int rc = watch(j, err);
+    if (!rc)
+        rc = model_writer_new(&j->w, folder, file, j->entries, j->n_entries, err);
+    if (!rc && fstat(model_writer_fd(j->w), &st))
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot look at %s/%s", folder, file);
+    if (rc)
+        return rc;
+    if (j->delta)
+        memcpy(j->layer, s->chain.layer, s->chain.n * sizeof *j->layer);
+    j->layer[j->n_layers - 1] = (struct chain_layer){.dev = st.st_dev, .ino = st.st_ino};
+    return 0;
+}
+
+/* The cut is made: what changes from here on belongs to the next save. */
+static void watch_from_here(struct ps_saving *j) {
+    struct ps_shard *s = j->s;
+    for (uint32_t i = 0; j->fresh && i < s->job.n_sparse; i++) {
+        struct ps_changed before = s->changed[i];
+        s->changed[i] = j->fresh[i];
+        j->fresh[i] = before;
+    }
+    if (j->fresh)
+        s->chain.latest = j;
 }
 
 /* The last one before the step that comes next. A trainer that is ahead of the one that saves may have sent another. */
@@ -237,8 +296,8 @@ int shard_note(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
     return m->note[0].text.failed ? pd_fail(err, PD_ENOMEM, "no memory for a note") : 0;
 }
 
-/* sec 0: u64 after, u64 tag, str dir, str name, u32 create_rows, u32 full.
- * Answer: str file, u64 bytes, u64 rows, 16 bytes of hash, and the tail. */
+/* sec 0: u64 after, u64 tag, str dir, str name, u32 create_rows, u32 full, u32 enum ps_chain.
+ * Answer: u32 n, n times {str file, u64 bytes, u64 rows, 16 bytes of hash, u32 layer}, the highest first, and the tail. */
 int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
     char dir[PATH_MAX], name[256], path[PATH_MAX];
     struct pd_rd r;
@@ -247,8 +306,8 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
     uint64_t tag = pd_get_u64(&r);
     int rc = shard_folder(s, &r, dir, err);
     pd_get_str(&r, name, sizeof name);
-    uint32_t create = pd_get_u32(&r), full = pd_get_u32(&r);
-    if (!pd_rd_done(&r) || create > 1 || full > 1)
+    uint32_t create = pd_get_u32(&r), full = pd_get_u32(&r), chain = pd_get_u32(&r);
+    if (!pd_rd_done(&r) || create > 1 || full > 1 || chain > PS_CHAIN_DELTA)
         return pd_fail(err, PD_EPROTO, "PS_SAVE of %zu bytes", f->len[0]);
     struct ps_saving *j = pd_calloc(1, sizeof *j);
     if (!rc && !j)
@@ -264,11 +323,15 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
     for (uint32_t i = 0; create && s->tables && i < s->job.n_sparse && !rc; i++)
         rc = create_all(s, i, err);
     if (!rc) {
-        *j = (struct ps_saving){.s = s, .trainer = trainer, .req = f->req, .full = (int)full};
+        *j = (struct ps_saving){.s = s, .trainer = trainer, .req = f->req, .full = (int)full, .chain = (enum ps_chain)chain};
         pd_buf_init(&j->tail);
         put_tail(j);
         rc = j->tail.failed ? pd_fail(err, PD_ENOMEM, "no memory to save") : make_room(j, path, err);
     }
+    if (!rc && pd_fmt(path, sizeof path, "%s/%s", *dir ? dir : ".", name))
+        rc = pd_fail(err, PD_EIO, "path too long: %s/%s", dir, name);
+    if (!rc && !(j->folder = pd_strdup(path)))
+        rc = pd_fail(err, PD_ENOMEM, "no memory to save");
     if (rc) {
         saving_free(j);
         return rc;
@@ -280,14 +343,50 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
         if (rc) {
             s->savings = j->next;
             saving_free(j);
+        } else {
+            watch_from_here(j);
         }
         return rc;
     }
     struct model_part part;
     struct pd_err why = {0};
     rc = ps_saving_run(j, &part, &why);
+    watch_from_here(j);
     ps_shard_saved(s, j, rc ? NULL : &part, &why);
     return 0;
+}
+
+static void put_part(struct pd_buf *b, const struct model_part *p) {
+    pd_put_str(b, p->file);
+    pd_put_u64(b, p->bytes);
+    pd_put_u64(b, p->rows);
+    pd_put(b, p->hash, sizeof p->hash);
+    pd_put_u32(b, p->layer);
+}
+
+/* The part is written: it, and what it lies on. */
+static void put_files(struct ps_saving *j, const struct model_part *part, struct pd_buf *b) {
+    struct model_part *own = &j->layer[j->n_layers - 1].part;
+    *own = *part;
+    own->layer = j->n_layers - 1;
+    pd_put_u32(b, j->n_layers);
+    for (uint32_t i = j->n_layers; i-- > 0;)
+        put_part(b, &j->layer[i].part);
+    pd_put(b, j->tail.data, j->tail.len);
+}
+
+/* The next save of the chain lies on this one, unless its rows were watched since another's cut. */
+static void chain_on(struct ps_shard *s, struct ps_saving *j, int ok) {
+    if (s->chain.latest != j)
+        return;
+    s->chain.latest = NULL;
+    if (!ok) {
+        shard_chain_drop(s);
+        return;
+    }
+    shard_chain_set(s, j->folder, j->full, j->layer, j->n_layers);
+    j->folder = NULL;
+    j->layer = NULL;
 }
 
 void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_part *part, const struct pd_err *why) {
@@ -298,18 +397,14 @@ void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_
         at = &(*at)->next;
     *at = j->next;
     pd_buf_init(&b);
-    if (part) {
-        pd_put_str(&b, part->file);
-        pd_put_u64(&b, part->bytes);
-        pd_put_u64(&b, part->rows);
-        pd_put(&b, part->hash, sizeof part->hash);
-        pd_put(&b, j->tail.data, j->tail.len);
-    }
+    if (part)
+        put_files(j, part, &b);
     if (b.failed) {
         pd_fail(&err, PD_ENOMEM, "no memory for an answer");
         part = NULL;
         why = &err;
     }
+    chain_on(s, j, part != NULL);
     s->stats.progress++;
     if (s->members[j->trainer].state == MEMBER_JOINED && !s->failed.code) {
         if (part)

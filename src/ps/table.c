@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/rng.h"
 #include "base/huge.h"
+#include "ps/changed.h"
 #include "ps/initial.h"
 
 /* The first slabs are small, for tables that are; the others have 2 to 4 MiB of huge pages. */
@@ -215,18 +216,26 @@ static struct ps_index_entry *radix_sort(struct ps_index_entry *from, struct ps_
     return from;
 }
 
-const struct ps_index_entry *ps_table_sort(const struct ps_table *t, struct ps_index_entry *room) {
+const struct ps_index_entry *ps_table_sort(const struct ps_table *t, const struct ps_changed *only, struct ps_index_entry *room, uint64_t *n) {
+    uint64_t k = t->n_rows;
     ps_index_list(t->index, room);
-    return radix_sort(room, room + t->n_rows, t->n_rows);
+    if (only)
+        k = 0;
+    for (uint64_t i = 0; only && i < t->n_rows; i++)
+        if (ps_changed_has(only, room[i].row))
+            room[k++] = room[i];
+    *n = k;
+    return radix_sort(room, room + k, k);
 }
 
 int ps_table_sorted(const struct ps_table *t, struct ps_index_entry **rows) {
     struct ps_index_entry *e = pd_malloc(2 * t->n_rows * sizeof *e);
     if (!e)
         return PD_ENOMEM;
-    const struct ps_index_entry *at = ps_table_sort(t, e);
+    uint64_t n;
+    const struct ps_index_entry *at = ps_table_sort(t, NULL, e, &n);
     if (at != e)
-        memcpy(e, at, t->n_rows * sizeof *e);
+        memcpy(e, at, n * sizeof *e);
     *rows = e;
     return 0;
 }

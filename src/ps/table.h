@@ -54,8 +54,10 @@ uint64_t ps_table_bytes(const struct ps_table *t); /* memory in use */
 
 void ps_table_set_initial(struct ps_table *t, float mean, float std); /* for rows made from now on */
 
-/* All rows by ascending key, somewhere in `room`, which has place for two times ps_table_rows; nothing is allocated. */
-const struct ps_index_entry *ps_table_sort(const struct ps_table *t, struct ps_index_entry *room);
+/* The *n rows of those that have changed (NULL: all) by ascending key, somewhere in `room`, which has place for two times
+ * ps_table_rows; nothing is allocated. */
+struct ps_changed;
+const struct ps_index_entry *ps_table_sort(const struct ps_table *t, const struct ps_changed *only, struct ps_index_entry *room, uint64_t *n);
 /* The same, malloc'd; ps_table_rows of them. */
 int ps_table_sorted(const struct ps_table *t, struct ps_index_entry **rows);
 

@@ -92,11 +92,26 @@ int train_checkpoint_finish(struct train_loop *l, struct pd_err *err) {
     return rc ? rc : completed(l, err);
 }
 
-/* state: with the optimizer's. */
+/* All rows, or those that have changed since the save before. */
+static enum ps_chain next_in_chain(struct train_loop *l) {
+    struct train_checkpoints *k = l->checkpoints;
+    if (!l->options->saving_deltas)
+        return PS_CHAIN_NONE;
+    if (!k->has_base || k->n_deltas == l->options->saving_deltas) {
+        k->has_base = 1;
+        k->n_deltas = 0;
+        return PS_CHAIN_BASE;
+    }
+    k->n_deltas++;
+    return PS_CHAIN_DELTA;
+}
+
+/* state: with the optimizer's, as the options want it; else it is the initial model. */
 static int start(struct train_loop *l, uint64_t pass, int create_rows, int state, struct pd_err *err) {
     struct train_checkpoints *k = l->checkpoints;
     struct ps_save_opts s = {.dir = l->options->save_dir, .name = k->next, .pass = pass, .config = k->config, .create_rows = create_rows,
-                             .resume = state && l->options->save_state ? &k->progress : NULL};
+                             .resume = state && l->options->save_state ? &k->progress : NULL,
+                             .chain = state ? next_in_chain(l) : PS_CHAIN_NONE};
     int rc = train_checkpoint_finish(l, err);
     if (rc)
         return rc;

@@ -14,6 +14,8 @@ struct train_checkpoints {
     int under_way;
     char name[64], next[64];
     struct ps_progress progress, next_progress;
+    int has_base; /* it has, and behind it so many saves of changes only */
+    int64_t n_deltas;
     /* what this process goes on from */
     int resumed;
     struct model_resume from;

@@ -114,11 +114,12 @@ for who in t0 t1 s0 s1; do
     for death in 1 2 0; do
         fault="$who $((10 + $(rand 24)))" # behind the first checkpoint: the second begins when that is complete
         [ $death -gt 0 ] || fault=''
-        if job "$dir" 2 2 1 "$fault" --saving_period_by_batches=4 --resume=latest --resume_older=1; then break; fi
+        if job "$dir" 2 2 1 "$fault" --saving_period_by_batches=4 --saving_deltas=2 --resume=latest --resume_older=1; then break; fi
         deaths=$((deaths + 1))
         [ -n "$fault" ] || die "nobody was killed, and it failed: $(tail -3 "$TMP"/t$RUN-*.log)"
     done
     [ $deaths -gt 0 ] || die "nobody was killed: $who"
+    ls "$dir"/*/*.delta-00002.bin >"$TMP/deltas" || die "no saves of changes: $(ls "$dir"/*)"
     grep -q 'Going on from output/pass-' "$TMP/job.log" || die "it did not go on: $(cat "$TMP/job.log")"
     same "$dir" "$want"
     # What it says of the passes that it ended is what the other says.
@@ -145,7 +146,7 @@ want=$(digest "$TMP/topology")
 OWN=1
 dir=$TMP/moved
 while read -r trainers servers threads fault; do
-    if job "$dir" "$trainers" "$servers" "$threads" "$fault" $T --saving_period_by_batches=3 --resume=latest --resume_older=1; then
+    if job "$dir" "$trainers" "$servers" "$threads" "$fault" $T --saving_period_by_batches=3 --saving_deltas=3 --resume=latest --resume_older=1; then
         [ -z "$fault" ] || die "nobody was killed: $fault"
     elif [ -z "$fault" ]; then
         die "it failed: $(tail -3 "$TMP"/t$RUN-*.log "$TMP"/s$RUN-*.log)"
