@@ -1,0 +1,236 @@
+/* checkpoint.c - what a checkpoint costs a job that goes on: a pserver of one dense and one sparse thread, with a table of MILLIONS
+ * of rows of 16 floats and AdaGrad's state, and a trainer that pulls and pushes 4096 rows a step. Rows are drawn as words of a text
+ * are (the i-th with a frequency of about 1/i), or evenly.
+ *
+ * Usage: checkpoint MILLIONS FOLDER zipf|even
+ * Prints: bytes of a save, steps without one (median and longest ms, steps a second), steps beside it, for how long it was written, and,
+ * of a second save, the memory of server and writer together (PSS) over the server's before.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "net/conn.h"
+#include "ps/client.h"
+#include "ps/server.h"
+
+enum { DIM = 16, KEYS = 4096, DENSE = 1 << 20, STEPS_MAX = 1 << 20 };
+
+static const uint8_t key32[32] = "a key for benchmarks, 32 bytes.";
+
+static void die(const char *what, const char *why) {
+    fprintf(stderr, "checkpoint: %s: %s\n", what, why);
+    exit(1);
+}
+
+static pid_t start_server(char *list, size_t cap) {
+    struct pd_err err = {0};
+    int fds[2], port = 0, first = 0;
+    for (int i = 0; i < 2; i++) {
+        if ((fds[i] = net_bind_first_free("127.0.0.1", 0, 1, &port, &err)) < 0)
+            die("bind", err.msg);
+        first = i ? first : port;
+    }
+    snprintf(list, cap, "127.0.0.1:%d", first);
+    pid_t pid = fork();
+    if (pid)
+        return close(fds[0]), close(fds[1]), pid;
+    struct ps_server *s;
+    struct ps_server_opts o = {.fds = fds, .n_dense = 1, .n_sparse = 1, .n_trainers = 1, .job = "bench", .key = key32};
+    if (ps_server_new(&s, &o, &err) || ps_server_run(s, &err))
+        die("server", err.msg);
+    ps_server_free(s);
+    _exit(0);
+}
+
+struct job {
+    struct ps_client *c;
+    pid_t server;
+    uint64_t n_rows, random;
+    int even, table, dense;
+    uint64_t keys[KEYS];
+    float rows[KEYS * DIM], *w;
+    double *ms;
+    size_t n;
+};
+
+static void must(const struct job *j, int rc, const char *what) {
+    if (rc < 0)
+        die(what, ps_client_err(j->c)->msg);
+}
+
+static int by_key(const void *a, const void *b) {
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static int by_ms(const void *a, const void *b) {
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* `first` > 0: the rows from there on, to make them. */
+static size_t draw(struct job *j, uint64_t first) {
+    for (uint64_t i = 0; i < KEYS; i++) {
+        j->random = j->random * 6364136223846793005u + 1442695040888963407u;
+        double u = (double)(j->random >> 11) * 0x1p-53;
+        uint64_t row = first + i;
+        if (first == UINT64_MAX)
+            row = (uint64_t)(j->even ? u * (double)j->n_rows : exp(u * log((double)j->n_rows)));
+        j->keys[i] = pd_mix64(row % j->n_rows + 1);
+    }
+    qsort(j->keys, KEYS, sizeof *j->keys, by_key);
+    size_t n = 0;
+    for (size_t i = 0; i < KEYS; i++)
+        if (!n || j->keys[n - 1] != j->keys[i])
+            j->keys[n++] = j->keys[i];
+    return n;
+}
+
+static void step(struct job *j, uint64_t first) {
+    size_t n = draw(j, first);
+    uint64_t t0 = pd_mono_ns();
+    must(j, ps_pull_rows(j->c, j->table, n, j->keys, j->rows, PS_CREATE), "pull");
+    must(j, ps_pull_dense(j->c, j->dense, j->w, DENSE), "pull");
+    must(j, ps_wait(j->c), "wait");
+    must(j, ps_push_rows(j->c, j->table, n, j->keys, j->rows), "push");
+    must(j, ps_push_dense(j->c, j->dense, j->w, DENSE), "push");
+    must(j, ps_step_end(j->c, 1, NULL, 0), "step");
+    must(j, ps_wait(j->c), "wait");
+    if (j->n < STEPS_MAX)
+        j->ms[j->n++] = (double)(pd_mono_ns() - t0) * 1e-6;
+}
+
+static void say(struct job *j, const char *what, double seconds) {
+    qsort(j->ms, j->n, sizeof *j->ms, by_ms);
+    printf("%s: %zu steps, median %.2f ms, 99%% %.2f ms, longest %.2f ms, %.0f steps/s\n", what, j->n, j->ms[j->n / 2], j->ms[j->n * 99 / 100],
+           j->ms[j->n - 1], (double)j->n / seconds);
+    j->n = 0;
+}
+
+static double pss_mb(pid_t pid) {
+    char path[64], line[200];
+    double kb = 0;
+    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f))
+        (void)sscanf(line, "Pss: %lf kB", &kb);
+    if (f)
+        fclose(f);
+    return kb / 1024;
+}
+
+/* The server and those that it forked. */
+static double all_mb(pid_t server) {
+    char path[300];
+    double sum = pss_mb(server);
+    snprintf(path, sizeof path, "/proc/%d/task", (int)server);
+    DIR *d = opendir(path);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        int child;
+        if (e->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/task/%.200s/children", (int)server, e->d_name);
+        FILE *f = fopen(path, "r");
+        while (f && fscanf(f, "%d", &child) == 1)
+            sum += pss_mb(child);
+        if (f)
+            fclose(f);
+    }
+    if (d)
+        closedir(d);
+    return sum;
+}
+
+/* Steps beside a save; with `sample` its memory is looked at, which takes time of its own. Returns the seconds it took. */
+static double save(struct job *j, const char *dir, const char *name, enum ps_chain chain, double *peak_mb) {
+    static const struct ps_progress none = {0, 0};
+    struct ps_save_opts o = {.dir = dir, .name = name, .config = "", .resume = &none, .chain = chain};
+    uint64_t t0 = pd_mono_ns(), looked = 0;
+    must(j, ps_save_start(j->c, &o), "save");
+    while (ps_save_busy(j->c) == 1) {
+        step(j, UINT64_MAX);
+        if (peak_mb && pd_mono_ns() - looked > 100000000) {
+            double mb = all_mb(j->server);
+            *peak_mb = mb > *peak_mb ? mb : *peak_mb;
+            looked = pd_mono_ns();
+        }
+    }
+    must(j, ps_save_wait(j->c), "save");
+    return (double)(pd_mono_ns() - t0) * 1e-9;
+}
+
+static double folder_mb(const char *dir, const char *name) {
+    char path[600];
+    double sum = 0;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    DIR *d = opendir(path);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        struct stat st;
+        snprintf(path, sizeof path, "%s/%s/%.200s", dir, name, e->d_name);
+        if (!stat(path, &st) && S_ISREG(st.st_mode) && st.st_nlink == 1)
+            sum += (double)st.st_size * 1e-6;
+    }
+    if (d)
+        closedir(d);
+    return sum;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 4)
+        die("usage", "checkpoint MILLIONS FOLDER zipf|even");
+    struct job *j = calloc(1, sizeof *j);
+    struct pd_err err = {0};
+    char list[64];
+    if (!j || !(j->w = calloc(DENSE, sizeof *j->w)) || !(j->ms = calloc(STEPS_MAX, sizeof *j->ms)))
+        die("memory", "none");
+    j->n_rows = (uint64_t)(atof(argv[1]) * 1e6);
+    j->even = !strcmp(argv[3], "even");
+    j->random = 88172645463325252u;
+    j->server = start_server(list, sizeof list);
+    struct ps_client_opts o = {.pservers = list, .n_trainers = 1, .seed = 1, .optimizer = {"adagrad", 0.01, 0}, .job = "bench", .key = key32};
+    if (ps_client_new(&j->c, &o, &err))
+        die("client", err.msg);
+    struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {DENSE}, .init_std = 0.01f, .lr_factor = 1};
+    struct ps_table_spec t = {.name = "emb", .dim = DIM, .init_std = 0.01f, .lr_factor = 1};
+    must(j, j->dense = ps_declare_dense(j->c, &w), "declare");
+    must(j, j->table = ps_declare_table(j->c, &t), "declare");
+    must(j, ps_start(j->c), "start");
+    for (uint64_t i = 0; i < j->n_rows; i += KEYS)
+        step(j, i);
+    for (int i = 0; i < 50; i++)
+        step(j, UINT64_MAX);
+    j->n = 0;
+
+    const char *dir = argv[2];
+    uint64_t t0 = pd_mono_ns();
+    while (pd_mono_ns() - t0 < 3000000000u)
+        step(j, UINT64_MAX);
+    say(j, "without a save", (double)(pd_mono_ns() - t0) * 1e-9);
+    double s = save(j, dir, "pass-00000", PS_CHAIN_BASE, NULL), mb = folder_mb(dir, "pass-00000");
+    say(j, "beside a save", s);
+    printf("save of %.0f MB: written in %.2f s, %.0f MB/s\n", mb, s, mb / s);
+    t0 = pd_mono_ns();
+    while (pd_mono_ns() - t0 < 2000000000u)
+        step(j, UINT64_MAX);
+    say(j, "after it", (double)(pd_mono_ns() - t0) * 1e-9);
+    s = save(j, dir, "pass-00001", PS_CHAIN_DELTA, NULL);
+    say(j, "beside a save of changes", s);
+    printf("save of changes: %.0f MB in %.2f s\n", folder_mb(dir, "pass-00001"), s);
+    double before = all_mb(j->server), peak = before;
+    s = save(j, dir, "pass-00002", PS_CHAIN_NONE, &peak);
+    printf("memory: server %.0f MB, with the writer at most %.0f MB: ratio %.3f in %.2f s\n", before, peak, peak / before, s);
+    must(j, ps_bye(j->c), "bye");
+    ps_client_free(j->c);
+    waitpid(j->server, NULL, 0);
+    return 0;
+}
