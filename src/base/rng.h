@@ -15,7 +15,7 @@ struct pd_rng_key {
 
 /* A key for one use of randomness: `seed` is the job's, `domain` one of enum pd_rng_domain,
  * a and b what the caller distinguishes further (pass and stream, or a table's id). */
-enum pd_rng_domain { PD_RNG_INIT = 1, PD_RNG_DROPOUT = 2, PD_RNG_SHUFFLE = 3, PD_RNG_CHECK = 4, PD_RNG_WINDOW = 5, PD_RNG_READER = 6, PD_RNG_SAMPLE = 7 };
+enum pd_rng_domain { PD_RNG_INIT = 1, PD_RNG_DROPOUT = 2, PD_RNG_SHUFFLE = 3, PD_RNG_CHECK = 4, PD_RNG_WINDOW = 5, PD_RNG_READER = 6, PD_RNG_SAMPLE = 7, PD_RNG_ADMIT = 8, PD_RNG_DEAL = 9 };
 struct pd_rng_key pd_rng_key(uint64_t seed, uint32_t domain, uint64_t a, uint64_t b);
 
 /* Four 32-bit numbers for the 128-bit counter (hi, lo). */

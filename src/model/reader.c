@@ -102,8 +102,8 @@ static int read_entry(const struct model *m, struct pd_rd *r, uint64_t bytes, st
     x->e.state_width = pd_get_u32(r);
     (void)pd_get(r, MODEL_ENTRY - 180);
     const struct model_param *p = model_find(m, x->e.name);
-    int history = kind == MODEL_HISTORY;
-    if (r->failed || !p || (history || kind == MODEL_CHANGES ? MODEL_TABLE : kind) != (uint32_t)p->kind || x->e.dim < 1)
+    int history = kind == MODEL_HISTORY, waiting = kind == MODEL_WAITING, of_table = history || waiting || kind == MODEL_CHANGES;
+    if (r->failed || !p || (of_table ? MODEL_TABLE : kind) != (uint32_t)p->kind || x->e.dim < 1)
         return -1;
     x->e.kind = (enum model_kind)kind;
     if (!inside(x->values, x->e.count, 4 * (uint64_t)x->e.dim, bytes))
@@ -113,6 +113,8 @@ static int read_entry(const struct model *m, struct pd_rd *r, uint64_t bytes, st
         return -1;
     if (history)
         return x->e.dim != 4 || x->e.state_width ? -1 : 0;
+    if (waiting)
+        return x->e.dim != 1 || x->e.state_width || !inside(x->keys, x->e.count, 8, bytes) ? -1 : 0;
     if (p->kind == MODEL_TABLE)
         return x->e.dim != p->dim || !inside(x->keys, x->e.count, 8, bytes) ? -1 : 0;
     uint64_t n = model_param_values(p);

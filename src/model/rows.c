@@ -91,6 +91,29 @@ int model_history(struct model *m, const char *name, const double **pairs, uint6
     return rc < 0 ? rc : 0;
 }
 
+int model_has_seen(struct model *m, const char *name, struct pd_err *err) {
+    struct walk w = {.name = name, .kind = MODEL_WAITING, .top_only = 1};
+    const struct entry *x = NULL;
+    size_t at = 0;
+    return next_entry(m, &w, &at, &x, err);
+}
+
+int model_each_waiting(struct model *m, const char *name, int (*each)(void *arg, uint64_t key, uint32_t state, struct pd_err *err), void *arg,
+                       struct pd_err *err) {
+    struct walk w = {.name = name, .kind = MODEL_WAITING, .top_only = 1};
+    const struct entry *x = NULL;
+    size_t at = 0;
+    int rc;
+    while ((rc = next_entry(m, &w, &at, &x, err)) == 1)
+        for (uint64_t i = 0; i < x->e.count; i++) {
+            uint32_t state;
+            memcpy(&state, m->parts[at].map + x->values + 4 * i, sizeof state);
+            if ((rc = each(arg, keys_of(m, at, x)[i], state, err)))
+                return rc;
+        }
+    return rc;
+}
+
 /* --- all rows with their state --- */
 
 struct row_sink {

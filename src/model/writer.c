@@ -89,7 +89,7 @@ static uint64_t place(struct model_writer *w, uint64_t bytes) {
     return off;
 }
 
-static int has_keys(enum model_kind kind) { return kind == MODEL_TABLE || kind == MODEL_CHANGES; }
+static int has_keys(enum model_kind kind) { return kind == MODEL_TABLE || kind == MODEL_CHANGES || kind == MODEL_WAITING; }
 
 static int put_head(struct model_writer *w, const struct model_entry *e, size_t n, struct pd_err *err) {
     struct pd_buf b;

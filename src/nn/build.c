@@ -55,6 +55,14 @@ int nn_build_use_drawn(struct nn_build *b, struct nn_node *self, uint32_t k, uin
     return build_use(b, self, k, (struct nn_use){self->param[param], sampler, 1}, err);
 }
 
+/* The line of the first such key, 0: there is none. */
+static int any_life(const struct layer_ini *ini) {
+    int line = ini->click.line;
+    for (size_t i = 0; i < PD_ROW_LIFE_N && !line; i++)
+        line = ini->life[i].line;
+    return line;
+}
+
 static int share_param(const struct nn_build *b, const struct nn_node *self, struct nn_param *p, int line,
                        enum nn_kind kind, uint64_t rows, uint64_t cols, double std, struct pd_err *err) {
     const struct layer_ini *ini = self->ini;
@@ -75,6 +83,9 @@ static int share_param(const struct nn_build *b, const struct nn_node *self, str
         if (same[i].given->line && same[i].value != same[i].first)
             return pd_fail(err, PD_ECONF, "%s:%d: parameter '%s' has %s %g here, but %g on line %d", b->file,
                            same[i].given->line, p->name, same[i].name, same[i].value, same[i].first, p->line);
+    if (any_life(ini))
+        return pd_fail(err, PD_ECONF, "%s:%d: parameter '%s': how its rows come and go is said where it appears first, on line %d", b->file,
+                       any_life(ini), p->name, p->line);
     if (ini->is_static.line && ini->is_static.value != p->is_static)
         return pd_fail(err, PD_ECONF, "%s:%d: parameter '%s' is %sstatic here, but not so on line %d", b->file, ini->is_static.line, p->name,
                        ini->is_static.value ? "" : "not ", p->line);
@@ -106,6 +117,36 @@ static int initial(const struct nn_build *b, const struct nn_node *self, const c
                   : k == 0                ? std
                   : ini->init_max.line    ? -ini->init_max.value
                                           : -std * sqrt(3); /* of the same standard deviation */
+    return 0;
+}
+
+/* How a table's rows come and go. */
+static int life(const struct nn_build *b, const struct nn_node *self, struct nn_param *p, struct pd_err *err) {
+    const struct layer_ini *ini = self->ini;
+    char where[400];
+    int line = any_life(ini), f = -1;
+    pd_row_life_init(&p->life);
+    p->click = -1;
+    if (!line)
+        return 0;
+    if (p->kind != NN_TABLE)
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': only the rows of a table are admitted or age (sparse_update = true)", b->file, line,
+                       self->name);
+    for (size_t i = 0; i < PD_ROW_LIFE_N; i++)
+        if (ini->life[i].line)
+            *pd_row_life_at(&p->life, i) = ini->life[i].value;
+    if (pd_row_life_check(&p->life, err)) {
+        snprintf(where, sizeof where, "%.300s:%d: layer '%.64s'", b->file, line, self->name);
+        pd_err_prefix(err, where);
+        return PD_ECONF;
+    }
+    for (uint32_t i = 0; ini->click.line && i < b->g->n_fields && f < 0; i++)
+        if (!strcmp(b->g->node[i].name, ini->click.text) && b->g->node[i].field.kind != PD_LIST)
+            f = (int)i;
+    if (ini->click.line && f < 0)
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': click is a field with one id or number a sample, not '%s'", b->file, ini->click.line,
+                       self->name, ini->click.text);
+    p->click = f;
     return 0;
 }
 
@@ -145,6 +186,8 @@ int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const c
         p->rows = rows;
         p->cols = cols;
         int rc = initial(b, self, suffix, p, std, err);
+        if (!rc)
+            rc = life(b, self, p, err);
         if (rc)
             return rc;
         p->is_static = ini->is_static.value;

@@ -211,6 +211,38 @@ const uint64_t *nn_feed_keys(const struct nn_feed *f, uint32_t param, uint32_t *
     return f->keys[param].at;
 }
 
+/* The look-ups of use u, which is not drawn, by the samples [first, first+n). */
+static void range_of(const struct nn_feed *f, uint32_t u, uint32_t first, uint32_t n, size_t *lo, size_t *hi) {
+    const uint32_t *offset = f->col[f->g->use[u].field].offset;
+    *lo = offset ? offset[first] : first;
+    *hi = offset ? offset[first + n] : first + n;
+}
+
+/* Clicked: a number above 0, an id other than 0. */
+static int clicked(const struct nn_feed *f, int field, uint32_t sample) {
+    if (field < 0)
+        return 0;
+    const struct nn_column *c = &f->col[field];
+    return c->value ? c->value[(size_t)sample * f->g->node[field].field.width] > 0 : c->ids[sample] != 0;
+}
+
+void nn_feed_seen(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n, uint32_t *seen) {
+    assert(first <= f->n && n <= f->n - first);
+    memset(seen, 0, 2 * (size_t)f->keys[param].n * sizeof *seen);
+    for (uint32_t u = 0; u < f->g->n_uses; u++) {
+        if (f->g->use[u].param != param || f->g->use[u].drawn)
+            continue;
+        for (uint32_t i = first; i < first + n; i++) {
+            const uint32_t click = (uint32_t)clicked(f, f->g->param[param].click, i);
+            size_t lo, hi;
+            for (range_of(f, u, i, 1, &lo, &hi); lo < hi; lo++) {
+                seen[2 * f->slot[u][lo]]++;
+                seen[2 * f->slot[u][lo] + 1] += click;
+            }
+        }
+    }
+}
+
 void nn_feed_mark(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n, uint64_t *bits) {
     assert(first <= f->n && n <= f->n - first);
     for (uint32_t u = 0; u < f->g->n_uses; u++) {
@@ -222,9 +254,8 @@ void nn_feed_mark(const struct nn_feed *f, uint32_t param, uint32_t first, uint3
             const uint32_t *group = f->draw[use->field].group;
             lo = (size_t)group[lo] * f->g->sampler[use->field].n;
             hi = ((size_t)group[hi - 1] + 1) * f->g->sampler[use->field].n;
-        } else if (f->col[use->field].offset) {
-            lo = f->col[use->field].offset[lo];
-            hi = f->col[use->field].offset[hi];
+        } else {
+            range_of(f, u, first, n, &lo, &hi);
         }
         for (size_t i = lo; i < hi; i++)
             bits[f->slot[u][i] / 64] |= UINT64_C(1) << f->slot[u][i] % 64;

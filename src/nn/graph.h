@@ -38,6 +38,8 @@ struct nn_param {
     double l1, l2;          /* final: the layer's own or else the optimizer's; biases 0 unless given */
     double average;         /* above 0: not trained. A mean over steps: this is a new step's share of it, and what backward adds to the
                              * "gradient" is the sum over the samples of what is averaged */
+    struct pd_row_life life; /* table: how its rows come and go */
+    int click;              /* then: the field that says whether a sample was clicked, by nn_graph_field's number; -1: none does */
     int line;               /* of train.ini, where it appears first */
 };
 
@@ -85,6 +87,10 @@ const uint64_t *nn_feed_keys(const struct nn_feed *f, uint32_t param, uint32_t *
 
 /* Which of them samples [first, first+n) look up: bit k is set for the k-th key; others stay as they are. */
 void nn_feed_mark(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n, uint64_t *bits);
+
+/* How often the samples [first, first+n) show each of them, and how often with a click: seen[2 * k] and seen[2 * k + 1] of the k-th key.
+ * Ids that are drawn are not shown. */
+void nn_feed_seen(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n, uint32_t *seen);
 
 /* --- execution ----------------------------------------------------------------------------------- */
 

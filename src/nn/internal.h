@@ -42,6 +42,11 @@ enum { NN_MORE_PARAMS = 3 }; /* a layer has at most so many parameters more than
 /* Keys that every layer with parameters takes: what a parameter is called, how it begins, how it is trained. */
 #define NN_PARAM_KEYS "param", "init", "init_mean", "init_std", "init_max", "static", "lr_factor", "l1", "l2"
 
+/* And those whose parameter may be a table: how its rows come and go (base/row_life.h). */
+#define NN_LIFE_KEYS                                                                                                    \
+    "admit_count", "admit_probability", "admit_candidates", "admit_zero", "ageing", "show_decay", "show_weight", "click_weight", \
+        "delete_score", "delete_days", "click"
+
 /* In place over [m x n]: y = f(y), and dy = gradient before the activation from that after it. NULL: identity.
  * log_sum: see nn_softmax; others ignore it. */
 struct nn_act {

@@ -19,7 +19,7 @@
 #include "nn/internal.h"
 #include "nn/kernel.h"
 
-static const char *const takes[] = {"inputs", "size", "sparse_update", "is_distributed", "pooling", "combine", NN_PARAM_KEYS, NULL};
+static const char *const takes[] = {"inputs", "size", "sparse_update", "is_distributed", "pooling", "combine", NN_LIFE_KEYS, NN_PARAM_KEYS, NULL};
 
 enum pooling { POOL_SUM, POOL_MEAN, POOL_SQRTN };
 enum { COMBINE_SUM = 4 }; /* beside the pooling in node.option */

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/row_life.h"
 #include "data/schema.h"
 
 enum { NN_NAME_MAX = 64, NN_MAX_INPUTS = 64, NN_MAX_LAYERS = 1024 };
@@ -70,6 +71,8 @@ struct layer_ini {
     struct ini_number eps, momentum, scale;                /* normalisation; cosine */
     struct ini_size negatives, share;                      /* sampled output layers */
     struct ini_text counts;
+    struct ini_number life[PD_ROW_LIFE_N]; /* how a table's rows come and go: base/row_life.h */
+    struct ini_name click;                 /* the field that says whether a sample was clicked */
 };
 
 struct cost_ini {

@@ -6,7 +6,7 @@
 
 struct ps_changed {
     uint64_t *bits; /* NULL: nobody watches */
-    uint64_t n;     /* rows there were when it began; later ones are new, and count as changed */
+    uint64_t n;     /* row numbers there were when it began; later ones are new, and count as changed */
 };
 
 int ps_changed_begin(struct ps_changed *c, uint64_t n_rows); /* c is zeros or released; 0 or PD_ENOMEM */

@@ -97,6 +97,7 @@ struct ps_table_spec {
     uint64_t n_rows;               /* ids are 0..n_rows-1; 0: any 64-bit id, not known before */
     float init_mean, init_std;
     float lr_factor, l1, l2;       /* as above; rows that a step does not touch are made up for: src/ps/decay.h */
+    const struct pd_row_life *life; /* how rows come and go: base/row_life.h; NULL: a row for every id that is used, for ever */
 };
 
 int ps_declare_dense(struct ps_client *c, const struct ps_dense_spec *spec); /* an id >= 0, counted from 0, or PD_E* */
@@ -147,6 +148,9 @@ int ps_push_dense(struct ps_client *c, int id, const float *grad, size_t n);
 /* The same for rows of sorted, unique keys; when they are those of one of the last two PS_CREATE pulls of the table, they are
  * not sent again. */
 int ps_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad);
+/* The same of a table with a life of rows: seen[2 * i] times key i was shown in this trainer's samples of the step, seen[2 * i + 1] of
+ * them with a click (not more); as `grad`, until the next ps_wait. ps_push_rows says one show and no click of each. */
+int ps_push_seen_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad, const uint32_t *seen);
 
 /* This trainer's contribution is complete; n_samples may be 0 (it then only keeps the barrier). stats (may be NULL with
  * 0): numbers such as the cost, summed over the trainers of the step in stream order. */
@@ -171,6 +175,12 @@ int ps_pass_end(struct ps_client *c);
  * between the steps of a pass, where trainers differ in their number of steps: use ps_step_end's stats there. */
 int ps_reduce(struct ps_client *c, double *v, size_t n);
 int ps_barrier(struct ps_client *c); /* ps_reduce of nothing */
+/* BLOCKS. Between passes, by one trainer while the others wait (ps_barrier): a day of the data is over. Rows of tables that age fade, get a
+ * day older and go (ps/life.h). */
+struct ps_day {
+    uint64_t removed, rows, candidates; /* rows that went, that are left, of all such tables; ids that wait for a row */
+};
+int ps_day_end(struct ps_client *c, struct ps_day *out);
 /* The same without blocking: start one, go on, collect it later. ps_reduce_done: 1 and v[n] written, 0 not yet,
  * or PD_E*. Reductions are collected in the order they were started. */
 int ps_reduce_start(struct ps_client *c, const double *v, size_t n);

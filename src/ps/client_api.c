@@ -56,7 +56,12 @@ int ps_push_dense(struct ps_client *c, int id, const float *grad, size_t n) {
 
 int ps_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad) {
     int rc = usable(c, is_table(c, table), "ps_push_rows", table);
-    return rc || !n ? rc : c->geo ? geo_push_rows(c, table, n, keys, grad) : client_push_rows(c, table, n, keys, grad);
+    return rc || !n ? rc : c->geo ? geo_push_rows(c, table, n, keys, grad) : client_push_rows(c, table, n, keys, grad, NULL);
+}
+
+int ps_push_seen_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad, const uint32_t *seen) {
+    int rc = usable(c, is_table(c, table) && pd_row_life_active(&c->job.sparse[table].life), "ps_push_seen_rows", table);
+    return rc || !n ? rc : client_push_rows(c, table, n, keys, grad, seen); /* under geo there are no such tables */
 }
 
 int ps_part(struct ps_client *c, uint32_t lo, uint32_t hi, const double *stats, size_t n_stats) {

@@ -326,7 +326,7 @@ static int push_table(struct ps_client *c, uint32_t id) {
             t->delta[i * dim + k] = (w[k] - base[k]) * share;
     }
     t->n_touched = 0;
-    return client_push_rows(c, (int)id, n, t->keys, t->delta);
+    return client_push_rows(c, (int)id, n, t->keys, t->delta, NULL);
 }
 
 /* BLOCKS. */

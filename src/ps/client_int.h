@@ -245,7 +245,7 @@ int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *k
 int client_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out);
 int client_wait_pulls(struct ps_client *c);
 int client_push_dense(struct ps_client *c, int id, const float *grad);
-int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad);
+int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad, const uint32_t *seen);
 int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats);
 void client_keep_sums(struct ps_client *c, const struct step_sums *s); /* for ps_step_stats */
 int client_flush(struct ps_client *c); /* queued pulls leave */

@@ -277,6 +277,38 @@ int ps_note(struct ps_client *c, uint64_t after, const char *text, size_t n) {
     return client_ask(c, c->dense[0], WIRE_PS_NOTE, NULL, NULL, NULL, 0);
 }
 
+/* --- a day's end --- */
+
+static int done_day(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct pd_rd rd;
+    struct ps_day *day = r->arg;
+    pd_rd_init(&rd, a->sec[0], a->len[0]);
+    day->removed += pd_get_u64(&rd);
+    day->rows += pd_get_u64(&rd);
+    day->candidates += pd_get_u64(&rd);
+    return pd_rd_done(&rd) ? client_done_nothing(c, r, a, err) : pd_fail(err, PD_EPROTO, "a malformed answer");
+}
+
+/* The servers forget the key lists that they know. */
+static void forget_lists(struct ps_client *c) {
+    for (uint32_t i = 0; i < 2 * c->job.n_sparse; i++)
+        if (c->last[i])
+            c->last[i]->list = 0;
+}
+
+int ps_day_end(struct ps_client *c, struct ps_day *out) {
+    if (client_ready_for(c, "ps_day_end"))
+        return c->err.code;
+    forget_lists(c);
+    *out = (struct ps_day){0};
+    for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
+        pd_buf_clear(&c->head);
+        pd_put_u64(&c->head, c->step);
+        client_call(c, c->links[i], WIRE_PS_DAY_END, done_day, out, 0);
+    }
+    return client_wait(c, client_calls_done, "the servers to end the day");
+}
+
 /* --- load --- */
 
 static int done_load(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
@@ -296,9 +328,7 @@ static int done_load(struct ps_client *c, struct request *r, const struct answer
 static int load(struct ps_client *c, const char *folder, enum ps_missing missing, uint64_t *at) {
     if (client_ready_for(c, "ps_load"))
         return c->err.code;
-    for (uint32_t i = 0; i < c->job.n_sparse; i++)
-        if (c->last[i])
-            c->last[i]->list = 0; /* the servers forget their key lists */
+    forget_lists(c);
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
         pd_buf_clear(&c->head);
         pd_put_u64(&c->head, c->step);

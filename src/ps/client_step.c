@@ -349,15 +349,15 @@ static void put_part(struct pd_buf *b, const struct ps_client *c, const struct l
 
 /* c->head becomes section 0 and outlives the call, as the other sections do. */
 static int push(struct ps_client *c, struct link *l, uint16_t type, struct outgoing *o, struct net_sec keys,
-                struct net_sec values) {
+                struct net_sec values, struct net_sec seen) {
     if (c->head.failed || c->head.len > sizeof o->head) {
         out_release(o);
         return client_fail(c, PD_ENOMEM, "no memory for a push");
     }
     o->n_head = c->head.len;
     memcpy(o->head, c->head.data, c->head.len);
-    struct net_sec sec[3] = {{o->head, o->n_head}, keys, values};
-    return client_request(c, l, type, sec, 3, NULL, NULL, 0, out_release, o);
+    struct net_sec sec[4] = {{o->head, o->n_head}, keys, values, seen};
+    return client_request(c, l, type, sec, seen.n ? 4 : 3, NULL, NULL, 0, out_release, o);
 }
 
 int client_push_dense(struct ps_client *c, int id, const float *grad) {
@@ -378,7 +378,7 @@ int client_push_dense(struct ps_client *c, int id, const float *grad) {
         pd_put_u32(&c->head, 0);
         pd_put_u64(&c->head, g->count);
         push(c, c->dense[t], WIRE_PS_PUSH_DENSE, o, (struct net_sec){NULL, 0},
-             (struct net_sec){grad + g->first, g->count * sizeof *grad});
+             (struct net_sec){grad + g->first, g->count * sizeof *grad}, (struct net_sec){NULL, 0});
     }
     return c->err.code;
 }
@@ -395,10 +395,12 @@ static int same_keys(const struct ps_client *c, const struct rows *r, size_t n, 
     return 1;
 }
 
-/* One thread's part: from the caller's memory when there is only one, else gathered. */
-static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t, const float *grad) {
-    size_t lo = r->begin[t], n = r->begin[t + 1] - lo, dim = r->dim;
-    struct outgoing *o = out_new(c, c->n_sparse == 1 ? 0 : n * dim);
+/* One thread's part: from the caller's memory when there is only one, else gathered. Of what was seen (NULL: one show each, where it is
+ * wanted at all) a copy stands behind the gathered rows. */
+static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t, const float *grad, const uint32_t *seen) {
+    size_t lo = r->begin[t], n = r->begin[t + 1] - lo, dim = r->dim, gathered = c->n_sparse == 1 ? 0 : n * dim;
+    int life = pd_row_life_active(&c->job.sparse[table].life);
+    struct outgoing *o = out_new(c, gathered + (life ? 2 * n : 0));
     if (!o)
         return client_fail(c, PD_ENOMEM, "no memory for a push");
     o->rows = r;
@@ -409,16 +411,26 @@ static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t,
             memcpy(o->data + j * dim, grad + r->pos[lo + j] * dim, dim * sizeof *grad);
         from = o->data;
     }
+    struct net_sec also = {NULL, 0};
+    if (life) {
+        uint32_t *to = (uint32_t *)(void *)(o->data + gathered);
+        for (size_t j = 0; j < n; j++) {
+            size_t at = c->n_sparse == 1 ? j : r->pos[lo + j];
+            to[2 * j] = seen ? seen[2 * at] : 1;
+            to[2 * j + 1] = seen ? seen[2 * at + 1] : 0;
+        }
+        also = (struct net_sec){to, 2 * n * sizeof *to};
+    }
     pd_buf_clear(&c->head);
     put_part(&c->head, c, c->sparse[t]);
     pd_put_u32(&c->head, (uint32_t)table);
     pd_put_u32(&c->head, r->list);
     pd_put_u64(&c->head, n);
     struct net_sec keys = {r->keys + lo, r->list ? 0 : n * sizeof *r->keys};
-    return push(c, c->sparse[t], WIRE_PS_PUSH_ROWS, o, keys, (struct net_sec){from, n * dim * sizeof *from});
+    return push(c, c->sparse[t], WIRE_PS_PUSH_ROWS, o, keys, (struct net_sec){from, n * dim * sizeof *from}, also);
 }
 
-int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad) {
+int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad, const uint32_t *seen) {
     if (client_flush(c) || client_poll(c) || !n)
         return c->err.code;
     struct rows *const *of = &c->last[2 * table];
@@ -428,7 +440,7 @@ int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *k
         return c->err.code;
     for (uint32_t t = 0; t < c->n_sparse && !c->err.code; t++)
         if (r->begin[t + 1] > r->begin[t] && c->step >= c->sparse[t]->from_step)
-            push_part(c, table, r, t, grad);
+            push_part(c, table, r, t, grad, seen);
     if (r == last)
         last->list = 0; /* a server keeps a list for one push */
     else

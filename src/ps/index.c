@@ -241,6 +241,29 @@ int ps_index_put(struct ps_index *x, uint64_t key, uint32_t row) {
     return 0;
 }
 
+uint32_t *ps_index_at(struct ps_index *x, uint64_t key) {
+    uint64_t h = pd_mix64(key);
+    struct slot *q = probe(x->dir[dir_of(x, h)], h, key);
+    return q->row == PS_ROW_NONE ? NULL : &q->row;
+}
+
+/* What stands behind the slot moves up where that brings it no further than its own place. */
+void ps_index_remove(struct ps_index *x, uint64_t key) {
+    uint64_t h = pd_mix64(key);
+    struct segment *s = x->dir[dir_of(x, h)];
+    uint32_t free_at = (uint32_t)(probe(s, h, key) - s->slots);
+    for (uint32_t i = (free_at + 1) & s->mask; s->slots[i].row != PS_ROW_NONE; i = (i + 1) & s->mask) {
+        uint32_t home = (uint32_t)(pd_mix64(s->slots[i].key) >> 32) & s->mask;
+        if (((i - home) & s->mask) < ((i - free_at) & s->mask))
+            continue;
+        s->slots[free_at] = s->slots[i];
+        free_at = i;
+    }
+    clear(&s->slots[free_at], 1);
+    s->used--;
+    x->n--;
+}
+
 uint64_t ps_index_count(const struct ps_index *x) { return x->n; }
 
 uint64_t ps_index_bytes(const struct ps_index *x) {
@@ -256,4 +279,27 @@ void ps_index_list(const struct ps_index *x, struct ps_index_entry *out) {
             if (s->slots[k].row != PS_ROW_NONE)
                 *out++ = (struct ps_index_entry){s->slots[k].key, s->slots[k].row};
     }
+}
+
+/* By key, 11 bits at a time, from the lowest; digits in which all keys are equal take no pass. Returns where they are then. */
+struct ps_index_entry *ps_index_sort_entries(struct ps_index_entry *from, struct ps_index_entry *to, uint64_t n) {
+    enum { BITS = 11, SIZE = 1 << BITS };
+    for (unsigned shift = 0; shift < 64; shift += BITS) {
+        uint64_t at[SIZE] = {0}, sum = 0;
+        for (uint64_t i = 0; i < n; i++)
+            at[from[i].key >> shift & (SIZE - 1)]++;
+        if (!n || at[from[0].key >> shift & (SIZE - 1)] == n)
+            continue;
+        for (uint32_t d = 0; d < SIZE; d++) {
+            uint64_t k = at[d];
+            at[d] = sum;
+            sum += k;
+        }
+        for (uint64_t i = 0; i < n; i++)
+            to[at[from[i].key >> shift & (SIZE - 1)]++] = from[i];
+        struct ps_index_entry *was = from;
+        from = to;
+        to = was;
+    }
+    return from;
 }

@@ -30,6 +30,10 @@ void ps_index_find(const struct ps_index *x, const uint64_t *keys, size_t n, uin
 /* A key that is not there yet. PD_ENOMEM leaves everything as it was. */
 int ps_index_put(struct ps_index *x, uint64_t key, uint32_t row);
 
+/* The row number of a key, to be changed to another but PS_ROW_NONE; NULL: it is not there. Valid until the next put or remove. */
+uint32_t *ps_index_at(struct ps_index *x, uint64_t key);
+void ps_index_remove(struct ps_index *x, uint64_t key); /* a key that is there; its slot is free for others */
+
 uint64_t ps_index_count(const struct ps_index *x);
 uint64_t ps_index_bytes(const struct ps_index *x); /* memory in use */
 
@@ -39,5 +43,7 @@ struct ps_index_entry {
 };
 /* All of them, in no order, into out[ps_index_count]. */
 void ps_index_list(const struct ps_index *x, struct ps_index_entry *out);
+/* n entries by ascending key, in `from` or in `to`, which has the same room. */
+struct ps_index_entry *ps_index_sort_entries(struct ps_index_entry *from, struct ps_index_entry *to, uint64_t n);
 
 #endif

@@ -61,7 +61,13 @@ static int check_sparse(const struct ps_sparse *t, struct pd_err *err) {
         return rc;
     if (t->dim < 1 || t->dim > PS_DIM_MAX)
         return pd_fail(err, PD_ECONF, "table '%s': a row has 1 to %d floats, not %u", t->name, PS_DIM_MAX, t->dim);
-    return check_floats(t->name, FLOATS(t), err);
+    rc = check_floats(t->name, FLOATS(t), err);
+    if (!rc && (rc = pd_row_life_check(&t->life, err))) {
+        char where[PS_NAME_MAX + 16];
+        (void)pd_fmt(where, sizeof where, "table '%s'", t->name);
+        pd_err_prefix(err, where);
+    }
+    return rc;
 }
 
 static int name_taken(const struct ps_job *job, const char *name, struct pd_err *err) {
@@ -117,6 +123,10 @@ int ps_job_add_dense(struct ps_job *job, const struct ps_dense_spec *spec, struc
 int ps_job_add_table(struct ps_job *job, const struct ps_table_spec *spec, struct pd_err *err) {
     struct ps_sparse t = {.dim = spec->dim, .n_rows = spec->n_rows, .mean = spec->init_mean, .std = spec->init_std,
                           .lr_factor = spec->lr_factor, .l1 = spec->l1, .l2 = spec->l2};
+    if (spec->life)
+        t.life = *spec->life;
+    else
+        pd_row_life_init(&t.life);
     if (!spec->name || pd_fmt(t.name, sizeof t.name, "%s", spec->name))
         return pd_fail(err, PD_ECONF, "a table's name has 1 to %d bytes", PS_NAME_MAX);
     return append_sparse(job, &t, err);
@@ -133,8 +143,13 @@ int ps_job_check(const struct ps_job *job, struct pd_err *err) {
                        job->n_dense_threads, job->n_sparse_threads);
     if (job->n_sparse && !job->n_sparse_threads)
         return pd_fail(err, PD_ECONF, "table '%s' needs at least one sparse server thread", job->sparse[0].name);
-    if (!ps_rule_find(job->update))
+    const struct ps_rule *rule = ps_rule_find(job->update);
+    if (!rule)
         return pd_fail(err, PD_ECONF, "there is no update rule '%.15s'", job->update);
+    for (uint32_t i = 0; rule->adds && i < job->n_sparse; i++)
+        if (pd_row_life_active(&job->sparse[i].life))
+            return pd_fail(err, PD_ECONF, "table '%s': rows can't be admitted or age under update = %s: its trainers make them",
+                           job->sparse[i].name, job->update);
     if (!isfinite(job->discard_ratio) || job->discard_ratio < 0)
         return pd_fail(err, PD_ECONF, "async_lagged_grad_discard_ratio is %g", job->discard_ratio);
     return ps_optim_conf_check(&job->optim, err);
@@ -177,6 +192,10 @@ void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_jo
         pd_put_u64(b, p->n_rows);
         for (size_t k = 0; k < N_FLOATS; k++)
             pd_put_f32(b, FLOATS(p)[k]);
+        const uint32_t n = pd_row_life_active(&p->life) ? PD_ROW_LIFE_N : 0;
+        pd_put_u32(b, n);
+        for (uint32_t k = 0; k < n; k++)
+            pd_put_f64(b, pd_row_life_get(&p->life, k));
     }
 }
 
@@ -207,6 +226,12 @@ static int get_sparse(struct pd_rd *r, struct ps_job *job, struct pd_err *err) {
     t.lr_factor = pd_get_f32(r);
     t.l1 = pd_get_f32(r);
     t.l2 = pd_get_f32(r);
+    pd_row_life_init(&t.life);
+    uint32_t n = pd_get_u32(r);
+    if (n && n != PD_ROW_LIFE_N)
+        return pd_fail(err, PD_EPROTO, "table '%s' with %u settings of its rows' life", t.name, n);
+    for (uint32_t k = 0; k < n; k++)
+        *pd_row_life_at(&t.life, k) = pd_get_f64(r);
     return r->failed ? pd_fail(err, PD_EPROTO, "cut short in a table") : append_sparse(job, &t, err);
 }
 
@@ -312,6 +337,9 @@ static int same_sparse(const struct ps_sparse *a, const struct ps_sparse *b, str
         return differ(err, name, "floats per row", a->dim, b->dim);
     if (a->n_rows != b->n_rows)
         return differ(err, name, "number of rows", (double)a->n_rows, (double)b->n_rows);
+    for (size_t k = 0; k < PD_ROW_LIFE_N; k++)
+        if (pd_row_life_get(&a->life, k) != pd_row_life_get(&b->life, k))
+            return differ(err, name, pd_row_life_settings[k].name, pd_row_life_get(&a->life, k), pd_row_life_get(&b->life, k));
     return same_floats(name, FLOATS(a), FLOATS(b), err);
 }
 

@@ -6,11 +6,12 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/row_life.h"
 #include "ps/client.h"
 #include "ps/optim.h"
 
 enum {
-    PS_PROTO = 6,               /* version of the 0x4xx messages */
+    PS_PROTO = 7,               /* version of the 0x4xx messages */
     PS_PARAMS_MAX = 4096,        /* dense ones, and as many tables */
     PS_TRAINERS_MAX = 1 << 16,
     PS_THREADS_MAX = 1 << 16,   /* dense or sparse threads of all servers */
@@ -34,6 +35,7 @@ struct ps_sparse {
     uint32_t dim;
     uint64_t n_rows;
     float mean, std, lr_factor, l1, l2;
+    struct pd_row_life life;
 };
 
 struct ps_job {

@@ -50,9 +50,13 @@ static void drop_declaration(struct ps_shard *s) {
         ps_table_free(s->tables[i]);
     for (uint32_t i = 0; s->decays && i < s->job.n_sparse; i++)
         ps_decay_release(&s->decays[i]);
+    for (uint32_t i = 0; s->lives && i < s->job.n_sparse; i++)
+        ps_life_release(&s->lives[i]);
     free(s->tables);
     free(s->decays);
+    free(s->lives);
     s->decays = NULL;
+    s->lives = NULL;
     free(s->segs);
     ps_values_drop(s->values);
     free(s->state);
@@ -135,16 +139,19 @@ static int make_tables(struct ps_shard *s) {
     s->tables = pd_calloc(s->job.n_sparse, sizeof *s->tables);
     s->decays = pd_calloc(s->job.n_sparse, sizeof *s->decays);
     s->changed = pd_calloc(s->job.n_sparse, sizeof *s->changed);
-    if (!s->tables || !s->decays || !s->changed)
+    s->lives = pd_calloc(s->job.n_sparse, sizeof *s->lives);
+    if (!s->tables || !s->decays || !s->changed || !s->lives)
         return PD_ENOMEM;
     for (uint32_t i = 0; i < s->job.n_sparse && !rc; i++) {
         const struct ps_sparse *t = &s->job.sparse[i];
         struct ps_table_opts o = {.name = t->name, .dim = t->dim, .state = s->optim->state, .seed = s->job.seed,
-                                  .mean = t->mean, .std = t->std};
+                                  .mean = t->mean, .std = t->std, .ageing = t->life.ageing > 0};
         int decays = t->lr_factor > 0 && !s->optim->own_l1 && !s->rule->adds;
         rc = ps_table_new(&s->tables[i], &o);
         if (!rc && decays)
             rc = ps_decay_init(&s->decays[i], t->l1, t->l2);
+        if (!rc)
+            rc = ps_life_init(&s->lives[i], &t->life, s->job.seed, t->name);
     }
     return rc;
 }
@@ -433,6 +440,7 @@ static int take(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, str
     case WIRE_PS_PULL_ROWS:
     case WIRE_PS_SAVE:
     case WIRE_PS_COMMIT:
+    case WIRE_PS_DAY_END:
     case WIRE_PS_LOAD: return shard_pull(s, trainer, f, err);
     case WIRE_PS_NOTE: return shard_note(s, trainer, *f, err);
     case WIRE_PS_MODELS:

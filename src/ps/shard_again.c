@@ -64,7 +64,8 @@ int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, 
         return shard_models(s, trainer, *f, err);
     if (shard_is_saving(s, trainer, (*f)->req))
         return 0;
-    if (type != WIRE_PS_PULL_DENSE && type != WIRE_PS_PULL_ROWS && type != WIRE_PS_SAVE && type != WIRE_PS_COMMIT && type != WIRE_PS_LOAD)
+    if (type != WIRE_PS_PULL_DENSE && type != WIRE_PS_PULL_ROWS && type != WIRE_PS_SAVE && type != WIRE_PS_COMMIT && type != WIRE_PS_LOAD &&
+        type != WIRE_PS_DAY_END)
         return 0;
     if (m->state == MEMBER_JOINED)
         return shard_pull(s, trainer, f, err);

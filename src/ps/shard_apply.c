@@ -94,8 +94,10 @@ static int touch_rows(struct ps_shard *s, uint32_t id, uint32_t n_parts, size_t 
     for (uint32_t i = 0; i < n_parts; i++) {
         const struct row_push *p = &s->parts[i]->tables[id];
         for (size_t j = 0; p->here && j < p->list.n; j++, k++) {
-            if (j + 32 < p->list.n)
+            if (j + 32 < p->list.n && p->list.rows[j + 32] != PS_ROW_NONE)
                 __builtin_prefetch(ps_table_note(s->tables[id], p->list.rows[j + 32]), 1);
+            if (p->list.rows[j] == PS_ROW_NONE)
+                continue; /* not admitted */
             uint32_t row = p->list.rows[j], *mark = &ps_table_note(s->tables[id], row)->mark;
             s->nodes[k] = (struct node){.grad = p->grad + j * dim, .part = i};
             if (!*mark) {
@@ -132,8 +134,10 @@ static int apply_rows(struct ps_shard *s, uint32_t id, const struct row_push *p,
     if (s->job.reject_nan && !all_finite(p->grad, p->list.n * dim))
         return 0;
     for (size_t j = 0; j < p->list.n; j++) {
-        if (j + AHEAD < p->list.n)
+        if (j + AHEAD < p->list.n && p->list.rows[j + AHEAD] != PS_ROW_NONE)
             ps_table_prefetch(table, p->list.rows[j + AHEAD]);
+        if (p->list.rows[j] == PS_ROW_NONE)
+            continue; /* not admitted */
         float *w = ps_table_row(table, p->list.rows[j]);
         touch(s, id, p->list.rows[j], w);
         ps_optim_apply(s->optim, a, w, w + dim, dim, p->grad + j * dim, dim);
@@ -180,6 +184,8 @@ static int apply_table(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct
         return 0;
     set_rates(s, a, rate, t->lr_factor, t->l1, t->l2);
     int ok = 1;
+    if (here && s->lives[id].active && shard_admit(s, id, n_parts))
+        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", t->name);
     if (here == 1)
         ok = apply_rows(s, id, &s->parts[only]->tables[id], a);
     else if (here && touch_rows(s, id, n_parts, &n))

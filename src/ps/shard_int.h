@@ -1,5 +1,5 @@
 /* shard_int.h - the shard's inside, shared by shard.c (declaration, barrier), shard_member.c (members that are lost), shard_again.c (what comes twice), shard_step.c (contributions), shard_apply.c (their
- * application), shard_pull.c (answers to pulls), shard_save.c, shard_chain.c, shard_load.c and shard_models.c (models).
+ * application), shard_life.c (rows that come and go), shard_pull.c (answers to pulls), shard_save.c, shard_chain.c, shard_load.c and shard_models.c (models).
  */
 #ifndef PD_PS_SHARD_INT_H
 #define PD_PS_SHARD_INT_H
@@ -11,6 +11,7 @@
 #include "ps/changed.h"
 #include "ps/decay.h"
 #include "ps/layout.h"
+#include "ps/life.h"
 #include "ps/optim.h"
 #include "ps/rule.h"
 #include "ps/shard.h"
@@ -30,14 +31,17 @@ enum {
 
 /* Row numbers of one key list. */
 struct row_list {
-    uint32_t *rows;
+    uint32_t *rows; /* of a table with a life of rows PS_ROW_NONE where there is none yet */
     size_t n, cap;
+    uint64_t *keys; /* only of such a table */
+    size_t cap_keys;
 };
 
 struct row_push {
     int here;
     struct row_list list;
     const float *grad;
+    const uint32_t *seen; /* shows and clicks of each key; of a table with a life of rows */
 };
 
 /* What some of a member's streams give to one step. Gradients stay in the frames they came in. */
@@ -149,6 +153,7 @@ struct ps_shard {
     struct ps_table **tables; /* [n_sparse] or NULL in a dense thread */
     struct ps_decay *decays;  /* [n_sparse], likewise: l1 and l2 of rows that updates do not touch */
     struct ps_changed *changed; /* [n_sparse], likewise: rows to be in the next save of changes */
+    struct ps_life *lives;    /* [n_sparse], likewise: how rows come and go */
     uint64_t updates, samples; /* applied: steps that had samples, and how many those were */
 
     struct member *members;
@@ -228,6 +233,14 @@ int shard_apply(struct ps_shard *s, struct pd_err *err); /* step s->step is comp
 /* Without a barrier: this member's step m->step is. */
 int shard_apply_one(struct ps_shard *s, struct member *m, struct pd_err *err);
 
+/* shard_life.c: of tables with a life of rows */
+int shard_keep_keys(struct row_list *l, const uint64_t *keys, size_t n); /* 0 or PD_ENOMEM */
+int shard_look_again(const struct ps_table *t, struct row_list *l);
+int shard_check_seen(const uint32_t *seen, size_t n); /* 0, or PD_EPROTO: more clicks than shows */
+/* All contributions of an update are here: their keys that get rows have them, and all are counted. 0 or PD_ENOMEM. */
+int shard_admit(struct ps_shard *s, uint32_t id, uint32_t n_parts);
+int shard_day_end(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *answer, struct pd_err *err);
+
 /* shard_pull.c */
 int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err); /* save and load too */
 void shard_answer_waiting(struct ps_shard *s);
@@ -255,6 +268,8 @@ int shard_models(struct ps_shard *s, uint32_t trainer, const struct wire_frame *
 int shard_is_about_models(uint16_t type);
 
 /* shard_load.c */
+int shard_steps_under_way(const struct ps_shard *s);
+void shard_forget_rows(struct ps_shard *s); /* row numbers that members remember are not good any more */
 int shard_load(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *answer, struct pd_err *err);
 int shard_folder(const struct ps_shard *s, struct pd_rd *r, char out[PATH_MAX], struct pd_err *err); /* the next str of r */
 

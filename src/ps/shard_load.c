@@ -51,8 +51,9 @@ struct loading {
     struct ps_shard *s;
     uint32_t id;
     struct ps_table *t;
-    int full;
-    uint32_t width, history; /* of the state to be read; updates in the table's history */
+    struct ps_life life;     /* the one that takes the old one's place */
+    int full, seen;          /* seen: the end of the state is what was seen of a row */
+    uint32_t width, history; /* of the state to be read, without that; updates in the table's history */
 };
 
 /* The rule's state, then, of a table that decays, the row as it was when it was last touched, and when. */
@@ -63,6 +64,9 @@ static int load_row(void *arg, uint64_t key, const float *row, const float *stat
     uint32_t at, step = s->decays[l->id].n;
     if (ps_row_thread(key, s->job.n_sparse_threads) != s->thread)
         return 0;
+    if (l->seen && width < MODEL_SEEN_WIDTH)
+        return pd_fail(err, PD_EDATA, "the model has %u numbers of state per row of table '%s'", width, s->job.sparse[l->id].name);
+    width -= l->seen ? MODEL_SEEN_WIDTH : 0;
     if (l->full && width != l->width)
         return pd_fail(err, PD_ECONF, "the checkpoint has %u floats of state per row of table '%s', this optimizer has %u", width,
                        s->job.sparse[l->id].name, l->width);
@@ -82,7 +86,19 @@ static int load_row(void *arg, uint64_t key, const float *row, const float *stat
         }
     }
     ps_table_note(l->t, at)->step = step;
+    if (l->seen && l->life.conf.ageing > 0)
+        memcpy(ps_table_seen(l->t, at), state + width, sizeof(struct ps_row_seen));
+    else if (l->life.conf.ageing > 0)
+        ps_life_unknown(&l->life.conf, ps_table_seen(l->t, at));
     return 0;
+}
+
+static int load_waiting(void *arg, uint64_t key, uint32_t state, struct pd_err *err) {
+    struct loading *l = arg;
+    if (ps_row_thread(key, l->s->job.n_sparse_threads) != l->s->thread)
+        return 0;
+    int rc = ps_life_restore(&l->life, key, state);
+    return rc ? pd_fail(err, rc, "id %llu of table '%s', which waits for a row", (unsigned long long)key, l->s->job.sparse[l->id].name) : 0;
 }
 
 static int load_history(struct ps_shard *s, struct model *m, uint32_t id, uint32_t *n, struct pd_err *err) {
@@ -110,16 +126,25 @@ static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
     if (p && p->n_rows && d->n_rows && p->n_rows != d->n_rows)
         return pd_fail(err, PD_ECONF, "table '%s' has %llu ids here and %llu in the model: another vocabulary", d->name,
                        (unsigned long long)d->n_rows, (unsigned long long)p->n_rows);
-    struct ps_table_opts o = {.name = d->name, .dim = d->dim, .state = s->optim->state, .seed = s->job.seed};
+    struct ps_table_opts o = {.name = d->name, .dim = d->dim, .state = s->optim->state, .seed = s->job.seed, .ageing = d->life.ageing > 0};
     struct loading l = {.s = s, .id = id, .full = full, .width = full ? shard_row_width(s, id) : 0};
     int rc = ps_table_new(&l.t, &o);
-    if (rc)
+    if (!rc)
+        rc = ps_life_init(&l.life, &d->life, s->job.seed, d->name);
+    if (rc) {
+        ps_table_free(l.t);
         return pd_fail(err, rc, "no memory for table '%s'", d->name);
-    if (p && full && ps_decay_active(&s->decays[id]))
+    }
+    l.seen = p ? model_has_seen(m, d->name, err) : 0;
+    rc = l.seen < 0 ? l.seen : 0;
+    if (p && !rc && full && ps_decay_active(&s->decays[id]))
         rc = load_history(s, m, id, &l.history, err);
     if (p && !rc)
         rc = model_each_state(m, d->name, load_row, &l, err);
+    if (p && !rc && s->lives[id].active)
+        rc = model_each_waiting(m, d->name, load_waiting, &l, err);
     if (rc) {
+        ps_life_release(&l.life);
         ps_table_free(l.t);
         return rc;
     }
@@ -127,17 +152,19 @@ static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
         ps_table_set_initial(l.t, d->mean, d->std);
     ps_table_free(s->tables[id]);
     s->tables[id] = l.t;
+    ps_life_release(&s->lives[id]);
+    s->lives[id] = l.life;
     return 0;
 }
 
 /* Row numbers that members remember belong to the tables of before. */
-static void forget_rows(struct ps_shard *s) {
+void shard_forget_rows(struct ps_shard *s) {
     for (uint32_t i = 0; i < s->n_joined; i++)
         for (uint32_t t = 0; t < s->job.n_sparse * SHARD_LISTS; t++)
             s->members[s->order[i]].known[t].id = 0;
 }
 
-static int steps_under_way(const struct ps_shard *s) {
+int shard_steps_under_way(const struct ps_shard *s) {
     int any = s->n_waiting > 0;
     for (uint32_t i = 0; i < s->n_joined; i++) {
         const struct member *m = &s->members[s->order[i]];
@@ -177,7 +204,7 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *ou
     uint32_t missing = pd_get_u32(&r), full = pd_get_u32(&r);
     if (!pd_rd_done(&r) || missing > PS_MISSING_ZERO || full > 1)
         return pd_fail(err, PD_EPROTO, "PS_LOAD of %zu bytes", f->len[0]);
-    if (steps_under_way(s))
+    if (shard_steps_under_way(s))
         return pd_fail(err, PD_EPROTO, "PS_LOAD while a step is under way");
     struct model *m = NULL;
     if (!rc && s->values && ps_values_own(&s->values))
@@ -192,7 +219,7 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *ou
         memset(s->state, 0, s->n_values * s->optim->state * sizeof *s->state);
     for (uint32_t i = 0; s->segs && i < s->job.n_dense && !rc; i++)
         rc = load_dense(s, m, i, missing, (int)full, err);
-    forget_rows(s);
+    shard_forget_rows(s);
     shard_chain_drop(s);
     for (uint32_t i = 0; s->tables && i < s->job.n_sparse && !rc; i++)
         rc = load_table(s, m, i, missing, (int)full, err);

@@ -162,9 +162,11 @@ static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame
     if (rc || !p.create)
         return rc;
     struct known_list *k = place_for(&s->members[trainer], p.table, p.list);
+    const uint64_t *keys = (const uint64_t *)(const void *)f->sec[1];
+    const int life = s->lives[p.table].active;
     k->id = 0;
-    if (shard_room(&k->list.rows, &k->list.cap, p.n, sizeof *k->list.rows) ||
-        ps_table_find(s->tables[p.table], (const uint64_t *)(const void *)f->sec[1], p.n, 1, k->list.rows))
+    if (shard_room(&k->list.rows, &k->list.cap, p.n, sizeof *k->list.rows) || (life && shard_keep_keys(&k->list, keys, p.n)) ||
+        ps_table_find(s->tables[p.table], keys, p.n, !life, k->list.rows))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[p.table].name);
     k->list.n = p.n;
     k->id = p.list;
@@ -177,6 +179,9 @@ void shard_gather(struct ps_shard *s, uint32_t id, const uint64_t *keys, const u
     const struct ps_table *t = s->tables[id];
     uint32_t dim = s->job.sparse[id].dim;
     ps_table_gather(t, keys, rows, n, out);
+    for (size_t i = 0; s->lives[id].conf.admit_zero > 0 && i < n; i++)
+        if (rows[i] == PS_ROW_NONE)
+            memset(out + i * dim, 0, dim * sizeof *out);
     for (size_t i = 0; ps_decay_active(d) && i < n; i++)
         ps_decay_catch_up(d, rows[i] == PS_ROW_NONE ? 0 : ps_table_note(t, rows[i])->step, out + i * dim, dim);
 }
@@ -189,11 +194,14 @@ static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_f
         return rc;
     struct ps_table *t = s->tables[p.table];
     const uint64_t *keys = (const uint64_t *)(const void *)f->sec[1];
-    const struct known_list *k = p.create ? shard_known(&s->members[trainer], p.table, p.list) : NULL;
+    const int life = s->lives[p.table].active;
+    struct known_list *k = p.create ? shard_known(&s->members[trainer], p.table, p.list) : NULL;
     const uint32_t *rows = k ? k->list.rows : NULL;
+    if (k && life && shard_look_again(t, &k->list))
+        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[p.table].name);
     if (!k || k->list.n != p.n) {
         if (shard_room(&s->scratch.rows, &s->scratch.cap, p.n, sizeof *s->scratch.rows) ||
-            ps_table_find(t, keys, p.n, (int)p.create, s->scratch.rows))
+            ps_table_find(t, keys, p.n, p.create && !life, s->scratch.rows))
             return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[p.table].name);
         rows = s->scratch.rows;
     }
@@ -225,6 +233,7 @@ static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame 
     case WIRE_PS_PULL_ROWS: return answer_rows(s, trainer, f, err);
     case WIRE_PS_SAVE: return shard_save(s, trainer, f, err);
     case WIRE_PS_COMMIT: rc = shard_commit(s, f, &b, err); break;
+    case WIRE_PS_DAY_END: rc = shard_day_end(s, f, &b, err); break;
     default: rc = shard_load(s, f, &b, err); break;
     }
     if (!rc && b.failed)

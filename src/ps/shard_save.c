@@ -45,6 +45,8 @@ uint32_t shard_row_width(const struct ps_shard *s, uint32_t id) {
     return dim * s->optim->state + (ps_decay_active(&s->decays[id]) ? dim + 1 : 0);
 }
 
+_Static_assert(sizeof(struct ps_row_seen) == 4 * MODEL_SEEN_WIDTH, "what was seen of a row is written as it is");
+
 void shard_part_name(const struct ps_shard *s, char file[MODEL_FILE_MAX + 1]) {
     uint32_t threads = s->opts.kind == PS_KIND_SPARSE ? s->job.n_sparse_threads : s->job.n_dense_threads;
     (void)pd_fmt(file, MODEL_FILE_MAX + 1, "%s-%05u-of-%05u.bin", kind_names[s->opts.kind], s->thread, threads);
@@ -89,13 +91,15 @@ static void describe(struct ps_saving *j) {
                                                .state_width = j->full ? s->optim->state : 0}, s->job.dense[i].name);
     for (uint32_t i = 0; s->tables && i < s->job.n_sparse; i++) {
         const int changes = only_changes(j, i);
-        const uint64_t n = ps_table_rows(s->tables[i]);
-        add_entry(j, &(struct model_entry){.kind = changes ? MODEL_CHANGES : MODEL_TABLE, .dim = s->job.sparse[i].dim,
-                                           .count = changes ? ps_changed_count(&s->changed[i], n) : n,
-                                           .state_width = j->full ? shard_row_width(s, i) : 0}, s->job.sparse[i].name);
+        const uint64_t n = changes ? ps_changed_count(&s->changed[i], ps_table_places(s->tables[i])) : ps_table_rows(s->tables[i]);
+        add_entry(j, &(struct model_entry){.kind = changes ? MODEL_CHANGES : MODEL_TABLE, .dim = s->job.sparse[i].dim, .count = n,
+                                           .state_width = (j->full ? shard_row_width(s, i) : 0) + (s->lives[i].active ? MODEL_SEEN_WIDTH : 0)},
+                  s->job.sparse[i].name);
         if (j->full && ps_decay_active(&s->decays[i]))
             add_entry(j, &(struct model_entry){.kind = MODEL_HISTORY, .dim = 4, .count = (uint64_t)s->decays[i].n + 1},
                       s->job.sparse[i].name);
+        if (s->lives[i].active)
+            add_entry(j, &(struct model_entry){.kind = MODEL_WAITING, .dim = 1, .count = ps_life_candidates(&s->lives[i])}, s->job.sparse[i].name);
     }
 }
 
@@ -105,6 +109,35 @@ static int put_dense(const struct ps_saving *j, uint32_t id, struct pd_err *err)
     int rc = model_writer_put(j->w, shard_w(s, id), seg->count * sizeof(float), err);
     for (uint32_t k = 0; j->full && k < s->optim->state && !rc; k++)
         rc = model_writer_put(j->w, s->state + k * s->n_values + seg->off, seg->count * sizeof(float), err);
+    return rc;
+}
+
+/* The rule's numbers; of a table that decays, the row as it was when it was last touched, and when; what was seen of it. */
+static int put_state(const struct ps_saving *j, uint32_t id, uint32_t at, struct pd_err *err) {
+    static const struct ps_row_seen nothing;
+    const struct ps_shard *s = j->s;
+    const struct ps_table *t = s->tables[id];
+    const float *row = ps_table_row(t, at);
+    const uint32_t dim = ps_table_dim(t), step = ps_table_note(t, at)->step;
+    int rc = j->full ? model_writer_put(j->w, row + dim, dim * s->optim->state * sizeof *row, err) : 0;
+    if (!rc && j->full && ps_decay_active(&s->decays[id])) {
+        rc = model_writer_put(j->w, row, dim * sizeof *row, err);
+        if (!rc)
+            rc = model_writer_put(j->w, &step, sizeof step, err);
+    }
+    if (!rc && s->lives[id].active)
+        rc = model_writer_put(j->w, s->lives[id].conf.ageing > 0 ? ps_table_seen(t, at) : &nothing, sizeof nothing, err);
+    return rc;
+}
+
+static int put_waiting(const struct ps_saving *j, const struct ps_life *l, struct pd_err *err) {
+    const uint64_t n = ps_life_candidates(l);
+    const struct ps_index_entry *e = ps_life_sort(l, j->sorted);
+    int rc = 0;
+    for (uint64_t i = 0; i < n && !rc; i++)
+        rc = model_writer_put(j->w, &e[i].key, sizeof e[i].key, err);
+    for (uint64_t i = 0; i < n && !rc; i++)
+        rc = model_writer_put(j->w, &e[i].row, sizeof e[i].row, err);
     return rc;
 }
 
@@ -127,19 +160,11 @@ static int put_table(const struct ps_saving *j, uint32_t id, struct pd_err *err)
         }
         rc = model_writer_put(j->w, row, dim * sizeof *row, err);
     }
-    for (uint64_t i = 0; j->full && i < n && !rc; i++) {
-        const float *row = ps_table_row(t, rows[i].row);
-        rc = model_writer_put(j->w, row + dim, dim * s->optim->state * sizeof *row, err);
-        if (!ps_decay_active(d) || rc)
-            continue;
-        const uint32_t step = ps_table_note(t, rows[i].row)->step;
-        rc = model_writer_put(j->w, row, dim * sizeof *row, err);
-        if (!rc)
-            rc = model_writer_put(j->w, &step, sizeof step, err);
-    }
+    for (uint64_t i = 0; (j->full || s->lives[id].active) && i < n && !rc; i++)
+        rc = put_state(j, id, rows[i].row, err);
     if (j->full && ps_decay_active(d) && !rc)
         rc = model_writer_put(j->w, d->at, ((size_t)d->n + 1) * sizeof *d->at, err);
-    return rc;
+    return rc || !s->lives[id].active ? rc : put_waiting(j, &s->lives[id], err);
 }
 
 int ps_saving_run(const struct ps_saving *j, struct model_part *part, struct pd_err *err) {
@@ -194,7 +219,7 @@ static int watch(struct ps_saving *j, struct pd_err *err) {
         return 0;
     j->fresh = pd_calloc(s->job.n_sparse, sizeof *j->fresh);
     for (uint32_t i = 0; j->fresh && i < s->job.n_sparse && !rc; i++)
-        rc = ps_changed_begin(&j->fresh[i], ps_table_rows(s->tables[i]));
+        rc = ps_changed_begin(&j->fresh[i], ps_table_places(s->tables[i]));
     return !j->fresh || rc ? pd_fail(err, PD_ENOMEM, "no memory to save") : 0;
 }
 
@@ -212,11 +237,13 @@ static int make_room(struct ps_saving *j, const char *folder, struct pd_err *err
         return pd_fail(err, PD_EIO, "name too long: %s", base);
     j->n_layers = j->delta ? s->chain.n + 1 : 1;
     for (uint32_t i = 0; s->tables && i < s->job.n_sparse; i++) {
+        const uint64_t waiting = ps_life_candidates(&s->lives[i]);
         rows = ps_table_rows(s->tables[i]) > rows ? ps_table_rows(s->tables[i]) : rows;
+        rows = waiting > rows ? waiting : rows;
         dim = s->job.sparse[i].dim > dim ? s->job.sparse[i].dim : dim;
     }
     j->layer = pd_calloc(j->n_layers, sizeof *j->layer);
-    j->entries = pd_calloc((size_t)s->job.n_dense + 2 * (size_t)s->job.n_sparse, sizeof *j->entries);
+    j->entries = pd_calloc((size_t)s->job.n_dense + 3 * (size_t)s->job.n_sparse, sizeof *j->entries);
     j->sorted = pd_malloc(2 * rows * sizeof *j->sorted);
     j->row = pd_malloc(dim * sizeof *j->row);
     if (!j->layer || !j->entries || !j->sorted || !j->row)
@@ -321,7 +348,7 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
             rc = pd_fail(err, PD_ENOMEM, "no memory to save");
     }
     for (uint32_t i = 0; create && s->tables && i < s->job.n_sparse && !rc; i++)
-        rc = create_all(s, i, err);
+        rc = s->lives[i].active ? 0 : create_all(s, i, err);
     if (!rc) {
         *j = (struct ps_saving){.s = s, .trainer = trainer, .req = f->req, .full = (int)full, .chain = (enum ps_chain)chain};
         pd_buf_init(&j->tail);

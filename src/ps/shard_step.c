@@ -12,8 +12,10 @@ static void contribution_release(const struct ps_shard *s, struct contribution *
         wire_frame_free(c->frames[k]);
     free(c->frames);
     free(c->dense);
-    for (uint32_t t = 0; c->tables && t < s->job.n_sparse; t++)
+    for (uint32_t t = 0; c->tables && t < s->job.n_sparse; t++) {
         free(c->tables[t].list.rows);
+        free(c->tables[t].list.keys);
+    }
     free(c->tables);
     memset(c, 0, sizeof *c);
 }
@@ -25,8 +27,10 @@ void shard_member_release(struct ps_shard *s, struct member *m) {
         free(m->ring[i].parts);
     }
     free(m->ring);
-    for (uint32_t t = 0; m->known && t < s->job.n_sparse * SHARD_LISTS; t++)
+    for (uint32_t t = 0; m->known && t < s->job.n_sparse * SHARD_LISTS; t++) {
         free(m->known[t].list.rows);
+        free(m->known[t].list.keys);
+    }
     free(m->known);
     for (uint32_t i = 0; m->answers && i < SHARD_ANSWERS; i++)
         free(m->answers[i].data);
@@ -241,14 +245,17 @@ static int push_keys(struct ps_shard *s, struct member *m, const struct wire_fra
     int rc = shard_keys(s, f, table, n, err);
     if (rc)
         return rc;
-    if (shard_room(&p->list.rows, &p->list.cap, n, sizeof *p->list.rows) ||
-        ps_table_find(s->tables[table], (const uint64_t *)(const void *)f->sec[1], n, 1, p->list.rows))
+    const uint64_t *keys = (const uint64_t *)(const void *)f->sec[1];
+    const int life = s->lives[table].active;
+    if (shard_room(&p->list.rows, &p->list.cap, n, sizeof *p->list.rows) || (life && shard_keep_keys(&p->list, keys, n)) ||
+        ps_table_find(s->tables[table], keys, n, !life, p->list.rows))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[table].name);
     p->list.n = n;
     return 0;
 }
 
-/* sec 0: identity, u32 table, u32 list, u64 n; sec 1: n keys, or nothing with a list; sec 2: n rows. */
+/* sec 0: identity, u32 table, u32 list, u64 n; sec 1: n keys, or nothing with a list; sec 2: n rows; sec 3, of a
+ * table with a life of rows: n times {u32 shows, u32 clicks}. */
 int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
     struct contribution *c = NULL;
     struct pd_rd r;
@@ -264,6 +271,11 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
     if (n >= PS_ROW_NONE || (*f)->len[2] != n * dim * sizeof(float))
         return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: %llu rows of %u floats in %zu bytes", (unsigned long long)n, dim,
                        (*f)->len[2]);
+    const int life = s->lives[table].active;
+    const uint32_t *seen = (const uint32_t *)(const void *)(*f)->sec[3];
+    if ((*f)->len[3] != (life ? n * 2 * sizeof *seen : 0) || (life && shard_check_seen(seen, n)))
+        return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: shows and clicks of %llu rows of table '%s' in %zu bytes", (unsigned long long)n,
+                       s->job.sparse[table].name, (*f)->len[3]);
     struct row_push *p = &c->tables[table];
     if (p->here) {
         s->stats.duplicates++;
@@ -276,6 +288,7 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
     if (keep_frame(c, f))
         return pd_fail(err, PD_ENOMEM, "no memory for a push");
     p->grad = grad;
+    p->seen = seen;
     p->here = 1;
     return 0;
 }

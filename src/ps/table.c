@@ -20,6 +20,7 @@ enum { SMALL_SLAB = 64 << 10, N_SMALL = 16, AHEAD_ROW = 24, LINE = 64, ROW_ALIGN
 struct slab {
     float *rows;
     struct ps_row_note *notes;
+    struct ps_row_seen *seen; /* NULL: rows do not age */
     size_t mapped; /* bytes, when rows are mapped and not allocated */
 };
 
@@ -32,7 +33,9 @@ struct ps_table {
     uint32_t n_small_rows;             /* in the N_SMALL first slabs */
     struct slab *slabs;
     size_t n_slabs, cap_slabs;
-    uint64_t n_rows, cap_rows; /* cap_rows: in the slabs there are */
+    uint64_t n_rows, n_used, cap_rows; /* n_used: places that have been a row's; cap_rows: in the slabs there are */
+    uint32_t free_row;                 /* PS_ROW_NONE, or a place whose row was removed; its note.step leads to the next one */
+    int ageing;
     uint64_t bytes;            /* of the slabs */
 };
 
@@ -46,6 +49,8 @@ int ps_table_new(struct ps_table **out, const struct ps_table_opts *opts) {
     t->width = (opts->dim * (1 + opts->state) + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
     t->mean = opts->mean;
     t->std = opts->std;
+    t->ageing = opts->ageing;
+    t->free_row = PS_ROW_NONE;
     t->seed = opts->seed;
     t->name_hash = ps_name_hash(opts->name);
     size_t row_bytes = t->width * sizeof(float);
@@ -69,6 +74,7 @@ static void free_slab(struct slab *s) {
     else
         free(s->rows);
     free(s->notes);
+    free(s->seen);
 }
 
 void ps_table_free(struct ps_table *t) {
@@ -96,7 +102,8 @@ static int add_slab(struct ps_table *t) {
     struct slab s = {.mapped = large ? bytes : 0};
     s.rows = large ? pd_huge_map(bytes) : pd_alloc64(bytes);
     s.notes = pd_calloc(n, sizeof *s.notes);
-    if (!s.rows || !s.notes) {
+    s.seen = t->ageing ? pd_calloc(n, sizeof *s.seen) : NULL;
+    if (!s.rows || !s.notes || (t->ageing && !s.seen)) {
         if (!s.rows)
             s.mapped = 0;
         free_slab(&s);
@@ -104,7 +111,7 @@ static int add_slab(struct ps_table *t) {
     }
     t->slabs[t->n_slabs++] = s;
     t->cap_rows += n;
-    t->bytes += bytes + n * sizeof *s.notes;
+    t->bytes += bytes + n * sizeof *s.notes + (t->ageing ? n * sizeof *s.seen : 0);
     return 0;
 }
 
@@ -132,6 +139,12 @@ struct ps_row_note *ps_table_note(const struct ps_table *t, uint32_t row) {
     return &s->notes[i];
 }
 
+struct ps_row_seen *ps_table_seen(const struct ps_table *t, uint32_t row) {
+    size_t i;
+    const struct slab *s = slab_of(t, row, &i);
+    return &s->seen[i];
+}
+
 /* Every cache line of weights and state, up to a kilobyte: the hardware goes on by itself then. */
 void ps_table_prefetch(const struct ps_table *t, uint32_t row) {
     const char *p = (const char *)row_of(t, row);
@@ -140,6 +153,7 @@ void ps_table_prefetch(const struct ps_table *t, uint32_t row) {
         __builtin_prefetch(p - in + k, 1);
 }
 
+uint64_t ps_table_places(const struct ps_table *t) { return t->n_used; }
 uint64_t ps_table_rows(const struct ps_table *t) { return t->n_rows; }
 uint32_t ps_table_dim(const struct ps_table *t) { return t->dim; }
 uint64_t ps_table_bytes(const struct ps_table *t) { return t->bytes + ps_index_bytes(t->index); }
@@ -153,15 +167,36 @@ void ps_table_initial(const struct ps_table *t, uint64_t key, float *out) {
     ps_initial(pd_rng_key(t->seed, PD_RNG_INIT, t->name_hash, key), 0, 0, t->mean, t->std, out, t->dim);
 }
 
+/* In the place of one that was removed, if there is one. */
 static int create_row(struct ps_table *t, uint64_t key, uint32_t *row) {
-    if (t->n_rows >= PS_ROW_NONE || (t->n_rows == t->cap_rows && add_slab(t)) ||
-        ps_index_put(t->index, key, (uint32_t)t->n_rows))
+    int again = t->free_row != PS_ROW_NONE;
+    if (!again && (t->n_used >= PS_ROW_NONE || (t->n_used == t->cap_rows && add_slab(t))))
         return PD_ENOMEM;
-    *row = (uint32_t)t->n_rows++;
+    *row = again ? t->free_row : (uint32_t)t->n_used;
+    if (ps_index_put(t->index, key, *row))
+        return PD_ENOMEM;
+    if (again) {
+        struct ps_row_note *note = ps_table_note(t, *row);
+        t->free_row = note->step;
+        memset(note, 0, sizeof *note);
+        if (t->ageing)
+            memset(ps_table_seen(t, *row), 0, sizeof(struct ps_row_seen));
+    } else {
+        t->n_used++;
+    }
+    t->n_rows++;
     float *w = row_of(t, *row);
     ps_table_initial(t, key, w);
     memset(w + t->dim, 0, (t->width - t->dim) * sizeof *w);
     return 0;
+}
+
+void ps_table_remove(struct ps_table *t, uint64_t key) {
+    const uint32_t row = *ps_index_at(t->index, key);
+    ps_index_remove(t->index, key);
+    ps_table_note(t, row)->step = t->free_row;
+    t->free_row = row;
+    t->n_rows--;
 }
 
 int ps_table_find(struct ps_table *t, const uint64_t *keys, size_t n, int create, uint32_t *rows) {
@@ -193,29 +228,6 @@ void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint3
     }
 }
 
-/* By key, 11 bits at a time, from the lowest; digits in which all keys are equal take no pass. Returns where they are then. */
-static struct ps_index_entry *radix_sort(struct ps_index_entry *from, struct ps_index_entry *to, uint64_t n) {
-    enum { BITS = 11, SIZE = 1 << BITS };
-    for (unsigned shift = 0; shift < 64; shift += BITS) {
-        uint64_t at[SIZE] = {0}, sum = 0;
-        for (uint64_t i = 0; i < n; i++)
-            at[from[i].key >> shift & (SIZE - 1)]++;
-        if (!n || at[from[0].key >> shift & (SIZE - 1)] == n)
-            continue;
-        for (uint32_t d = 0; d < SIZE; d++) {
-            uint64_t k = at[d];
-            at[d] = sum;
-            sum += k;
-        }
-        for (uint64_t i = 0; i < n; i++)
-            to[at[from[i].key >> shift & (SIZE - 1)]++] = from[i];
-        struct ps_index_entry *was = from;
-        from = to;
-        to = was;
-    }
-    return from;
-}
-
 const struct ps_index_entry *ps_table_sort(const struct ps_table *t, const struct ps_changed *only, struct ps_index_entry *room, uint64_t *n) {
     uint64_t k = t->n_rows;
     ps_index_list(t->index, room);
@@ -225,7 +237,7 @@ const struct ps_index_entry *ps_table_sort(const struct ps_table *t, const struc
         if (ps_changed_has(only, room[i].row))
             room[k++] = room[i];
     *n = k;
-    return radix_sort(room, room + k, k);
+    return ps_index_sort_entries(room, room + k, k);
 }
 
 int ps_table_sorted(const struct ps_table *t, struct ps_index_entry **rows) {

@@ -4,7 +4,8 @@
  *     slabs: rows of weights then state, each row 16-byte aligned, 64 where its size allows; beside them what the owner
  *            keeps per row. Slabs never move, so a row number and its address stay valid for the life of the table.
  *
- * Memory per row: its values and state rounded up to 16 bytes, 8 bytes of struct ps_row_note, 20 to 30 bytes of index.
+ * Memory per row: its values and state rounded up to 16 bytes, 8 bytes of struct ps_row_note, 20 to 30 bytes of index; and of a
+ * table whose rows age 20 bytes of struct ps_row_seen, which count as state. A row that is removed leaves its place to the next one.
  *
  * A row's first value is a pure function of (seed, table name, key): normal numbers of
  * pd_rng_key(seed, PD_RNG_INIT, XXH3_64(name), key), times std plus mean. So it does not matter who creates a row, when,
@@ -25,12 +26,21 @@ struct ps_row_note {
     uint32_t step; /* the optimizer's: the update that touched the row last, plus one */
 };
 
+/* Of a table whose rows age (ps/life.h); zeros at first. Today's shows and clicks are whole numbers, so that their sum does not depend
+ * on the order in which they come. */
+struct ps_row_seen {
+    float show, click;       /* up to the last day's end, decayed */
+    uint32_t shows, clicks;  /* since then */
+    uint32_t unseen;         /* days' ends since it was shown last */
+};
+
 struct ps_table_opts {
     const char *name;
     uint32_t dim;   /* at least 1 */
     uint32_t state; /* floats of optimizer state per value */
     uint64_t seed;
     float mean, std;
+    int ageing;     /* with a struct ps_row_seen for each row */
 };
 
 struct ps_table;
@@ -48,6 +58,9 @@ void ps_table_initial(const struct ps_table *t, uint64_t key, float *out);
 float *ps_table_row(const struct ps_table *t, uint32_t row);    /* dim weights, then state * dim floats */
 void ps_table_prefetch(const struct ps_table *t, uint32_t row); /* for writing */
 struct ps_row_note *ps_table_note(const struct ps_table *t, uint32_t row);
+struct ps_row_seen *ps_table_seen(const struct ps_table *t, uint32_t row); /* with ageing */
+void ps_table_remove(struct ps_table *t, uint64_t key); /* a row that is there; its number will be another's */
+uint64_t ps_table_places(const struct ps_table *t); /* row numbers are below: those of rows that were removed, too */
 uint64_t ps_table_rows(const struct ps_table *t);
 uint32_t ps_table_dim(const struct ps_table *t);
 uint64_t ps_table_bytes(const struct ps_table *t); /* memory in use */

@@ -30,13 +30,17 @@ struct buffer { /* gradients of one parameter */
 
 struct train_grads {
     struct train_grads *next;
-    int some; /* only the rows in `used` are meant */
+    uint32_t first, n; /* of these samples of the feed */
+    int some;          /* only the rows in `used` are meant */
     struct buffer of[];
 };
 
 struct train_params {
     struct ps_client *client;
     struct train_grads *free, *pushed;
+    const struct nn_feed *feed, *next_feed; /* whose rows are in use; of the step behind it */
+    uint32_t *seen; /* scratch of a push: shows and clicks of a table's rows */
+    size_t cap_seen;
     uint32_t n;
     struct slot slot[];
 };
@@ -48,7 +52,8 @@ static size_t n_values(const struct slot *s) { return n_rows(s) * s->param->cols
 static int declare(struct ps_client *c, const struct nn_param *p) {
     if (p->kind == NN_TABLE) {
         struct ps_table_spec t = {.name = p->name, .dim = (uint32_t)p->cols, .n_rows = p->rows, .init_mean = (float)p->init_mean, .init_std = (float)p->init_std,
-                                  .lr_factor = (float)p->lr_factor, .l1 = (float)p->l1, .l2 = (float)p->l2};
+                                  .lr_factor = (float)p->lr_factor, .l1 = (float)p->l1, .l2 = (float)p->l2,
+                                  .life = &p->life};
         return ps_declare_table(c, &t);
     }
     struct ps_dense_spec d = {.name = p->name, .n_dims = p->rows > 1 ? 2 : 1, .shape = {p->rows, p->cols},
@@ -114,6 +119,7 @@ void train_params_free(struct train_params *p) {
         p->free = g->next;
         grads_free(p, g);
     }
+    free(p->seen);
     free(p);
 }
 
@@ -126,6 +132,7 @@ int train_params_pull_dense(struct train_params *p) {
 }
 
 static int pull_rows(struct train_params *p, const struct nn_feed *feed, int next, enum ps_pull_mode mode, struct pd_err *err) {
+    *(next ? &p->next_feed : &p->feed) = feed;
     for (uint32_t i = 0; i < p->n; i++) {
         struct slot *s = &p->slot[i];
         struct values *v = next ? &s->next : &s->now;
@@ -152,6 +159,7 @@ int train_params_pull_next_rows(struct train_params *p, const struct nn_feed *fe
 }
 
 void train_params_next_rows(struct train_params *p) {
+    p->feed = p->next_feed;
     for (uint32_t i = 0; i < p->n; i++)
         if (p->slot[i].param->kind == NN_TABLE) {
             struct values v = p->slot[i].now;
@@ -217,12 +225,16 @@ int train_grads_take(struct train_params *p, struct train_grads **out, struct pd
     }
     for (uint32_t i = 0; i < p->n; i++)
         g->of[i].n_dirty = n_rows(&p->slot[i]);
+    g->first = 0;
+    g->n = nn_feed_n(p->feed);
     *out = g;
     return 0;
 }
 
 void train_grads_of(struct train_params *p, struct train_grads *g, const struct nn_feed *feed, uint32_t first, uint32_t n) {
     g->some = 1;
+    g->first = first;
+    g->n = n;
     for (uint32_t i = 0; i < p->n; i++)
         if (p->slot[i].param->kind == NN_TABLE)
             nn_feed_mark(feed, i, first, n, g->of[i].used);
@@ -269,7 +281,10 @@ void train_grads_add_slice(const struct train_params *p, struct train_grads *int
     }
 }
 
-void train_grads_added(struct train_params *p, struct train_grads *from) {
+void train_grads_added(struct train_params *p, struct train_grads *into, struct train_grads *from) {
+    const uint32_t end = into->first + into->n > from->first + from->n ? into->first + into->n : from->first + from->n;
+    into->first = from->first < into->first ? from->first : into->first;
+    into->n = end - into->first;
     for (uint32_t i = 0; i < p->n; i++)
         from->of[i].n_dirty = 0;
     from->next = p->free;
@@ -300,15 +315,39 @@ void train_grads_clip(const struct train_params *p, struct train_grads *g, uint6
     }
 }
 
+/* What the set's samples show of the rows of parameter `param`, into p->seen. */
+static int look_at(struct train_params *p, uint32_t param, const struct train_grads *g) {
+    const size_t want = 2 * n_rows(&p->slot[param]);
+    if (want > p->cap_seen) {
+        free(p->seen);
+        p->cap_seen = want + want / 2;
+        p->seen = pd_calloc(p->cap_seen, sizeof *p->seen);
+        if (!p->seen) {
+            p->cap_seen = 0;
+            return PD_ENOMEM;
+        }
+    }
+    nn_feed_seen(p->feed, param, g->first, g->n, p->seen);
+    return 0;
+}
+
 /* The rows that the set holds move together; when they are all, the keys need not be sent again. */
-static int push_rows(struct train_params *p, const struct slot *s, const struct train_grads *g, struct buffer *b) {
+static int push_rows(struct train_params *p, uint32_t param, const struct train_grads *g, struct buffer *b) {
+    const struct slot *s = &p->slot[param];
     size_t n = n_rows(s), cols = s->param->cols, held = g->some ? 0 : n;
-    for (size_t r = g->some ? next_row(g, b, 0, n) : n; r < n; r = next_row(g, b, r + 1, n)) {
+    const int life = pd_row_life_active(&s->param->life);
+    int rc = life && n ? look_at(p, param, g) : 0;
+    for (size_t r = g->some && !rc ? next_row(g, b, 0, n) : n; r < n; r = next_row(g, b, r + 1, n)) {
         if (held != r)
             memcpy(b->g + held * cols, b->g + r * cols, cols * sizeof *b->g);
+        if (held != r && life)
+            memcpy(p->seen + 2 * held, p->seen + 2 * r, 2 * sizeof *p->seen);
         b->keys[held++] = s->now.keys[r];
     }
-    return held ? ps_push_rows(p->client, s->id, held, held == n ? s->now.keys : b->keys, b->g) : 0;
+    const uint64_t *keys = held == n ? s->now.keys : b->keys;
+    if (rc || !held)
+        return rc;
+    return life ? ps_push_seen_rows(p->client, s->id, held, keys, b->g, p->seen) : ps_push_rows(p->client, s->id, held, keys, b->g);
 }
 
 int train_grads_push_one(struct train_params *p, struct train_grads *g, uint32_t param) {
@@ -317,7 +356,7 @@ int train_grads_push_one(struct train_params *p, struct train_grads *g, uint32_t
     if (b->pushed || s->param->is_static)
         return 0;
     b->pushed = 1;
-    return s->param->kind == NN_DENSE ? ps_push_dense(p->client, s->id, b->g, n_values(s)) : push_rows(p, s, g, b);
+    return s->param->kind == NN_DENSE ? ps_push_dense(p->client, s->id, b->g, n_values(s)) : push_rows(p, param, g, b);
 }
 
 int train_grads_push(struct train_params *p, struct train_grads *g) {

@@ -37,7 +37,7 @@ void train_grads_of(struct train_params *p, struct train_grads *g, const struct 
 /* Slice k of n of into += from; slices share nothing, so threads may add one each. Both were marked by train_grads_of. A row which
  * only one of both has keeps its bits, as at the servers. */
 void train_grads_add_slice(const struct train_params *p, struct train_grads *into, struct train_grads *from, uint32_t k, uint32_t n);
-void train_grads_added(struct train_params *p, struct train_grads *from); /* all slices are: `from` is free again */
+void train_grads_added(struct train_params *p, struct train_grads *into, struct train_grads *from); /* all slices are: `from` is free again */
 /* Scale what backward added up over n_samples so that the norm of its mean over all parameters is at most max_norm. */
 void train_grads_clip(const struct train_params *p, struct train_grads *g, uint64_t n_samples, double max_norm);
 /* One parameter's part of it; each at most once. */

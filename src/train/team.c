@@ -206,7 +206,7 @@ void train_team_add(struct train_team *t, struct train_params *p, struct train_g
     struct add a = {p, into, from, n};
     run(t, add, &a);
     for (uint32_t i = 0; i < n; i++)
-        train_grads_added(p, from[i]);
+        train_grads_added(p, into, from[i]);
 }
 
 int train_team_gather(struct train_team *t, struct pd_err *err) {

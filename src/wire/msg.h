@@ -77,6 +77,7 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(PS_COMMIT, 0x40a, "trainer 0: all parts are written; here is the manifest")                           \
     X(PS_LOAD, 0x40b, "trainer 0: load your part from a saved model")                                       \
     X(PS_BYE, 0x40c, "trainer: leaving for good")                                                           \
+    X(PS_DAY_END, 0x40d, "trainer 0: a day of the data is over: rows fade, age and go")                      \
     X(PS_NOTE, 0x410, "trainer: keep this for the next checkpoint")                                         \
     X(PS_MODELS, 0x411, "trainer: which checkpoints are on your disk?")                                     \
     X(PS_VERIFY, 0x412, "trainer: is what you have of this checkpoint whole?")                              \

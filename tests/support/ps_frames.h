@@ -15,6 +15,7 @@
 enum { FR_DIM = 4, FR_VALUES = 40, FR_EPOCH = 7 };
 static uint32_t fr_width = 1; /* streams that each trainer owns */
 static enum ps_lost fr_on_lost;
+static const struct pd_row_life *fr_life; /* of the table */
 
 /* Ids grow: one that does not is taken for a repeated request. */
 static inline uint64_t next_req(void) {
@@ -51,7 +52,7 @@ static inline void put_declare(struct pd_buf *b, uint32_t n_trainers, uint32_t i
     struct ps_declare d = {.kind = PS_KIND_BOTH, .stream_lo = id * fr_width, .stream_hi = (id + 1) * fr_width, .incarnation = id + 100};
     struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {FR_VALUES}, .init_std = 1, .lr_factor = 1, .l2 = 0.01f};
     struct ps_dense_spec v = {.name = "v", .n_dims = 1, .shape = {3}, .lr_factor = 1};
-    struct ps_table_spec t = {.name = "t", .dim = FR_DIM, .n_rows = 20, .init_std = 1, .lr_factor = 1};
+    struct ps_table_spec t = {.name = "t", .dim = FR_DIM, .n_rows = 20, .init_std = 1, .lr_factor = 1, .life = fr_life};
     ps_job_init(&job);
     job.n_trainers = n_trainers;
     job.n_streams = n_trainers * fr_width;
@@ -131,6 +132,23 @@ static inline struct wire_frame *f_push_rows(uint64_t step, uint32_t id, uint32_
                                  n * FR_DIM * sizeof *g);
     pd_buf_release(&b);
     return f;
+}
+
+/* A push with what was seen of its keys behind the rows. */
+static inline struct wire_frame *with_seen(struct wire_frame *f, const void *seen, size_t bytes) {
+    size_t at = f->len[2] + wire_pad(f->len[2]);
+    uint8_t *both = calloc(1, at + bytes + 1);
+    memcpy(both, f->sec[2], f->len[2]);
+    if (bytes)
+        memcpy(both + at, seen, bytes);
+    struct wire_frame *more = frame(f->type, f->req, f->sec[0], f->len[0], f->sec[1], f->len[1], both, at + bytes);
+    more->len[2] = f->len[2];
+    more->n_sec = 4;
+    more->sec[3] = more->sec[2] + at;
+    more->len[3] = bytes;
+    free(both);
+    wire_frame_free(f);
+    return more;
 }
 
 static inline struct wire_frame *f_step_end(uint64_t step, uint32_t id, uint64_t samples, const double *stats, uint32_t n) {

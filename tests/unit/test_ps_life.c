@@ -1,0 +1,619 @@
+/* Rows that come and go: admission by count and by chance, shows and clicks, a day's end; against a plain reference over random
+ * sequences, by one thread's part alone and by whole jobs of several servers, threads and trainers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <pthread.h>
+
+#include "base/fs.h"
+#include "base/rng.h"
+#include "model/model.h"
+#include "ps/job.h"
+#include "ps/life.h"
+#include "tests/support/ps_cluster.h"
+#include "tests/support/ps_frames.h"
+
+/* --- the index, from which keys can be removed --- */
+
+static void test_index_against_an_array(void **state) {
+    (void)state;
+    enum { KEYS = 60000, OPS = 400000 };
+    static uint32_t ref[KEYS];
+    struct ps_index *x;
+    uint64_t n = 0, rnd = 1;
+    memset(ref, 0xff, sizeof ref);
+    assert_int_equal(ps_index_new(&x), 0);
+    for (int i = 0; i < OPS; i++) {
+        rnd = pd_mix64(rnd + (uint64_t)i);
+        uint32_t k = (uint32_t)(rnd % (i < OPS / 2 ? KEYS : KEYS / 16)); /* many first, then the same few again and again */
+        uint64_t key = (uint64_t)k * 977;
+        uint32_t *at = ps_index_at(x, key);
+        assert_int_equal(at ? *at : PS_ROW_NONE, ref[k]);
+        if (!at) {
+            assert_int_equal(ps_index_put(x, key, (uint32_t)i), 0);
+            ref[k] = (uint32_t)i;
+            n++;
+        } else if (rnd >> 40 & 3) {
+            ps_index_remove(x, key);
+            ref[k] = PS_ROW_NONE;
+            n--;
+        } else {
+            *at = ref[k] = (uint32_t)i + 1;
+        }
+        assert_int_equal(ps_index_count(x), n);
+    }
+    for (uint32_t k = 0; k < KEYS; k++) {
+        const uint32_t *at = ps_index_at(x, (uint64_t)k * 977);
+        assert_int_equal(at ? *at : PS_ROW_NONE, ref[k]);
+    }
+    ps_index_free(x);
+}
+
+/* --- the reference --- */
+
+enum { IDS = 300, DIM = 2, SEED = 42, STREAMS = 4, STEPS = 12, DAYS = 5, SAMPLES = 8 };
+static const double RATE = 0.5;
+
+struct ref {
+    struct pd_row_life conf;
+    uint64_t updates, forgotten;
+    struct ref_id {
+        int row, waits;
+        uint32_t count, days; /* of one that waits */
+        float show, click, w[DIM];
+        uint32_t shows, clicks, unseen;
+    } id[IDS];
+};
+
+static uint64_t key_of(int id) { return (uint64_t)id * 1000003u + 11; }
+
+/* What a stream's samples of a step show: few ids often, many seldom, and other ones every day. */
+static void shown(uint64_t stream, uint64_t step, int id, uint32_t *shows, uint32_t *clicks) {
+    uint64_t h = toy_hash(stream, step, 3, (uint64_t)id), day = step / STEPS;
+    int often = id % 10 == 0, today = (uint64_t)id * DAYS / IDS == day;
+    *shows = h % (often ? 2 : today ? 6 : 40) == 0 ? 1 + (uint32_t)(h >> 20) % 3 : 0;
+    *clicks = *shows ? (uint32_t)(h >> 40) % (*shows + 1) : 0;
+}
+static float grad_of(uint64_t stream, uint64_t step, int id, int d) { return (float)(int)(toy_hash(stream, step, 9 + (uint64_t)d, (uint64_t)id) % 9) - 4; }
+
+static int ref_admits(const struct ref *r, int id) {
+    const struct pd_row_life *c = &r->conf;
+    uint32_t u[4];
+    if (c->admit_count > 0)
+        return r->id[id].count >= c->admit_count;
+    if (c->admit_probability <= 0)
+        return 1;
+    pd_rng_u32x4(pd_rng_key(SEED, PD_RNG_ADMIT, ps_name_hash("emb"), key_of(id)), 0, r->updates, u);
+    return (double)u[0] < -expm1(r->id[id].count * log1p(-c->admit_probability)) * 4294967296.0;
+}
+
+static void ref_step(struct ref *r, uint64_t step) {
+    for (int i = 0; i < IDS; i++) {
+        struct ref_id *x = &r->id[i];
+        uint32_t shows = 0, clicks = 0, s, k;
+        float g[DIM] = {0};
+        for (uint64_t st = 0; st < STREAMS; st++) {
+            shown(st, step, i, &s, &k);
+            shows += s;
+            clicks += k;
+            for (int d = 0; s && d < DIM; d++)
+                g[d] += grad_of(st, step, i, d);
+        }
+        if (!shows)
+            continue;
+        if (!x->row) {
+            x->count += shows;
+            x->days = 0;
+            x->row = ref_admits(r, i);
+            x->waits = !x->row && r->conf.admit_count > 0;
+            if (!x->waits)
+                x->count = 0;
+        }
+        if (!x->row)
+            continue;
+        if (r->conf.ageing > 0) {
+            x->shows += shows;
+            x->clicks += clicks;
+        }
+        x->unseen = 0;
+        for (int d = 0; d < DIM; d++)
+            x->w[d] -= (float)RATE * (g[d] / (SAMPLES * STREAMS));
+    }
+    r->updates++;
+}
+
+static void ref_day(struct ref *r) {
+    for (int i = 0; i < IDS; i++) {
+        struct ref_id *x = &r->id[i];
+        if (x->waits && ++x->days > r->conf.delete_days)
+            memset(x, 0, sizeof *x);
+        if (!x->row || r->conf.ageing <= 0)
+            continue;
+        x->show = (float)(((double)x->show + x->shows) * r->conf.show_decay);
+        x->click = (float)(((double)x->click + x->clicks) * r->conf.show_decay);
+        x->shows = x->clicks = 0;
+        x->unseen++;
+        double score = r->conf.show_weight * ((double)x->show - (double)x->click) + r->conf.click_weight * (double)x->click;
+        if (score < r->conf.delete_score || x->unseen > r->conf.delete_days)
+            memset(x, 0, sizeof *x);
+    }
+}
+
+/* --- what is compared with it: a saved model --- */
+
+static int each_row(void *arg, uint64_t key, const float *row, const float *st, uint32_t width, struct pd_err *err) {
+    struct ref *got = arg;
+    struct ps_row_seen seen;
+    int i = (int)((key - 11) / 1000003u);
+    (void)err;
+    assert_true(i < IDS && key == key_of(i) && !got->id[i].row);
+    assert_int_equal(width, MODEL_SEEN_WIDTH); /* sgd has no other state */
+    memcpy(&seen, st, sizeof seen);
+    got->id[i] = (struct ref_id){.row = 1, .show = seen.show, .click = seen.click, .shows = seen.shows, .clicks = seen.clicks, .unseen = seen.unseen};
+    memcpy(got->id[i].w, row, sizeof got->id[i].w);
+    return 0;
+}
+
+static int each_waiting(void *arg, uint64_t key, uint32_t st, struct pd_err *err) {
+    struct ref *got = arg;
+    int i = (int)((key - 11) / 1000003u);
+    (void)err;
+    assert_true(i < IDS && key == key_of(i) && !got->id[i].row && !got->id[i].waits);
+    got->id[i] = (struct ref_id){.waits = 1, .count = st & 0xffff, .days = st >> 16};
+    return 0;
+}
+
+static void compare(const struct ref *want, const char *folder, const char *what) {
+    struct model *m = NULL;
+    struct pd_err err = {0};
+    static struct ref got;
+    memset(&got, 0, sizeof got);
+    if (model_open(&m, folder, &err) || model_each_state(m, "emb", each_row, &got, &err) || model_each_waiting(m, "emb", each_waiting, &got, &err))
+        fail_msg("%s: %s", what, err.msg);
+    assert_int_equal(model_has_seen(m, "emb", &err), 1);
+    model_close(m);
+    for (int i = 0; i < IDS; i++) {
+        const struct ref_id *a = &want->id[i], *b = &got.id[i];
+        if (a->row != b->row || a->waits != b->waits || a->count != b->count || a->days != b->days || a->show != b->show ||
+            a->click != b->click || a->shows != b->shows || a->clicks != b->clicks || a->unseen != b->unseen || a->w[0] != b->w[0] || a->w[1] != b->w[1])
+            fail_msg("%s: id %d: row %d waits %d (%u, %u days) show %g+%u click %g+%u unseen %u w %g; want row %d waits %d (%u, %u) %g+%u %g+%u %u w %g", what, i,
+                     b->row, b->waits, b->count, b->days, (double)b->show, b->shows, (double)b->click, b->clicks, b->unseen, (double)b->w[0],
+                     a->row, a->waits, a->count, a->days, (double)a->show, a->shows, (double)a->click, a->clicks, a->unseen, (double)a->w[0]);
+    }
+}
+
+/* --- whole jobs --- */
+
+struct life_job {
+    struct pd_row_life conf;
+    int servers, threads, trainers; /* servers 0: local */
+    const char *dir;
+    const char *from;               /* goes on from this checkpoint, behind this many days */
+    uint64_t first_day, n_days;
+    int delta;                      /* the last day does not end; in its middle a base is saved, at its end what has changed since */
+};
+struct life_trainer {
+    const struct life_job *j;
+    const char *servers;
+    int id;
+    struct pd_err err;
+    pthread_t thread;
+};
+
+static int life_step(struct ps_client *c, int lo, int hi, uint64_t step) {
+    static __thread uint64_t keys[IDS];
+    static __thread float grad[IDS * DIM], values[IDS * DIM];
+    static __thread uint32_t seen[IDS * 2];
+    size_t n = 0;
+    for (int i = 0; i < IDS; i++) {
+        uint32_t all[2] = {0}, s, k;
+        float g[DIM] = {0};
+        for (int st = lo; st < hi; st++) {
+            shown((uint64_t)st, step, i, &s, &k);
+            all[0] += s;
+            all[1] += k;
+            for (int d = 0; s && d < DIM; d++)
+                g[d] += grad_of((uint64_t)st, step, i, d);
+        }
+        if (!all[0])
+            continue;
+        keys[n] = key_of(i);
+        memcpy(seen + 2 * n, all, sizeof all);
+        memcpy(grad + DIM * n++, g, sizeof g);
+    }
+    int rc = ps_pull_rows(c, 0, n, keys, values, step % 3 ? PS_CREATE : PS_NO_CREATE); /* a known list, or keys with the push */
+    rc = rc ? rc : ps_wait(c);
+    rc = rc ? rc : ps_push_seen_rows(c, 0, n, keys, grad, seen);
+    rc = rc ? rc : ps_step_end(c, (uint64_t)(SAMPLES * (hi - lo)), NULL, 0);
+    return rc ? rc : ps_wait(c);
+}
+
+static void *life_trainer(void *arg) {
+    struct life_trainer *me = arg;
+    const struct life_job *j = me->j;
+    struct ps_client *c = NULL;
+    struct ps_client_opts o = {.local = !j->servers, .pservers = me->servers, .trainer_id = (uint32_t)me->id, .n_trainers = (uint32_t)j->trainers,
+                               .n_streams = STREAMS, .stream_lo = (uint32_t)(STREAMS * me->id / j->trainers),
+                               .stream_hi = (uint32_t)(STREAMS * (me->id + 1) / j->trainers), .seed = SEED, .optimizer = {"sgd", RATE, 0},
+                               .job = "J", .key = cluster_key};
+    struct ps_table_spec t = {.name = "emb", .dim = DIM, .lr_factor = 1, .life = &j->conf};
+    uint64_t step, pass;
+    int rc = ps_client_new(&c, &o, &me->err);
+    if (rc)
+        return NULL;
+    rc = ps_declare_table(c, &t) ? ps_client_err(c)->code : ps_start(c);
+    if (!rc && j->from) {
+        if (!me->id)
+            rc = ps_resume(c, j->from, PS_MISSING_FAIL, &step, &pass);
+        rc = rc ? rc : ps_barrier(c);
+        rc = rc ? rc : ps_continue(c, j->first_day * STEPS, j->first_day);
+    }
+    for (uint64_t day = j->first_day; day < j->first_day + j->n_days && !rc; day++) {
+        const int unended = j->delta && day + 1 == j->first_day + j->n_days;
+        for (uint64_t s = 0; s < STEPS && !rc; s++) {
+            rc = life_step(c, (int)o.stream_lo, (int)o.stream_hi, day * STEPS + s);
+            struct ps_save_opts base = {.dir = j->dir, .name = "base", .resume = &(struct ps_progress){.pass = day}, .chain = PS_CHAIN_BASE};
+            if (!rc && unended && !me->id && s == STEPS / 2)
+                rc = ps_save(c, &base);
+        }
+        struct ps_day ended;
+        rc = rc ? rc : ps_pass_end(c);
+        if (!rc && !me->id && !unended)
+            rc = ps_day_end(c, &ended);
+        rc = rc ? rc : ps_barrier(c);
+    }
+    struct ps_progress at = {.pass = j->first_day + j->n_days};
+    struct ps_save_opts s = {.dir = j->dir, .name = "m", .resume = &at, .chain = j->delta ? PS_CHAIN_DELTA : PS_CHAIN_NONE};
+    if (!rc && !me->id)
+        rc = ps_save(c, &s);
+    rc = rc ? rc : ps_barrier(c);
+    rc = rc ? rc : ps_bye(c);
+    me->err = *ps_client_err(c);
+    ps_client_free(c);
+    return NULL;
+}
+
+static void run_job(const struct life_job *j) {
+    struct life_trainer t[STREAMS] = {0};
+    struct cluster cl;
+    if (j->servers)
+        cluster_start(&cl, j->servers, 1, j->threads, j->trainers, 0, -1);
+    for (int i = 0; i < j->trainers; i++) {
+        t[i] = (struct life_trainer){.j = j, .servers = j->servers ? cl.list : NULL, .id = i};
+        assert_int_equal(pthread_create(&t[i].thread, NULL, life_trainer, &t[i]), 0);
+    }
+    for (int i = 0; i < j->trainers; i++) {
+        pthread_join(t[i].thread, NULL);
+        if (t[i].err.code)
+            fail_msg("trainer %d: %s", i, t[i].err.msg);
+    }
+    if (j->servers)
+        assert_int_equal(cluster_join(&cl, NULL), 0);
+}
+
+static struct pd_row_life conf(double count, double probability, int ageing) {
+    struct pd_row_life c;
+    pd_row_life_init(&c);
+    c.admit_count = count;
+    c.admit_probability = probability;
+    c.ageing = ageing;
+    c.delete_days = 2;
+    c.delete_score = 1.5;
+    return c;
+}
+
+static void test_jobs_against_the_reference(void **state) {
+    (void)state;
+    static const struct {
+        double count, probability;
+        int ageing;
+    } kind[] = {{5, 0, 1}, {0, 0.1, 1}, {0, 0, 1}, {60, 0, 0}};
+    static const struct {
+        int servers, threads, trainers;
+    } shape[] = {{0, 0, 1}, {1, 1, 1}, {3, 1, 2}, {2, 2, 4}};
+    char dir[] = "/tmp/test_ps_life.XXXXXX", folder[64], other[64], what[80];
+    assert_non_null(mkdtemp(dir));
+    snprintf(folder, sizeof folder, "%s/m", dir);
+    snprintf(other, sizeof other, "%s/half", dir);
+    for (size_t k = 0; k < sizeof kind / sizeof kind[0]; k++) {
+        static struct ref r;
+        int rows = 0, none = 0;
+        memset(&r, 0, sizeof r);
+        r.conf = conf(kind[k].count, kind[k].probability, kind[k].ageing);
+        for (uint64_t step = 0; step < DAYS * STEPS; step++) {
+            ref_step(&r, step);
+            if (step % STEPS == STEPS - 1)
+                ref_day(&r);
+        }
+        for (int i = 0; i < IDS; i++) {
+            rows += r.id[i].row;
+            none += !r.id[i].row;
+        }
+        if (rows < 20 || none < 20) /* nothing would be shown here */
+            fail_msg("kind %zu: %d rows, %d ids without", k, rows, none);
+        for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
+            struct life_job j = {.conf = r.conf, .servers = shape[i].servers, .threads = shape[i].threads, .trainers = shape[i].trainers,
+                                 .dir = dir, .n_days = DAYS};
+            snprintf(what, sizeof what, "kind %zu, %d servers of %d threads, %d trainers", k, j.servers, j.threads, j.trainers);
+            run_job(&j);
+            compare(&r, folder, what);
+        }
+        for (size_t i = 0; i + 1 < sizeof shape / sizeof shape[0]; i++) { /* two days, and the others by a job of another shape */
+            struct life_job j = {.conf = r.conf, .servers = shape[i].servers, .threads = shape[i].threads, .trainers = shape[i].trainers,
+                                 .dir = dir, .n_days = 2};
+            run_job(&j);
+            (void)pd_rm_tree(other, NULL);
+            assert_int_equal(rename(folder, other), 0);
+            j = (struct life_job){.conf = r.conf, .servers = shape[i + 1].servers, .threads = shape[i + 1].threads, .trainers = shape[i + 1].trainers,
+                                  .dir = dir, .from = other, .first_day = 2, .n_days = DAYS - 2};
+            snprintf(what, sizeof what, "kind %zu, continued with %d servers", k, j.servers);
+            run_job(&j);
+            compare(&r, folder, what);
+        }
+    }
+    assert_int_equal(pd_rm_tree(dir, NULL), 0);
+}
+
+/* In the places of rows that went there are others now: all of that has to be in a save of changes. */
+static void test_saves_of_changes_after_rows_have_gone(void **state) {
+    (void)state;
+    static struct ref r;
+    char dir[] = "/tmp/test_ps_life.XXXXXX", folder[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(folder, sizeof folder, "%s/m", dir);
+    r.conf = conf(5, 0, 1);
+    for (uint64_t step = 0; step < DAYS * STEPS; step++) {
+        ref_step(&r, step);
+        if (step % STEPS == STEPS - 1 && step + 1 < DAYS * STEPS)
+            ref_day(&r);
+    }
+    for (int servers = 0; servers < 3; servers += 2) {
+        struct model *m = NULL;
+        struct pd_err err = {0};
+        struct life_job j = {.conf = r.conf, .servers = servers, .threads = 1, .trainers = 1, .dir = dir, .n_days = DAYS, .delta = 1};
+        run_job(&j);
+        compare(&r, folder, "changes");
+        assert_int_equal(model_open(&m, folder, &err), 0);
+        assert_int_equal(model_info(m)->parts[servers].layer, 1); /* of the first thread that has rows */
+        model_close(m);
+    }
+    assert_int_equal(pd_rm_tree(dir, NULL), 0);
+}
+
+/* --- models of jobs that counted, and of jobs that did not --- */
+
+static struct ps_client *alone(const struct pd_row_life *life) {
+    struct ps_client *c = NULL;
+    struct pd_err err = {0};
+    struct ps_client_opts o = {.local = 1, .n_trainers = 1, .seed = SEED, .optimizer = {"adagrad", RATE, 0}, .job = "J"};
+    struct ps_table_spec t = {.name = "emb", .dim = DIM, .init_std = 1, .lr_factor = 1, .l2 = 0.01f, .life = life};
+    if (ps_client_new(&c, &o, &err))
+        fail_msg("%s", err.msg);
+    assert_int_equal(ps_declare_table(c, &t), 0);
+    assert_int_equal(ps_start(c), 0);
+    return c;
+}
+
+static void train_alone(struct ps_client *c) {
+    static const uint64_t keys[3] = {1, 5, 9};
+    static const float g[3 * DIM] = {1, 2, 3, 4, 5, 6};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ps_push_rows(c, 0, (size_t)(3 - i), keys, g), 0);
+        assert_int_equal(ps_step_end(c, 4, NULL, 0), 0);
+        assert_int_equal(ps_wait(c), 0);
+    }
+    assert_int_equal(ps_pass_end(c), 0);
+}
+
+static void read_alone(struct ps_client *c, float rows[3 * DIM]) {
+    static const uint64_t keys[3] = {1, 5, 9};
+    assert_int_equal(ps_pull_rows(c, 0, 3, keys, rows, PS_NO_CREATE), 0);
+    assert_int_equal(ps_wait(c), 0);
+}
+
+static void test_models_of_both_kinds_load_into_both(void **state) {
+    (void)state;
+    char dir[] = "/tmp/test_ps_life.XXXXXX", folder[64];
+    struct pd_row_life lives[2] = {conf(0, 0, 0), conf(1, 0, 1)};
+    lives[1].delete_days = 3;
+    assert_non_null(mkdtemp(dir));
+    snprintf(folder, sizeof folder, "%s/m", dir);
+    for (int from = 0; from < 2; from++)
+        for (int state_too = 0; state_too < 2; state_too++)
+            for (int to = 0; to < 2; to++) {
+                float a[3 * DIM], b[3 * DIM];
+                struct ps_progress at = {.pass = 1};
+                struct ps_save_opts o = {.dir = dir, .name = "m", .resume = state_too ? &at : NULL};
+                struct ps_client *c = alone(&lives[from]);
+                train_alone(c);
+                read_alone(c, a);
+                assert_int_equal(ps_save(c, &o), 0);
+                assert_int_equal(ps_bye(c), 0);
+                ps_client_free(c);
+                c = alone(&lives[to]);
+                uint64_t step, pass;
+                struct ps_day day;
+                if (state_too ? ps_resume(c, folder, PS_MISSING_FAIL, &step, &pass) : ps_load(c, folder, PS_MISSING_FAIL))
+                    fail_msg("%s", ps_client_err(c)->msg);
+                if (state_too)
+                    assert_int_equal(ps_continue(c, step, pass), 0);
+                read_alone(c, b);
+                assert_memory_equal(a, b, sizeof a);
+                assert_int_equal(ps_day_end(c, &day), 0);
+                assert_int_equal(day.removed, to && from ? 3 : 0); /* three shows are worth 0.3; of the other it is not known */
+                for (int i = 0; to && !from && i < 3; i++)
+                    assert_int_equal(ps_day_end(c, &day), 0);
+                assert_int_equal(day.removed, to ? 3 : 0); /* unseen */
+                assert_int_equal(ps_bye(c), 0);
+                ps_client_free(c);
+            }
+    assert_int_equal(pd_rm_tree(dir, NULL), 0);
+}
+
+/* --- by itself: bounds, values, mistakes --- */
+
+static void test_candidates_are_bounded(void **state) {
+    (void)state;
+    struct pd_row_life c = conf(10, 0, 0);
+    struct ps_life l;
+    int admitted = 0;
+    c.admit_candidates = 1024;
+    assert_int_equal(ps_life_init(&l, &c, 1, "t"), 0);
+    for (uint64_t i = 0; i < 200000; i++) {
+        assert_int_equal(ps_life_show(&l, 1000000 + i, 1), 0); /* never seen again */
+        if (i % 40 == 0) {
+            assert_int_equal(ps_life_show(&l, i % 3, 1), 0); /* three that come back */
+            admitted |= ps_life_admit(&l, i % 3, i) << i % 3;
+        }
+        assert_true(ps_life_candidates(&l) <= 1024);
+    }
+    assert_int_equal(admitted, 7);
+    assert_true(l.n_forgotten > 190000);
+    assert_true(ps_index_bytes(l.candidates) < 1024 * 64);
+    ps_life_release(&l);
+}
+
+static void test_chance_is_the_probability(void **state) {
+    (void)state;
+    struct pd_row_life c = conf(0, 0.05, 0);
+    struct ps_life l;
+    uint64_t n = 0;
+    assert_int_equal(ps_life_init(&l, &c, 7, "t"), 0);
+    for (uint64_t key = 0; key < 20000; key++) { /* three shows: 1 - 0.95^3 = 0.142625, 2853 +- 49 */
+        assert_int_equal(ps_life_show(&l, key, 2), 0);
+        assert_int_equal(ps_life_show(&l, key, 1), 0);
+        n += (uint64_t)ps_life_admit(&l, key, 3);
+        assert_int_equal(ps_life_candidates(&l), 0);
+    }
+    assert_in_range(n, 2853 - 5 * 49, 2853 + 5 * 49);
+    ps_life_release(&l);
+}
+
+static void test_who_has_no_row_reads_what_was_asked_for(void **state) {
+    (void)state;
+    for (int zero = 0; zero < 2; zero++) {
+        struct pd_row_life c = conf(3, 0, 0);
+        c.admit_zero = zero;
+        struct ps_client *cl = alone(&c), *plain = alone(NULL);
+        const uint64_t key = 77;
+        float a[DIM], b[DIM], nothing[DIM] = {0}, g[DIM] = {1, 1};
+        uint32_t seen[2] = {1, 0};
+        assert_int_equal(ps_pull_rows(plain, 0, 1, &key, b, PS_NO_CREATE), 0);
+        assert_int_equal(ps_wait(plain), 0);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(ps_pull_rows(cl, 0, 1, &key, a, PS_CREATE), 0);
+            assert_int_equal(ps_wait(cl), 0);
+            if (!i || zero) /* l2 moves what nobody touches, too */
+                assert_memory_equal(a, zero ? nothing : b, sizeof a);
+            assert_int_equal(ps_push_seen_rows(cl, 0, 1, &key, g, seen), 0);
+            assert_int_equal(ps_step_end(cl, 1, NULL, 0), 0);
+            assert_int_equal(ps_wait(cl), 0);
+        }
+        assert_int_equal(ps_pull_rows(cl, 0, 1, &key, a, PS_CREATE), 0);
+        assert_int_equal(ps_wait(cl), 0);
+        assert_true(a[0] < b[0] - 0.4f); /* the third show brought it in, with its gradient */
+        ps_client_free(cl);
+        ps_client_free(plain);
+    }
+}
+
+static void test_memory_of_a_row_that_ages(void **state) {
+    (void)state;
+    enum { N = 200000, WIDE = 16 };
+    struct ps_table *t;
+    struct ps_table_opts o = {.name = "t", .dim = WIDE, .state = 1, .std = 1, .ageing = 1};
+    uint32_t row;
+    assert_int_equal(ps_table_new(&t, &o), 0);
+    for (uint64_t key = 0; key < N; key++)
+        assert_int_equal(ps_table_find(t, &key, 1, 1, &row), 0);
+    double each = (double)ps_table_bytes(t) / N, bound = WIDE * 8 + sizeof(struct ps_row_seen) + 48;
+    if (each > bound)
+        fail_msg("a row takes %.1f bytes, the bound is %.0f", each, bound);
+    uint64_t before = ps_table_bytes(t);
+    for (uint64_t key = 0; key < N; key++) { /* others in their places */
+        ps_table_remove(t, key);
+        uint64_t other = key + N;
+        assert_int_equal(ps_table_find(t, &other, 1, 1, &row), 0);
+        assert_int_equal(ps_table_note(t, row)->step, 0);
+    }
+    assert_int_equal(ps_table_rows(t), N);
+    assert_true(ps_table_bytes(t) <= before + before / 8);
+    ps_table_free(t);
+}
+
+static void test_mistakes_are_named(void **state) {
+    (void)state;
+    struct pd_row_life c = conf(3, 0.5, 0);
+    struct pd_err err = {0};
+    assert_int_equal(pd_row_life_check(&c, &err), PD_ECONF);
+    assert_non_null(strstr(err.msg, "one of them"));
+    c = conf(2.5, 0, 0);
+    assert_int_equal(pd_row_life_check(&c, &err), PD_ECONF);
+    c = conf(0, 0, 1);
+    c.show_decay = NAN;
+    assert_int_equal(pd_row_life_check(&c, &err), PD_ECONF);
+    struct ps_job job; /* under geo the trainers make the rows */
+    struct pd_row_life good = conf(3, 0, 1);
+    struct ps_table_spec t = {.name = "emb", .dim = DIM, .lr_factor = 1, .life = &good};
+    ps_job_init(&job);
+    job.n_trainers = job.n_streams = job.n_servers = job.n_dense_threads = job.n_sparse_threads = 1;
+    pd_err_clear(&err);
+    assert_int_equal(ps_optim_conf_init(&job.optim, "sgd", &err), 0);
+    job.optim.learning_rate = 0.1;
+    assert_int_equal(ps_job_add_table(&job, &t, &err), 0);
+    strcpy(job.update, "async");
+    assert_int_equal(ps_job_check(&job, &err), 0);
+    strcpy(job.update, "geo");
+    assert_int_equal(ps_job_check(&job, &err), PD_ECONF);
+    assert_non_null(strstr(err.msg, "update = geo"));
+    ps_job_release(&job);
+}
+
+/* A push to such a table says what was seen of each key, and no more clicks than shows. */
+static void test_pushes_that_do_not_say_what_was_seen_are_refused(void **state) {
+    (void)state;
+    static const uint64_t key = 3;
+    static const float g[FR_DIM] = {1};
+    static const uint32_t good[2] = {2, 2}, more[2] = {1, 2}, seven[14] = {0};
+    static const struct {
+        const char *name;
+        int life;
+        const void *seen;
+        size_t bytes;
+        int rc;
+    } rows[] = {{"none", 1, NULL, 0, PD_EPROTO}, {"more clicks than shows", 1, more, 8, PD_EPROTO}, {"too long", 1, seven, 56, PD_EPROTO},
+                {"right", 1, good, 8, 0}, {"of a table that does not count", 0, good, 8, PD_EPROTO}, {"right without", 0, NULL, 0, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct recorder r;
+        struct pd_err err = {0};
+        struct pd_row_life life = conf(1, 0, 1);
+        fr_life = rows[i].life ? &life : NULL;
+        struct ps_shard *s = rec_shard(&r, 1);
+        assert_int_equal(ps_shard_frame(s, 0, "a", f_declare(1, 0), &err), 0);
+        struct wire_frame *f = f_push_rows(0, 0, 0, 0, &key, 1, g);
+        if (ps_shard_frame(s, 0, "a", with_seen(f, rows[i].seen, rows[i].bytes), &err) != rows[i].rc)
+            fail_msg("%s: %s", rows[i].name, err.msg);
+        ps_shard_free(s);
+    }
+    fr_life = NULL;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_index_against_an_array),
+        cmocka_unit_test(test_jobs_against_the_reference),
+        cmocka_unit_test(test_saves_of_changes_after_rows_have_gone),
+        cmocka_unit_test(test_models_of_both_kinds_load_into_both),
+        cmocka_unit_test(test_candidates_are_bounded),
+        cmocka_unit_test(test_chance_is_the_probability),
+        cmocka_unit_test(test_who_has_no_row_reads_what_was_asked_for),
+        cmocka_unit_test(test_memory_of_a_row_that_ages),
+        cmocka_unit_test(test_mistakes_are_named),
+        cmocka_unit_test(test_pushes_that_do_not_say_what_was_seen_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
