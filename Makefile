@@ -73,7 +73,10 @@ CAPI_LIBS := -luv -lsodium -ljansson -linih -lpthread -lm
 CAPI_ALL  := $(if $(SANITIZE),,$(CAPI_SO))
 
 .PHONY: all test test-fast demo bench install clean packages-build packages-demo packages-test check-sources FORCE
-all: $(PROGRAMS) $(CAPI_ALL) build/bin
+# The node's programs as they travel.
+PACKED := $(if $(SANITIZE),,$(B)/paddle_agent.gz $(B)/paddle_worker.zst)
+
+all: $(PROGRAMS) $(PACKED) $(CAPI_ALL) build/bin
 
 build/bin: | $(B)
 	@[ "$(FLAVOR)" != release ] || ln -sfn release build/bin
@@ -116,9 +119,16 @@ $(B)/paddle_agent: $(B)/worker/agent_main.o $(B)/libworker.a $(LIBPADDLE)
 	$(CC) $(STATIC) $(LDFLAGS_ALL) $^ $(NODE_LIBS) -o $@
 	$(if $(SANITIZE),,strip $@)
 
+$(B)/paddle_agent.gz: $(B)/paddle_agent
+	gzip -9nc $< >$@
+
 $(B)/paddle_worker: $(B)/worker/worker_main.o $(B)/libworker.a $(LIBPADDLE)
 	$(CC) $(STATIC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(NODE_LIBS) -o $@
 	$(if $(SANITIZE),,strip -g $@)
+
+# Where there is no zstd here, it travels as it is.
+$(B)/paddle_worker.zst: $(B)/paddle_worker
+	if command -v zstd >/dev/null; then zstd -q -f -9 --check $< -o $@ && touch $@; else rm -f $@; fi
 
 # --- tests: a program per tests/unit/test_*.c, a script per tests/integration/*.sh -------------------
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
@@ -196,6 +206,7 @@ install: all man
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/paddlectl $(DESTDIR)$(PREFIX)/share/paddlectl
 	install -m 755 $(B)/paddlectl $(DESTDIR)$(PREFIX)/bin/paddlectl
 	install -m 755 $(B)/paddle_agent $(B)/paddle_worker $(DESTDIR)$(PREFIX)/libexec/paddlectl/
+	for f in $(PACKED); do [ ! -e $$f ] || install -m 644 $$f $(DESTDIR)$(PREFIX)/libexec/paddlectl/; done
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/paddlectl/python
 	install -m 755 $(CAPI_SO) $(DESTDIR)$(PREFIX)/lib/
 	ln -sfn libpaddle_ps.so.1 $(DESTDIR)$(PREFIX)/lib/libpaddle_ps.so

@@ -18,12 +18,12 @@
 enum { LINGER_MS = 2000, EXIT_USAGE = 2 };
 
 static const char usage[] =
-    "usage: paddle_agent relay --root=DIR [--job=ID [--start [--node=N] [--lease=MS]]]\n"
+    "usage: paddle_agent relay --root=DIR [--build=HASH] [--job=ID [--start [--node=N] [--lease=MS]]]\n"
     "       paddle_agent --version\n"
     "The node's side of paddlectl, which starts it; speaks the protocol of docs/protocol.md on stdin and stdout.\n";
 
 struct options {
-    const char *root, *job;
+    const char *root, *job, *build;
     int start;
     int64_t node, lease_ms;
 };
@@ -32,7 +32,7 @@ static int parse(int argc, char **argv, struct options *o) {
     static const struct option known[] = {
         {"root", required_argument, NULL, 'r'}, {"job", required_argument, NULL, 'j'},
         {"start", no_argument, NULL, 's'},      {"node", required_argument, NULL, 'n'},
-        {"lease", required_argument, NULL, 'l'}, {NULL, 0, NULL, 0},
+        {"lease", required_argument, NULL, 'l'}, {"build", required_argument, NULL, 'b'}, {NULL, 0, NULL, 0},
     };
     *o = (struct options){.node = -1};
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -40,6 +40,8 @@ static int parse(int argc, char **argv, struct options *o) {
             o->root = optarg;
         else if (c == 'j')
             o->job = optarg;
+        else if (c == 'b')
+            o->build = optarg;
         else if (c == 's')
             o->start = 1;
         else if (c == 'n' ? pd_parse_i64(optarg, 0, 1 << 20, &o->node)
@@ -58,13 +60,13 @@ static int relay(const struct options *o, struct pd_err *err) {
         return rc;
     lost_reap(p.root);
     if (!o->job) {
-        rc = agent_run_stdio(&p, AGENT_TOOL, join);
+        rc = agent_run_stdio(&p, AGENT_TOOL, o->build, join);
         if (rc || !*join)
             return rc;
         if ((rc = place_init(&p, o->root, join, err)))
             return rc;
     }
-    if (o->start && (rc = daemon_start(&p, (int)o->node, (unsigned)o->lease_ms, err)))
+    if (o->start && (rc = daemon_start(&p, (int)o->node, (unsigned)o->lease_ms, o->build, err)))
         return rc;
     int fd = place_connect(&p);
     if (fd >= 0)
@@ -73,7 +75,7 @@ static int relay(const struct options *o, struct pd_err *err) {
         return pd_fail(err, PD_EHOST, "the agent in %s ended at once; see its log", p.dir);
     if (lstat(p.dir, &st))
         return pd_fail(err, PD_ENOENT, "there is no job %s in %s", p.job, p.root);
-    return agent_run_stdio(&p, AGENT_OVER, NULL);
+    return agent_run_stdio(&p, AGENT_OVER, o->build, NULL);
 }
 
 int main(int argc, char **argv) {

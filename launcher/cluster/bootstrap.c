@@ -8,34 +8,41 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include "base/cksum.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "pack/pack.h"
+#include "pack/object.h"
 
 enum { AGENT_MAX_BYTES = 256 << 20 };
 
 /* The user's login shell, whichever it is, sees one line: exec /bin/sh -c '...' with quoted words. So the script holds
- * no single quote, backslash or exclamation mark. $1 root, $2 hash, $3 size, $4 $5 halves of the marker, then options of the
- * relay. A cached agent that a power cut has damaged is replaced; where there is no sha256sum, the build in AG_HELLO tells of
- * damage that keeps the size.
- * What goes wrong is on stderr, which paddlectl shows. */
+ * no single quote, backslash or exclamation mark. $1 root, $2 hash, $3 size, $4 checksum (of `cksum`, which takes a twentieth of
+ * sha256sum's time), $5 $6 halves of the marker, then options of the relay. A cached agent that a power cut has damaged is
+ * replaced; where there is no cksum, the build in AG_HELLO, which the agent then computes itself, tells of damage that keeps the size.
+ * It travels to every host at every start, so what only the first start needs is sent when it is asked for: `script_rest`. */
 static const char script[] =
-    "r=$1; h=$2; s=$3; m=$4$5; shift 5; "
+    "r=$1; h=$2; s=$3; k=$4; m=$5$6; shift 6; "
     "case $r in \"~\") r=$HOME;; \"~/\"*) r=$HOME/${r#??};; /*) ;; *) r=$HOME/$r;; esac; "
-    "d=$r/.paddlectl/bin; a=$d/agent-$h; "
-    "go() { echo \"$m run\"; exec \"$a\" relay \"--root=$r\" \"$@\"; }; "
+    "d=$r/.paddlectl/bin; a=$d/agent-$h; b=; "
+    "whole() { if c=$(cksum 2>/dev/null <\"$1\"); then b=--build=$h; [ \"$c\" = \"$k $s\" ]; "
+    "else [ \"$(wc -c <\"$1\")\" -eq \"$s\" ]; fi; }; "
+    "go() { echo \"$m run\"; exec \"$a\" relay \"--root=$r\" $b \"$@\"; }; "
+    "[ -x \"$a\" ] && whole \"$a\" && go \"$@\"; "
+    "echo \"$m more\"; IFS= read -r x; eval \"$x\"";
+
+/* One line on stdin, behind g=BYTES; (of the agent as gzip; 0: there is none). What goes wrong is on stderr, which paddlectl shows. */
+static const char script_rest[] =
     "bad() { echo \"$m fail $1\"; exit 1; }; "
-    "whole() { [ -x \"$a\" ] && [ \"$(wc -c <\"$a\")\" -eq \"$s\" ] || return 1; "
-    "c=$(sha256sum <\"$a\" 2>/dev/null) || return 0; [ \"${c%% *}\" = \"$h\" ]; }; "
-    "whole && go \"$@\"; "
     "mkdir -p \"$d\" || bad \"cannot make the folder $d\"; "
-    "echo \"$m send $(uname -m)\"; "
+    "[ \"$g\" -gt 0 ] && command -v gzip >/dev/null || g=0; "
+    "if [ \"$g\" -gt 0 ]; then z=gzip; else z=plain; fi; echo \"$m send $z $(uname -m)\"; "
     "t=$d/tmp-$$-$h; clean() { rm -f \"$t\"; }; trap clean 0; trap \"exit 1\" 1 2 13 15; "
-    "head -c \"$s\" >\"$t\" || bad \"cannot write $t\"; "
-    "n=$(wc -c <\"$t\") && [ \"$n\" -eq \"$s\" ] || bad \"$t is incomplete\"; "
+    "if [ $z = gzip ]; then head -c \"$g\" | gzip -dc; else head -c \"$s\"; fi >\"$t\" || bad \"cannot write $t\"; "
+    "whole \"$t\" || bad \"$t is incomplete\"; "
     "sync \"$t\" 2>/dev/null; chmod 755 \"$t\" && mv -f \"$t\" \"$a\" || bad \"cannot store $a\"; "
-    "trap - 0 1 2 13 15; go \"$@\"";
+    "trap - 0 1 2 13 15; go \"$@\"\n";
 
 int node_program_path(const char *name, char *out, size_t cap, struct pd_err *err) {
     char self[PATH_MAX];
@@ -54,26 +61,46 @@ int node_program_path(const char *name, char *out, size_t cap, struct pd_err *er
     return pd_fail(err, PD_ENOENT, "%s is neither in %s nor in %s/../libexec/paddlectl", name, self, self);
 }
 
+static uint32_t le32(const uint8_t *p) { return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+
+/* The same bytes as the build has packed them, if they lie beside it. gzip ends with CRC-32 and length of what it holds. */
+static void load_gzip(struct agent_image *img) {
+    char path[PATH_MAX];
+    struct pd_buf b;
+    pd_buf_init(&b);
+    if (pd_fmt(path, sizeof path, "%s.gz", img->path) || access(path, R_OK) || pd_read_file(path, AGENT_MAX_BYTES, &b, NULL) || b.len < 18 ||
+        le32(b.data + b.len - 4) != img->size || le32(b.data + b.len - 8) != (uint32_t)crc32_z(crc32(0, NULL, 0), img->bytes, img->size)) {
+        pd_buf_release(&b);
+        return;
+    }
+    img->gzip = b.data;
+    img->gzip_size = b.len;
+}
+
 int agent_image_load(struct agent_image *img, struct pd_err *err) {
     struct pd_buf bytes;
+    struct object_id id;
     memset(img, 0, sizeof *img);
     pd_buf_init(&bytes);
     int rc = node_program_path("paddle_agent", img->path, sizeof img->path, err);
     if (!rc)
         rc = pd_read_file(img->path, AGENT_MAX_BYTES, &bytes, err);
-    if (!rc)
-        rc = pack_sha256_file(img->path, img->sha256, err);
     if (rc) {
         pd_buf_release(&bytes);
         return rc;
     }
     img->bytes = bytes.data;
     img->size = bytes.len;
+    object_id_of(&id, img->bytes, img->size);
+    object_hex(&id, img->hash);
+    img->cksum = pd_cksum(img->bytes, img->size);
+    load_gzip(img);
     return 0;
 }
 
 void agent_image_release(struct agent_image *img) {
     free(img->bytes);
+    free(img->gzip);
     memset(img, 0, sizeof *img);
 }
 
@@ -125,19 +152,20 @@ static void put_quoted(struct pd_buf *b, const char *s) {
 int boot_command(struct boot *b, const char *root, const struct agent_image *img, const char *job, int start_node,
                  unsigned lease_ms, struct pd_buf *out) {
     uint8_t random[BOOT_MARKER / 2];
-    char size[24], first[BOOT_MARKER / 2 + 1], job_arg[100], node_arg[24], lease_arg[24];
+    char size[24], sum[24], first[BOOT_MARKER / 2 + 1], job_arg[100], node_arg[24], lease_arg[24];
     memset(b, 0, sizeof *b);
     randombytes_buf(random, sizeof random);
     pd_hex(b->marker, random, sizeof random);
     pd_fmt(size, sizeof size, "%zu", img->size);
+    pd_fmt(sum, sizeof sum, "%u", img->cksum);
     pd_fmt(job_arg, sizeof job_arg, "--job=%s", job ? job : "");
     pd_fmt(node_arg, sizeof node_arg, "--node=%d", start_node);
     memcpy(first, b->marker, BOOT_MARKER / 2);
     pd_fmt(lease_arg, sizeof lease_arg, "--lease=%u", lease_ms);
     first[BOOT_MARKER / 2] = 0;
-    const char *words[] = {script, "paddlectl", root, img->sha256, size, first, b->marker + BOOT_MARKER / 2,
+    const char *words[] = {script, "paddlectl", root, img->hash, size, sum, first, b->marker + BOOT_MARKER / 2,
                            job_arg, node_arg, lease_arg, "--start"};
-    size_t n = !job ? 7 : start_node < 0 ? 8 : 11;
+    size_t n = !job ? 8 : start_node < 0 ? 9 : 12;
     pd_put(out, "exec /bin/sh -c", 15);
     for (size_t i = 0; i < n; i++) {
         pd_put_u8(out, ' ');
@@ -147,12 +175,17 @@ int boot_command(struct boot *b, const char *root, const struct agent_image *img
     return out->failed;
 }
 
+int boot_rest(const struct agent_image *img, struct pd_buf *out) {
+    pd_put_fmt(out, "g=%zu; %s", img->gzip_size, script_rest);
+    return out->failed;
+}
+
 /* A line is ours when the marker stands in it, even after something printed without a newline. */
 static enum boot_event judge(struct boot *b, char *text, size_t cap) {
     static const struct {
         const char *word;
         enum boot_event event;
-    } words[] = {{" run", BOOT_RUN}, {" send ", BOOT_SEND}, {" fail ", BOOT_FAIL}};
+    } words[] = {{" run", BOOT_RUN}, {" more", BOOT_REST}, {" send gzip ", BOOT_SEND_GZIP}, {" send plain ", BOOT_SEND}, {" fail ", BOOT_FAIL}};
     b->line[b->line_len] = 0;
     if (b->line_len && b->line[b->line_len - 1] == '\r')
         b->line[b->line_len - 1] = 0;

@@ -2,9 +2,11 @@
  *
  *     ssh host "exec /bin/sh -c '<script>' ..."
  *       <-- (whatever the start-up files print)
- *       <-- MARKER run                the cached ROOT/.paddlectl/bin/agent-<sha256> is there: it is exec'd, frames follow
- *       <-- MARKER send <arch>        it is not:
- *       --> the executable, exactly SIZE bytes
+ *       <-- MARKER run                the cached ROOT/.paddlectl/bin/agent-<hash> is there: it is exec'd, frames follow
+ *       <-- MARKER more               it is not:
+ *       --> the rest of the script, one line
+ *       <-- MARKER send gzip|plain <arch>
+ *       --> the executable, as gzip where the host has it, exactly so many bytes
  *       <-- MARKER run                stored, checked, renamed, exec'd
  *       <-- MARKER fail <reason>
  *
@@ -23,9 +25,10 @@ enum { BOOT_MARKER = 32, BOOT_NOISE_MAX = 4 << 20, BOOT_LINE = 400 };
 
 /* The agent's executable: what is sent, and the name it is cached under. */
 struct agent_image {
-    uint8_t *bytes;
-    size_t size;
-    char sha256[65];
+    uint8_t *bytes, *gzip; /* gzip: the same, packed; NULL when no such file lies beside it */
+    size_t size, gzip_size;
+    uint32_t cksum;        /* cksum.h */
+    char hash[65];          /* BLAKE2b-256 */
     char path[4096];
 };
 
@@ -48,14 +51,17 @@ struct boot {
     int marked;
 };
 
-enum boot_event { BOOT_MORE, BOOT_SEND, BOOT_RUN, BOOT_FAIL };
+enum boot_event { BOOT_MORE, BOOT_REST, BOOT_SEND, BOOT_SEND_GZIP, BOOT_RUN, BOOT_FAIL };
 
 /* The command line for ssh, with its NUL. `job` is NULL, or the job to join, or with `start_node` >= 0 to start (its agent waits
  * lease_ms for us before the job is set up). */
 int boot_command(struct boot *b, const char *root, const struct agent_image *img, const char *job, int start_node,
                  unsigned lease_ms, struct pd_buf *out);
 
-/* Take bytes; *used says how many (after BOOT_RUN the rest are frames). BOOT_SEND: `text` is the node's architecture;
+/* What BOOT_REST asks for. */
+int boot_rest(const struct agent_image *img, struct pd_buf *out);
+
+/* Take bytes; *used says how many (after BOOT_RUN the rest are frames). BOOT_SEND, BOOT_SEND_GZIP: `text` is the node's architecture;
  * BOOT_FAIL: the reason. */
 enum boot_event boot_input(struct boot *b, const uint8_t *p, size_t n, size_t *used, char *text, size_t cap);
 

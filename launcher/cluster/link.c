@@ -246,9 +246,9 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     json_decref(a->addrs);
     a->addrs = json_incref(json_object_get(body, "addrs"));
     /* One that was found running may be of another build, a started one may not. */
-    if (!l->keep.lost && (!*l->job || l->env->start) && build && strcmp(build, l->env->agent->sha256)) {
+    if (!l->keep.lost && (!*l->job || l->env->start) && build && strcmp(build, l->env->agent->hash)) {
         pd_fmt(msg, sizeof msg, "the cached agent is damaged; remove %.150s/.paddlectl/bin/agent-%.12s*", a->root,
-               l->env->agent->sha256);
+               l->env->agent->hash);
         link_break(l, PD_EHOST, msg);
         return;
     }

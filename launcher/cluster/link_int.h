@@ -29,7 +29,8 @@ struct link {
     struct boot boot;
     struct wire_decoder *dec;
     enum link_phase phase;
-    size_t uploaded;
+    const uint8_t *upload; /* the agent, once it is asked for */
+    size_t uploaded, upload_size;
     int boot_failed; /* `why` is what the script said; stderr may say more */
     struct agent_facts facts;
     uint64_t exec_ms; /* when the command was started */

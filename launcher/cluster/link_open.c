@@ -13,17 +13,33 @@ enum { UPLOAD_PIECE = 256 << 10, FAIL_MS = 1000 };
 /* --- boot ------------------------------------------------------------------------------------------------ */
 
 static void upload_some(struct link *l) {
-    const struct agent_image *img = l->env->agent;
-    while (l->uploaded < img->size && transport_queued(l->t) < 2 * UPLOAD_PIECE) {
-        size_t n = img->size - l->uploaded;
+    while (l->uploaded < l->upload_size && transport_queued(l->t) < 2 * UPLOAD_PIECE) {
+        size_t n = l->upload_size - l->uploaded;
         if (n > UPLOAD_PIECE)
             n = UPLOAD_PIECE;
-        if (transport_write(l->t, img->bytes + l->uploaded, n)) {
+        if (transport_write(l->t, l->upload + l->uploaded, n)) {
             link_break(l, PD_ENOMEM, "out of memory");
             return;
         }
         l->uploaded += n;
     }
+}
+
+/* The agent is not there: the script that takes it. */
+static void send_rest(struct link *l) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    link_enter(l, PHASE_UPLOAD, l->env->upload_timeout_ms);
+    if (boot_rest(l->env->agent, &b) || transport_write(l->t, b.data, b.len))
+        link_break(l, PD_ENOMEM, "out of memory");
+    pd_buf_release(&b);
+}
+
+static void begin_upload(struct link *l, int gzip) {
+    const struct agent_image *img = l->env->agent;
+    l->upload = gzip ? img->gzip : img->bytes;
+    l->upload_size = gzip ? img->gzip_size : img->size;
+    upload_some(l);
 }
 
 static int arch_fits(const char *arch) {
@@ -42,12 +58,14 @@ static void take_boot(struct link *l, const uint8_t *p, size_t n) {
             l->facts.login_printed = l->boot.printed;
             l->facts.login_ms = uv_now(l->env->loop) - l->exec_ms;
         }
-        if (e == BOOT_SEND && !arch_fits(text)) {
+        int send = e == BOOT_SEND || e == BOOT_SEND_GZIP;
+        if (send && !arch_fits(text)) {
             pd_fmt(msg, sizeof msg, "the node is %s, but %s is not built for it", text, l->env->agent->path);
             link_break(l, PD_EHOST, msg);
-        } else if (e == BOOT_SEND) {
-            link_enter(l, PHASE_UPLOAD, l->env->upload_timeout_ms);
-            upload_some(l);
+        } else if (e == BOOT_REST) {
+            send_rest(l);
+        } else if (send) {
+            begin_upload(l, e == BOOT_SEND_GZIP);
         } else if (e == BOOT_RUN) {
             link_enter(l, PHASE_HELLO, l->env->login_timeout_ms);
         } else if (e == BOOT_FAIL) {
@@ -149,7 +167,7 @@ int link_connect(struct link *l, int start, struct pd_err *err) {
     wire_decoder_free(l->dec);
     memset(&l->boot, 0, sizeof l->boot);
     l->phase = PHASE_CONNECT;
-    l->uploaded = 0;
+    l->uploaded = l->upload_size = 0;
     l->boot_failed = 0;
     if (!(l->dec = wire_decoder_new(LINK_FRAME_MAX)))
         return pd_fail(err, PD_ENOMEM, "out of memory");

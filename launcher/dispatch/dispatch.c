@@ -64,7 +64,6 @@ struct dispatch {
     int tick_open;
     uint64_t rate, rate_have, rate_ms;
     int sending_plans;
-    uint64_t last_node_ms; /* when a node came last; 0: none yet */
 };
 
 static uint64_t now(const struct dispatch *d) { return uv_now(d->c.loop); }
@@ -171,7 +170,9 @@ static void fail_node(struct dispatch *d, int node, const struct pd_err *err) {
     changed(d);
 }
 
-static const char *what_of(const struct dpackage *p) { return strcmp(p->kind, "worker") ? "sending the workspace" : "sending the worker"; }
+static int is_worker(const struct dpackage *p) { return !strcmp(p->kind, "worker") || !strcmp(p->kind, "packed-worker"); }
+
+static const char *what_of(const struct dpackage *p) { return is_worker(p) ? "sending the worker" : "sending the workspace"; }
 
 static void member_is_done(struct member *m, json_t *body) {
     struct dispatch *d = m->d;
@@ -287,7 +288,7 @@ static void begin_package(struct dispatch *d, int node, int package) {
     const uint8_t *root = scan_root(p->scan, &id, &len);
     struct scan_totals t;
     scan_get_totals(p->scan, &t);
-    m->req = link_expect(n->l, WIRE_DS_BEGIN, BEGIN_MS, strcmp(p->kind, "worker") ? "asking for the workspace" : "asking for the worker",
+    m->req = link_expect(n->l, WIRE_DS_BEGIN, BEGIN_MS, is_worker(p) ? "asking for the worker" : "asking for the workspace",
                          on_package_frame, m);
     if (!m->req) {
         pd_fail(&err, PD_ENOMEM, "out of memory");
@@ -324,15 +325,9 @@ void dispatch_node(struct dispatch *d, int node, struct link *l, unsigned packag
     n->l = l;
     n->failed = 0;
     n->wants = packages & ((1u << d->n_packages) - 1);
-    d->last_node_ms = now(d);
     if (d->c.relay && d->c.n_nodes > 1) /* its answer comes before those of the packages */
         link_request(l, WIRE_DS_SERVE, json_pack("{s:i, s:s, s:i, s:b}", "node", node, "token", d->token, "port", d->c.port, "encrypt", d->c.encrypt),
                      d->secret, sizeof d->secret, ASK_MS, "asking it to listen", on_serve, n);
-    int n_here = 0;
-    for (int i = 0; i < d->c.n_nodes && d->c.start_after_ms; i++)
-        n_here += d->nodes[i].l != NULL;
-    if (n_here == d->c.n_nodes)
-        d->started = 1;
     for (int i = 0; i < d->n_packages && n->l; i++) {
         struct pd_err err = d->packages[i].err;
         if (d->packages[i].broken && n->wants & 1u << i)
@@ -419,8 +414,6 @@ static void on_tick(uv_timer_t *t) {
         d->rate_have = p.least;
         d->rate_ms = now(d);
     }
-    if (!d->started && d->c.start_after_ms && d->last_node_ms && now(d) - d->last_node_ms >= d->c.start_after_ms)
-        dispatch_start(d);
     changed(d);
 }
 
@@ -432,6 +425,7 @@ int dispatch_new(struct dispatch **out, const struct dispatch_conf *conf, struct
         return pd_fail(err, PD_ENOMEM, "out of memory");
     }
     d->c = *conf;
+    d->started = conf->at_once;
     for (int i = 0; i < conf->n_nodes; i++)
         for (int k = 0; k < DISPATCH_PACKAGES; k++)
             d->nodes[i].m[k] = (struct member){.d = d, .node = i, .package = k};

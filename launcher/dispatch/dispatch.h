@@ -21,8 +21,7 @@ struct dispatch_conf {
     int n_nodes;
     int relay, encrypt, port;
     uint64_t store_limit;
-    /* 0: bytes go when dispatch_start says so. Else also when all nodes are there, or none has come for so long. */
-    uint64_t start_after_ms;
+    int at_once; /* bytes go when the first node is there; else when dispatch_start says so */
     void (*on_done)(void *arg, int node);
     void (*on_failed)(void *arg, int node, const struct pd_err *err);
     /* A package can't be made (any more): all nodes that still need it fail. Comes once, before their on_failed. May be NULL. */
@@ -33,8 +32,8 @@ struct dispatch_conf {
 };
 
 int dispatch_new(struct dispatch **out, const struct dispatch_conf *conf, struct pd_err *err);
-/* The number of the package, 0, 1, ...; `scan` is taken over, and must not have been run. `name` and `kind` ("worker", "workspace",
- * "deploy") as in docs/protocol.md. */
+/* The number of the package, 0, 1, ...; `scan` is taken over, and must not have been run. `name` and `kind` ("worker", "packed-worker",
+ * "workspace", "deploy") as in docs/protocol.md. */
 int dispatch_add(struct dispatch *d, const char *kind, const char *name, struct scan *scan, struct pd_err *err);
 
 /* This node's link is open and these packages (bits) belong on it. Nodes may come at any time, and again after dispatch_gone. */

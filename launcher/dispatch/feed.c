@@ -8,7 +8,7 @@
 
 enum {
     BATCH_RAW = 1 << 20,     /* encoded by one job */
-    BATCH_MAX = 256,         /* objects */
+    BATCH_MAX = SCAN_READ_MAX, /* objects */
     JOBS = 3,                /* at once: reading, hashing and compressing keep ahead of sending */
     AHEAD = 1 << 20,         /* bytes on a link that are not sent yet */
     FRAME_MAX = 64 << 10,    /* small: a relay hands on what it has got */
@@ -39,6 +39,7 @@ struct job {
     uint32_t object[BATCH_MAX];
     size_t end[BATCH_MAX];
     unsigned n;
+    size_t raw;              /* bytes of the objects */
     struct pd_buf out;
     struct pd_err err;
 };
@@ -122,14 +123,15 @@ void feed_forget(struct feed_taker *t) { t->first = t->n = 0; }
 static void work(uv_work_t *w) {
     struct job *j = w->data;
     struct object_codec *c = object_codec_new();
-    uint8_t *raw = pd_malloc(OBJECT_MAX);
-    uint32_t n;
-    int rc = c && raw ? 0 : pd_fail(&j->err, PD_ENOMEM, "out of memory");
+    const struct scan *s = j->f->scan;
+    uint8_t *raw = pd_malloc(j->raw), *at = raw;
+    int rc = c && raw ? scan_read_all(s, j->object, j->n, raw, &j->err) : pd_fail(&j->err, PD_ENOMEM, "out of memory");
     for (unsigned i = 0; i < j->n && !rc; i++) {
-        rc = scan_read(j->f->scan, j->object[i], raw, &n, &j->err);
-        if (!rc && object_encode(c, scan_object_id(j->f->scan, j->object[i]), raw, n, &j->out))
+        uint32_t n = scan_raw_len(s, j->object[i]);
+        if (object_encode(c, scan_object_id(s, j->object[i]), at, n, &j->out))
             rc = pd_fail(&j->err, PD_ENOMEM, "out of memory");
         j->end[i] = j->out.len;
+        at += n;
     }
     free(raw);
     object_codec_free(c);
@@ -202,8 +204,7 @@ static void encode_ahead(struct feed_taker *t) {
     size_t i = t->first, seen = 0;
     while (f->n_jobs < JOBS && seen < JOBS * (size_t)BATCH_RAW) {
         struct job *j = NULL;
-        size_t raw = 0;
-        for (; i < t->n && raw < BATCH_RAW && seen < JOBS * (size_t)BATCH_RAW; i++) {
+        for (; i < t->n && (!j || j->raw < BATCH_RAW) && seen < JOBS * (size_t)BATCH_RAW; i++) {
             uint32_t o = t->asked[i];
             seen += scan_raw_len(f->scan, o);
             if (f->recs[o].state != NONE)
@@ -212,7 +213,7 @@ static void encode_ahead(struct feed_taker *t) {
                 break;
             f->recs[o].state = RUNNING;
             j->object[j->n++] = o;
-            raw += scan_raw_len(f->scan, o);
+            j->raw += scan_raw_len(f->scan, o);
             if (j->n == BATCH_MAX)
                 break;
         }

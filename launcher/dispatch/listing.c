@@ -52,7 +52,7 @@ char *listing_of_large(const struct scan *s) {
 
 /* --- what was sent before ------------------------------------------------------------------------------------------ */
 
-/* One line an entry with contents: its hash, a blank, its path in hex. The hash is that of its objects' ids. */
+/* "# ROOT" with the package's id, then one line an entry with contents: its hash, a blank, its path in hex. The hash is that of its objects' ids. */
 struct before {
     char hash[33];
     const char *path; /* hex */
@@ -108,16 +108,37 @@ static int is_listed(const struct scan *s, size_t i, struct scan_item *item) {
     return item->type == MANIFEST_FILE;
 }
 
+/* The first line for this package. */
+static void headline(const struct scan *s, char out[2 * OBJECT_ID + 4]) {
+    struct object_id id;
+    char hex[2 * OBJECT_ID + 1];
+    size_t n;
+    scan_root(s, &id, &n);
+    object_hex(&id, hex);
+    pd_fmt(out, 2 * OBJECT_ID + 4, "# %s\n", hex);
+}
+
+static int is_remembered(const char *file, const char *head) {
+    char first[2 * OBJECT_ID + 4] = "";
+    FILE *f = fopen(file, "re");
+    int same = f && fgets(first, sizeof first, f) && !strcmp(first, head);
+    if (f)
+        fclose(f);
+    return same;
+}
+
 void listing_remember(const struct scan *s, const char *workspace) {
-    char file[PATH_MAX], dir[PATH_MAX], hash[33], hex[2 * NAME_MAX + 1];
+    char file[PATH_MAX], dir[PATH_MAX], hash[33], hex[2 * NAME_MAX + 1], head[2 * OBJECT_ID + 4];
     struct pd_buf b;
-    if (cache_file(workspace, file))
+    headline(s, head);
+    if (cache_file(workspace, file) || is_remembered(file, head))
         return;
     pd_fmt(dir, sizeof dir, "%s", file);
     *strrchr(dir, '/') = 0;
     if (pd_mkdirs(dir, 0700, NULL))
         return;
     pd_buf_init(&b);
+    pd_put(&b, head, strlen(head));
     for (size_t i = 0; i < scan_n_items(s) && !b.failed; i++) {
         struct scan_item item;
         if (!is_listed(s, i, &item))
@@ -131,7 +152,7 @@ void listing_remember(const struct scan *s, const char *workspace) {
         pd_put_u8(&b, '\n');
     }
     if (!b.failed)
-        pd_write_file_atomic(file, b.data, b.len, 0600, NULL);
+        pd_write_file_quick(file, b.data, b.len, 0600, NULL);
     pd_buf_release(&b);
 }
 
@@ -146,6 +167,8 @@ static struct before *load(const char *workspace, struct pd_buf *text, size_t *n
         return NULL;
     for (char *s = (char *)text->data, *end; s && (end = strchr(s, '\n')); s = end + 1) {
         *end = 0;
+        if (*s == '#')
+            continue;
         if (end - s < 34 || s[32] != ' ')
             break;
         if (*n == cap) {

@@ -126,6 +126,15 @@ static void bypass(struct plan *p, int node, uint64_t now_ms) {
     p->n_bypassed += any;
 }
 
+/* `node` has all: who takes from the launcher takes from it, so that no more crosses the launcher's link. */
+static void spare_launcher(struct plan *p, int node, uint64_t now_ms) {
+    for (int i = 0; i < p->n && p->relay && !p->hopeless; i++) {
+        const struct pnode *x = &p->v[i];
+        if (x->state == TAKES && x->source == PLAN_LAUNCHER && x->n_unreached < UNREACHED_MAX && !can_not_reach(x, node))
+            take_from(p, i, node, now_ms);
+    }
+}
+
 void plan_join(struct plan *p, int node, int has_all, int serves, uint64_t now_ms) {
     struct pnode *x = &p->v[node];
     if (x->state != ABSENT)
@@ -136,6 +145,8 @@ void plan_join(struct plan *p, int node, int has_all, int serves, uint64_t now_m
     x->have = x->rate = 0;
     if (!has_all)
         take_from(p, node, choose(p, node), now_ms);
+    else if (serves)
+        spare_launcher(p, node, now_ms);
 }
 
 void plan_done(struct plan *p, int node) {

@@ -6,6 +6,7 @@
  *     launcher ──▶ a ──▶ c ──▶ d                  b is slow: a leaf, nobody waits for it
  *                  └───▶ b
  *     launcher ──▶ c                              c reaches no node
+ *                  d ──▶ c                        d came late, and had all
  *
  * Invariants: nobody takes from itself, from a descendant, from a node that is gone or that it could not reach; a node whose
  * source has to change is told once (plan_next).

@@ -2,13 +2,16 @@
  *
  * Hashing begins before the first log-in. When all nodes are needed, nothing is sent before all have answered: one host that
  * can't be reached ends the job, and must not cost the others a gigabyte first. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <uv.h>
 
 #include "base/str.h"
 #include "launcher/dispatch/listing.h"
 #include "launcher/job/job_impl.h"
+#include "pack/packed.h"
 
 static void on_done(void *arg, int place) {
     struct job *j = arg;
@@ -56,13 +59,24 @@ static int add(struct job *j, const char *kind, const char *name, struct scan *s
     return *package < 0 ? *package : 0;
 }
 
+/* The worker as the build has packed it lies beside it, and is none of an older worker: `path` becomes its path. */
+static int use_packed(char path[PATH_MAX]) {
+    struct stat raw, packed;
+    char with[PATH_MAX];
+    if (pd_fmt(with, sizeof with, "%s.zst", path) || stat(path, &raw) || stat(with, &packed) || packed.st_mtime < raw.st_mtime ||
+        packed_size(with) != (uint64_t)raw.st_size)
+        return 0;
+    memcpy(path, with, sizeof with);
+    return 1;
+}
+
 int job_dispatch_open(struct job *j, struct pd_err *err) {
     struct dispatch_conf conf = {.loop = &j->c.loop, .n_nodes = j->n_hosts, .relay = j->opts->relay == PD_RELAY_AUTO,
                                  .encrypt = j->opts->encrypt != PD_ENCRYPT_OFF, .port = (int)j->opts->port,
                                  .store_limit = (uint64_t)j->opts->store_limit, .on_done = on_done, .on_failed = on_failed, .on_broken = on_broken,
                                  .on_scanned = on_scanned, .on_change = on_change, .arg = j};
     struct scan *scan;
-    char path[4096];
+    char path[PATH_MAX];
     int rc = 0;
     if (!j->needs_worker && !j->sends_workspace)
         return 0;
@@ -70,8 +84,9 @@ int job_dispatch_open(struct job *j, struct pd_err *err) {
         return rc;
     if (j->needs_worker) {
         rc = node_program_path("paddle_worker", path, sizeof path, err);
+        int packed = !rc && use_packed(path);
         rc = rc ? rc : scan_new_file(&scan, path, "paddle_worker", err);
-        rc = rc ? rc : add(j, "worker", "paddle_worker", scan, &j->worker_package, err);
+        rc = rc ? rc : add(j, packed ? "packed-worker" : "worker", "paddle_worker", scan, &j->worker_package, err);
     }
     if (!rc && j->sends_workspace) {
         rc = open_workspace(j, &scan, err);

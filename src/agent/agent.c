@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
-#include "pack/pack.h"
+#include "pack/object.h"
 #include "wire/msg.h"
 
 enum { TICK_MS = 50, TERM_GRACE_MS = 1000, QUIT_MS = 2000, FIRST_LEASE_MS = 10000 };
@@ -34,11 +34,13 @@ void agent_set_state(struct agent *ag, const char *state, const char *fmt, ...) 
         session_say_state(s);
 }
 
-static int agent_init(struct agent *ag, const struct place *p, enum agent_mode mode, struct pd_err *err) {
+static int agent_init(struct agent *ag, const struct place *p, enum agent_mode mode, const char *build, struct pd_err *err) {
     *ag = (struct agent){.mode = mode, .place = *p, .last_client_ns = pd_mono_ns()};
     pd_log_init(&ag->log, -1, -1, PD_INFO);
     int rc = uv_loop_init(&ag->loop) ? pd_fail(err, PD_ENOMEM, "cannot make an event loop") : 0;
-    if (!rc && (rc = pack_sha256_file("/proc/self/exe", ag->build, err)))
+    if (build)
+        snprintf(ag->build, sizeof ag->build, "%s", build);
+    else if (!rc && (rc = object_hex_of_file("/proc/self/exe", ag->build, err)))
         uv_loop_close(&ag->loop);
     return rc;
 }
@@ -109,12 +111,12 @@ static uv_stream_t *open_pipe(uv_loop_t *loop, int fd) {
     return (uv_stream_t *)p;
 }
 
-int agent_run_stdio(const struct place *p, enum agent_mode mode, char join[64]) {
+int agent_run_stdio(const struct place *p, enum agent_mode mode, const char *build, char join[64]) {
     struct agent ag;
     struct pd_err err = {0};
     int kept[2] = {-1, -1};
     signal(SIGPIPE, SIG_IGN);
-    int rc = agent_init(&ag, p, mode, &err);
+    int rc = agent_init(&ag, p, mode, build, &err);
     if (rc) {
         msg_write_error(1, WIRE_AG_HELLO, &err);
         return 1;
@@ -213,11 +215,11 @@ static int write_pid(struct pd_err *err) {
     return pd_write_file_atomic(".agent/pid", text, (size_t)n, 0600, err);
 }
 
-int agent_run_daemon(const struct place *p, unsigned lease_ms, int ready) {
+int agent_run_daemon(const struct place *p, unsigned lease_ms, const char *build, int ready) {
     struct agent ag;
     struct pd_err err = {0};
     signal(SIGPIPE, SIG_IGN);
-    int rc = agent_init(&ag, p, AGENT_JOB, &err);
+    int rc = agent_init(&ag, p, AGENT_JOB, build, &err);
     ag.first_lease_ms = lease_ms ? lease_ms : FIRST_LEASE_MS;
     int opened = !rc, keep = 0;
     if (!rc)

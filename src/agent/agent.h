@@ -27,7 +27,7 @@ struct agent {
     enum agent_mode mode;
     struct place place;
     struct pd_log log;
-    char build[65];             /* SHA-256 of this executable */
+    char build[65];             /* BLAKE2b-256 of this executable */
     char state[16], text[300];  /* the last AG_STATE */
     json_t *result;             /* AG_RESULT once the job is over on this node, else NULL */
     struct job *job;            /* after AG_JOB_SETUP */
@@ -52,13 +52,15 @@ struct agent {
     int job_started;            /* left by agent_finish: a process of the job ran */
 };
 
-/* Blocks until the job and its clients are done; without a client's word for lease_ms (0: some seconds) before the job is
+/* `build` below: BLAKE2b-256 of this executable, when whoever started it has compared the file's checksum; else NULL, and it is computed.
+ *
+ * Blocks until the job and its clients are done; without a client's word for lease_ms (0: some seconds) before the job is
  * set up, it ends. `ready` gets "1" once the socket listens, else why not. */
-int agent_run_daemon(const struct place *p, unsigned lease_ms, int ready);
+int agent_run_daemon(const struct place *p, unsigned lease_ms, const char *build, int ready);
 
 /* One session on stdin and stdout, without a daemon. Returns the exit status. `join` (or NULL) gets the job that the client
  * asked for with AG_JOIN, or "": stdin and stdout are then still open, for whoever serves that job. */
-int agent_run_stdio(const struct place *p, enum agent_mode mode, char join[64]);
+int agent_run_stdio(const struct place *p, enum agent_mode mode, const char *build, char join[64]);
 
 /* The rest is for the parts of the agent. */
 void agent_set_state(struct agent *ag, const char *state, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

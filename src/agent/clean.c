@@ -149,8 +149,8 @@ static int clean_jobs(struct cleaning *c, struct entries *jobs, int *n_running, 
 
 /* Executables are cheap to send again, but not while somebody may start them. */
 static int clean_bin(struct cleaning *c, int n_running, struct pd_err *err) {
-    static const char *const kinds[] = {"agent-", "worker-", "tmp-", ".worker-"};
-    enum { N_KINDS = 4, N_KEPT_KINDS = 2 };
+    static const char *const kinds[] = {"agent-", "worker-", "packed-worker-", "tmp-", ".worker-"};
+    enum { N_KINDS = 5, N_KEPT_KINDS = 2 };
     char dir[PATH_MAX];
     struct entries all = {0};
     int seen[N_KINDS] = {0}, rc = pd_fmt(dir, sizeof dir, "%s/.paddlectl/bin", c->root) ? 0 : list(dir, &all, err);

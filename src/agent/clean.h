@@ -21,7 +21,7 @@ struct clean_opts {
     int workspaces; /* 1: deployed workspaces too */
     int dry_run;
     uint64_t store_limit; /* bytes, 0: none */
-    const char *build; /* SHA-256 of this agent's executable */
+    const char *build; /* BLAKE2b-256 of this agent's executable */
 };
 
 /* Blocks; may run on a thread. The body of AG_CLEAN's answer, or NULL with err: out of memory. What can't be removed is in its

@@ -54,6 +54,7 @@ struct chain {
     volatile pid_t agent;      /* 0: not started yet */
     volatile int reaped, status; /* the agent's end, seen by one of them */
     unsigned lease_ms;         /* of an agent that is not set up */
+    const char *build;         /* as in agent.h */
     uint64_t since;            /* when the job's first process can have started, in ticks since boot */
 };
 
@@ -127,7 +128,7 @@ static int agent(const struct place *p, struct chain *c, pid_t parent, const sig
     if (begin_below(parent, "paddle_agent"))
         return 1;
     sigprocmask(SIG_SETMASK, mask, NULL);
-    return agent_run_daemon(p, c->lease_ms, 3);
+    return agent_run_daemon(p, c->lease_ms, c->build, 3);
 }
 
 static int guardian(const struct place *p, struct chain *c, pid_t parent, const sigset_t *mask) {
@@ -144,7 +145,7 @@ static int guardian(const struct place *p, struct chain *c, pid_t parent, const 
     return guard(p, c, pid);
 }
 
-static int watcher(const struct place *p, unsigned lease_ms, int ready) {
+static int watcher(const struct place *p, unsigned lease_ms, const char *build, int ready) {
     sigset_t set, old;
     if (own_stdio(p, ready)) {
         say(ready, "cannot set up the agent's log and folder");
@@ -156,6 +157,7 @@ static int watcher(const struct place *p, unsigned lease_ms, int ready) {
         return 1;
     }
     c->lease_ms = lease_ms;
+    c->build = build;
     c->since = procs_start_ticks(getpid());
     prctl(PR_SET_NAME, "paddle_watcher");
     procs_become_subreaper();
@@ -185,7 +187,7 @@ static int wait_ready(const struct place *p, int fd, struct pd_err *err) {
     return pd_fail(err, PD_EHOST, "the agent could not start in %s: %s", p->dir, *text ? text : "it ended at once");
 }
 
-int daemon_start(const struct place *p, int node, unsigned lease_ms, struct pd_err *err) {
+int daemon_start(const struct place *p, int node, unsigned lease_ms, const char *build, struct pd_err *err) {
     int fd[2], status;
     int rc = place_make_job(p, node, err);
     if (rc)
@@ -202,7 +204,7 @@ int daemon_start(const struct place *p, int node, unsigned lease_ms, struct pd_e
         pid = fork(); /* not a session leader: it can't get a terminal */
         if (pid < 0)
             say(fd[1], "cannot start the agent: fork failed");
-        _exit(pid ? 0 : watcher(p, lease_ms, fd[1]));
+        _exit(pid ? 0 : watcher(p, lease_ms, build, fd[1]));
     }
     close(fd[1]);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)

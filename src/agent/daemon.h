@@ -13,8 +13,8 @@
 #include "agent/place.h"
 
 /* Make the job's folder and start the three; returns once the agent's socket listens. Until the job is set up the agent
- * waits lease_ms for bytes of its client (0: some seconds). Call it while the process has one thread. On failure the folder is
+ * waits lease_ms for bytes of its client (0: some seconds). Call it while the process has one thread. `build` as in agent.h. On failure the folder is
  * gone again. */
-int daemon_start(const struct place *p, int node, unsigned lease_ms, struct pd_err *err);
+int daemon_start(const struct place *p, int node, unsigned lease_ms, const char *build, struct pd_err *err);
 
 #endif

@@ -14,6 +14,7 @@
 
 enum { STATUS_MS = 500, NO_SOURCE = -2, LAUNCHER = -1 };
 static const char *const kind_names[N_DS_KINDS] = {"worker", "deploy", "workspace"};
+static const char packed_worker[] = "packed-worker"; /* a worker, too */
 static const char *const state_names[] = {"waiting", "fetching", "finishing", "done", "failed"};
 
 static struct ds *by_req(struct session *s, uint64_t req) {
@@ -373,7 +374,8 @@ static int where(struct ds *d, const json_t *body, struct pd_err *err) {
     const char *kind = msg_str(body, "kind"), *name = msg_str(body, "name"), *root = ag->place.root;
     char hex[2 * OBJECT_ID + 1], dir[PATH_MAX];
     struct ds_work *w = &d->w;
-    for (w->kind = 0; w->kind < N_DS_KINDS && strcmp(kind, kind_names[w->kind]); w->kind++)
+    int packed = !strcmp(kind, packed_worker);
+    for (w->kind = 0; w->kind < N_DS_KINDS && !packed && strcmp(kind, kind_names[w->kind]); w->kind++)
         ;
     if (w->kind == N_DS_KINDS)
         return pd_fail(err, PD_EPROTO, "there is no package kind '%.40s'", kind);
@@ -385,7 +387,8 @@ static int where(struct ds *d, const json_t *body, struct pd_err *err) {
     int bad = w->kind == DS_WORKSPACE ? pd_fmt(dir, sizeof dir, "%s", ag->place.dir) || pd_fmt(w->target, sizeof w->target, "%s/workspace", dir)
               : w->kind == DS_DEPLOY
                   ? pd_fmt(dir, sizeof dir, "%s/workspaces", root) || pd_fmt(w->target, sizeof w->target, "%s/%s-%.16s", dir, name, hex)
-                  : pd_fmt(dir, sizeof dir, "%s/.paddlectl/bin", root) || pd_fmt(w->target, sizeof w->target, "%s/worker-%s", dir, hex);
+                  : pd_fmt(dir, sizeof dir, "%s/.paddlectl/bin", root) || pd_fmt(w->target, sizeof w->target, "%s/worker-%s", dir, hex) ||
+                        (packed && pd_fmt(w->packed, sizeof w->packed, "%s/packed-worker-%s", dir, hex));
     return bad ? pd_fail(err, PD_EIO, "path too long: %s", root) : pd_mkdirs(dir, 0755, err);
 }
 

@@ -62,6 +62,7 @@ struct ds_work {
     struct place place;
     enum ds_kind kind;
     char target[PATH_MAX];
+    char packed[PATH_MAX];   /* of a packed worker: where the package lands, to be unpacked to `target`; else "" */
     uint8_t *root;
     size_t root_n;
     int begun, have, serves; /* have: the target is there, nothing is assembled */

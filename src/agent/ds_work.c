@@ -2,9 +2,11 @@
  * takers are answered. See ds.h. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/ds.h"
 #include "base/fault.h"
+#include "pack/packed.h"
 
 enum { STEP_MS = 20 };
 
@@ -115,35 +117,47 @@ static void answer(struct ds_work *w, struct ds_taker *t) {
 
 /* --- the package --- */
 
+/* Others take the packed one from here, so it stays. */
+static int unpack(struct ds_work *w) {
+    int rc = *w->packed ? packed_unpack(w->packed, w->target, &w->err) : 0;
+    if (rc == PD_EDATA)
+        unlink(w->packed); /* or it would never be sent again */
+    return rc;
+}
+
 static void begin(struct ds_work *w) {
     w->begun = 1;
     if (!(w->codec = object_codec_new())) {
         pd_fail(&w->err, PD_ENOMEM, "out of memory");
         return;
     }
-    const struct assemble_opts o = {.root = w->place.root, .target = w->target, .single_file = w->kind == DS_WORKER, .durable = w->kind != DS_WORKSPACE};
+    const struct assemble_opts o = {.root = w->place.root, .target = *w->packed ? w->packed : w->target, .single_file = w->kind == DS_WORKER, .durable = w->kind != DS_WORKSPACE};
     if (store_open(&w->st, w->place.root, &w->err) || w->have)
         return;
     int rc = assemble_new(&w->a, w->st, &o, w->root, w->root_n, &w->err);
     if (rc == PD_EEXIST && w->kind != DS_WORKSPACE) { /* another session was faster */
         pd_err_clear(&w->err);
-        w->have = w->finished = 1;
+        w->have = w->finished = !unpack(w);
     }
 }
 
 static void take_records(struct ds_work *w, const struct ds_input *in) {
-    const uint8_t *p = in->p, *end = p + in->n, *raw;
-    struct object_record r;
-    int rc = 0;
-    while (!w->err.code && w->a && (rc = object_next(&p, end, &r, &w->err)) == 1) {
-        if (!object_decode(w->codec, &r, &raw, &w->err))
-            assemble_put(w->a, &r.id, raw, r.raw_len, &w->err);
-        if (w->err.code)
+    const uint8_t *p = in->p, *end = p + in->n, *raw[OBJECT_BATCH];
+    struct object_record r[OBJECT_BATCH];
+    size_t n;
+    do {
+        for (n = 0; n < OBJECT_BATCH && w->a && object_next(&p, end, &r[n], &w->err) == 1; n++)
+            ;
+        if (w->err.code || object_decode_all(w->codec, r, n, raw, &w->err))
             return;
-        if (w->serves)
-            cache_put(w, &r);
-        wake_takers(w, &r.id);
-    }
+        for (size_t i = 0; i < n; i++) {
+            if (assemble_put(w->a, &r[i].id, raw[i], r[i].raw_len, &w->err))
+                return;
+            if (w->serves)
+                cache_put(w, &r[i]);
+            wake_takers(w, &r[i].id);
+        }
+    } while (n);
 }
 
 static void go_on(struct ds_work *w) {
@@ -165,7 +179,7 @@ static void finish(struct ds_work *w) {
         w->st = NULL;
         store_open(&w->st, w->place.root, &w->err);
     }
-    w->finished = !w->err.code;
+    w->finished = !w->err.code && !unpack(w);
 }
 
 void ds_work_turn(struct ds_work *w) {

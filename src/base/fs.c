@@ -110,7 +110,7 @@ int pd_fsync_dir(const char *path, struct pd_err *err) {
     return rc;
 }
 
-int pd_write_file_atomic(const char *path, const void *p, size_t n, mode_t mode, struct pd_err *err) {
+static int write_aside(const char *path, const void *p, size_t n, mode_t mode, int durable, struct pd_err *err) {
     char tmp[PATH_MAX], dir[PATH_MAX];
     if (pd_fmt(tmp, sizeof tmp, "%s.tmp-%ld", path, (long)getpid()) || pd_fmt(dir, sizeof dir, "%s", path))
         return pd_fail(err, PD_EIO, "path too long: %s", path);
@@ -118,7 +118,7 @@ int pd_write_file_atomic(const char *path, const void *p, size_t n, mode_t mode,
     if (fd < 0)
         return pd_fail_errno(err, PD_EIO, errno, "cannot create %s", tmp);
     int e = 0;
-    if (pd_write_all(fd, p, n) || fchmod(fd, mode) || fsync(fd))
+    if (pd_write_all(fd, p, n) || fchmod(fd, mode) || (durable && fsync(fd)))
         e = errno;
     if (close(fd) && !e)
         e = errno;
@@ -131,7 +131,15 @@ int pd_write_file_atomic(const char *path, const void *p, size_t n, mode_t mode,
     char *slash = strrchr(dir, '/');
     if (slash)
         slash[slash == dir ? 1 : 0] = 0;
-    return pd_fsync_dir(slash ? dir : ".", err);
+    return durable ? pd_fsync_dir(slash ? dir : ".", err) : 0;
+}
+
+int pd_write_file_atomic(const char *path, const void *p, size_t n, mode_t mode, struct pd_err *err) {
+    return write_aside(path, p, n, mode, 1, err);
+}
+
+int pd_write_file_quick(const char *path, const void *p, size_t n, mode_t mode, struct pd_err *err) {
+    return write_aside(path, p, n, mode, 0, err);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {

@@ -19,6 +19,9 @@ int pd_read_file(const char *path, size_t max, struct pd_buf *out, struct pd_err
 /* Write aside, fsync, rename: a reader sees the old file or the whole new one. */
 int pd_write_file_atomic(const char *path, const void *p, size_t n, mode_t mode, struct pd_err *err);
 
+/* The same without waiting for the disk: after a power cut it may be old, empty or cut off. For caches. */
+int pd_write_file_quick(const char *path, const void *p, size_t n, mode_t mode, struct pd_err *err);
+
 /* Delete a tree; symbolic links are removed, never followed; a missing path is no error. */
 int pd_rm_tree(const char *path, struct pd_err *err);
 

@@ -6,14 +6,16 @@
 #include <zstd.h>
 
 #include "base/fault.h"
+#include "base/fs.h"
 #include "base/str.h"
+#include "pack/object_ids.h"
 
-enum { SAMPLE = 4 << 10, LEVEL = 1 };
+enum { SAMPLE = 4 << 10, LEVEL = 1, FILE_MAX = 256 << 20 };
 
 struct object_codec {
     ZSTD_CCtx *c;
     ZSTD_DCtx *d;
-    uint8_t raw[OBJECT_MAX];
+    uint8_t *raw; /* OBJECT_BATCH unpacked objects */
     uint8_t packed[OBJECT_MAX]; /* what does not fit in here does not pay */
 };
 
@@ -23,10 +25,23 @@ void object_id_of(struct object_id *id, const void *raw, size_t n) {
 
 void object_hex(const struct object_id *id, char hex[2 * OBJECT_ID + 1]) { pd_hex(hex, id->b, OBJECT_ID); }
 
+int object_hex_of_file(const char *path, char hex[2 * OBJECT_ID + 1], struct pd_err *err) {
+    struct pd_buf b;
+    struct object_id id;
+    pd_buf_init(&b);
+    int rc = pd_read_file(path, FILE_MAX, &b, err);
+    if (!rc) {
+        object_id_of(&id, b.data, b.len);
+        object_hex(&id, hex);
+    }
+    pd_buf_release(&b);
+    return rc;
+}
+
 int object_unhex(struct object_id *id, const char *hex) { return pd_unhex(id->b, OBJECT_ID, hex); }
 
 struct object_codec *object_codec_new(void) {
-    struct object_codec *c = pd_malloc(sizeof *c);
+    struct object_codec *c = pd_calloc(1, sizeof *c);
     if (!c)
         return NULL;
     c->c = ZSTD_createCCtx();
@@ -43,6 +58,7 @@ void object_codec_free(struct object_codec *c) {
         return;
     ZSTD_freeCCtx(c->c);
     ZSTD_freeDCtx(c->d);
+    free(c->raw);
     free(c);
 }
 
@@ -96,21 +112,42 @@ int object_next(const uint8_t **p, const uint8_t *end, struct object_record *r, 
     return 1;
 }
 
-int object_decode(struct object_codec *c, const struct object_record *r, const uint8_t **raw, struct pd_err *err) {
-    struct object_id is;
-    const uint8_t *p = r->stored;
-    if (r->flags & OBJECT_F_ZSTD) {
-        size_t k = ZSTD_decompressDCtx(c->d, c->raw, r->raw_len, r->stored, r->stored_len);
-        if (ZSTD_isError(k) || k != r->raw_len)
-            return pd_fail(err, PD_EDATA, "an object arrived damaged: it does not unpack to %u bytes", r->raw_len);
-        p = c->raw;
+/* The record's raw bytes, not checked yet; where they have to be unpacked, in the i-th part of the scratch. */
+static const uint8_t *unpack(struct object_codec *c, const struct object_record *r, size_t i, struct pd_err *err) {
+    if (!(r->flags & OBJECT_F_ZSTD))
+        return r->stored;
+    if (!c->raw && !(c->raw = pd_malloc((size_t)OBJECT_BATCH * OBJECT_MAX))) { /* touched as far as it is needed */
+        pd_fail(err, PD_ENOMEM, "out of memory");
+        return NULL;
     }
-    object_id_of(&is, p, r->raw_len);
-    if (!object_same(&is, &r->id)) {
-        char hex[2 * OBJECT_ID + 1];
-        object_hex(&r->id, hex);
-        return pd_fail(err, PD_EDATA, "an object arrived damaged: it is not %.16s", hex);
+    uint8_t *raw = c->raw + i * OBJECT_MAX;
+    size_t k = ZSTD_decompressDCtx(c->d, raw, r->raw_len, r->stored, r->stored_len);
+    if (!ZSTD_isError(k) && k == r->raw_len)
+        return raw;
+    pd_fail(err, PD_EDATA, "an object arrived damaged: it does not unpack to %u bytes", r->raw_len);
+    return NULL;
+}
+
+int object_decode_all(struct object_codec *c, const struct object_record *r, size_t n, const uint8_t **raw, struct pd_err *err) {
+    struct object_bytes v[OBJECT_BATCH];
+    struct object_id id[OBJECT_BATCH];
+    if (!n)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!(raw[i] = unpack(c, &r[i], i, err)))
+            return err ? err->code : PD_EDATA;
+        v[i] = (struct object_bytes){raw[i], r[i].raw_len};
     }
-    *raw = p;
+    object_ids_of(id, v, n);
+    for (size_t i = 0; i < n; i++)
+        if (!object_same(&id[i], &r[i].id)) {
+            char hex[2 * OBJECT_ID + 1];
+            object_hex(&r[i].id, hex);
+            return pd_fail(err, PD_EDATA, "an object arrived damaged: it is not %.16s", hex);
+        }
     return 0;
+}
+
+int object_decode(struct object_codec *c, const struct object_record *r, const uint8_t **raw, struct pd_err *err) {
+    return object_decode_all(c, r, 1, raw, err);
 }

@@ -39,6 +39,8 @@ static inline uint64_t object_hash64(const struct object_id *id) {
 }
 
 void object_id_of(struct object_id *id, const void *raw, size_t n);
+/* Of a file of at most 256 MiB: its hash in hex, as `b2sum -l 256` prints it. PD_ENOENT, PD_EIO. */
+int object_hex_of_file(const char *path, char hex[2 * OBJECT_ID + 1], struct pd_err *err);
 void object_hex(const struct object_id *id, char hex[2 * OBJECT_ID + 1]);
 int object_unhex(struct object_id *id, const char *hex); /* 64 digits: 0, else -1 */
 
@@ -65,5 +67,8 @@ int object_next(const uint8_t **p, const uint8_t *end, struct object_record *r, 
 /* The record's raw bytes, checked against its id: *raw points to r->raw_len bytes, either into the record or into the codec's
  * scratch, valid until the codec is used again. PD_EDATA: damaged. */
 int object_decode(struct object_codec *c, const struct object_record *r, const uint8_t **raw, struct pd_err *err);
+/* The same of n <= OBJECT_BATCH records: raw[i] of r[i]. Hashing several at once is faster. */
+enum { OBJECT_BATCH = 16 };
+int object_decode_all(struct object_codec *c, const struct object_record *r, size_t n, const uint8_t **raw, struct pd_err *err);
 
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "pack/object_ids.h"
 #include "pack/pack.h"
 
 /* --- tables ----------------------------------------------------------------------------------------------------- */
@@ -319,27 +320,47 @@ static int read_bundle(const struct scan *s, const struct scan_object *o, uint8_
     return rc;
 }
 
-int scan_read(const struct scan *s, long object, uint8_t buf[OBJECT_MAX], uint32_t *raw_len, struct pd_err *err) {
-    const struct scan_object *o = &s->objects[object];
-    const struct scan_entry *e = NULL;
-    struct object_id id;
-    int rc = 0;
-    *raw_len = o->raw_len;
+/* The object's bytes as they are now, and the file to name should they not be what they were. */
+static int load_object(const struct scan *s, const struct scan_object *o, uint8_t *buf, const struct scan_entry **e, struct pd_err *err) {
+    *e = NULL;
     if (o->entry == FROM_MANIFEST) {
         memcpy(buf, s->manifest.data + o->off, o->raw_len);
         return 0;
     }
-    if (o->entry == FROM_BUNDLE) {
-        rc = read_bundle(s, o, buf, &e, err);
-    } else {
-        e = &s->entries[o->entry];
-        rc = read_part(s, e, o->off, buf, o->raw_len, err);
+    if (o->entry == FROM_BUNDLE)
+        return read_bundle(s, o, buf, e, err);
+    *e = &s->entries[o->entry];
+    return read_part(s, *e, o->off, buf, o->raw_len, err);
+}
+
+static int changed_since(const struct scan *s, const struct scan_entry *e, int rc, struct pd_err *err) {
+    return pd_fail(err, rc, "%.300s/%.400s changed while it was sent", s->top, scan_name(s, e->path));
+}
+
+int scan_read_all(const struct scan *s, const uint32_t *object, size_t n, uint8_t *buf, struct pd_err *err) {
+    struct object_bytes at[SCAN_READ_MAX];
+    struct object_id id[SCAN_READ_MAX];
+    const struct scan_entry *file[SCAN_READ_MAX];
+    if (!n)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct scan_object *o = &s->objects[object[i]];
+        int rc = load_object(s, o, buf, &file[i], err);
+        if (rc)
+            return changed_since(s, file[i], rc, err);
+        at[i] = (struct object_bytes){buf, o->raw_len};
+        buf += o->raw_len;
     }
-    if (!rc) {
-        object_id_of(&id, buf, o->raw_len);
-        rc = object_same(&id, &o->id) ? 0 : PD_EDATA;
-    }
-    return rc ? pd_fail(err, rc, "%.300s/%.400s changed while it was sent", s->top, scan_name(s, e->path)) : 0;
+    object_ids_of(id, at, n);
+    for (size_t i = 0; i < n; i++)
+        if (!object_same(&id[i], &s->objects[object[i]].id))
+            return changed_since(s, file[i], PD_EDATA, err);
+    return 0;
+}
+
+int scan_read(const struct scan *s, long object, uint8_t buf[OBJECT_MAX], uint32_t *raw_len, struct pd_err *err) {
+    *raw_len = s->objects[object].raw_len;
+    return scan_read_all(s, &(uint32_t){(uint32_t)object}, 1, buf, err);
 }
 
 size_t scan_n_items(const struct scan *s) { return s->n_entries; }

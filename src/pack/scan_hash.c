@@ -7,9 +7,10 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "pack/object_ids.h"
 #include "pack/scan_int.h"
 
-enum { BUFFER = 1 << 20 };
+enum { BUFFER = 1 << 20, CUTS = 256 };
 
 struct hasher {
     struct scan *s;
@@ -17,6 +18,8 @@ struct hasher {
     uint8_t *buf;      /* BUFFER */
     uint8_t *bundle;   /* CHUNKER_BUNDLE_MAX */
     size_t bundle_len, first_member;
+    struct object_bytes cut[CUTS]; /* of buf */
+    struct object_id id[CUTS];
 };
 
 int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, uint64_t *base, struct stat *st, struct pd_err *err) {
@@ -128,15 +131,18 @@ static int hash_region(struct hasher *h, uint32_t entry, int fd, uint64_t base, 
         }
         if (at == have)
             return 0;
-        size_t n = chunker_cut(c, h->buf + at, have - at);
-        struct object_id id;
-        uint32_t object;
-        object_id_of(&id, h->buf + at, n);
-        if (scan_put_object(s, &id, (uint32_t)n, entry, off, &object) || scan_put_piece(s, off, object, 0, (uint32_t)n))
-            return scan_fail_memory(s, h->err);
-        at += n;
-        off += n;
-        atomic_fetch_add(&s->hashed, n);
+        size_t n = 0, began = at;
+        do {
+            h->cut[n] = (struct object_bytes){h->buf + at, chunker_cut(c, h->buf + at, have - at)};
+            at += h->cut[n++].n;
+        } while (n < CUTS && at < have && (have - at >= c->max || next == to));
+        object_ids_of(h->id, h->cut, n);
+        for (size_t i = 0; i < n; off += h->cut[i++].n) {
+            uint32_t object, len = (uint32_t)h->cut[i].n;
+            if (scan_put_object(s, &h->id[i], len, entry, off, &object) || scan_put_piece(s, off, object, 0, len))
+                return scan_fail_memory(s, h->err);
+        }
+        atomic_fetch_add(&s->hashed, at - began);
     }
 }
 
@@ -278,11 +284,16 @@ static int hash_small(struct hasher *h, uint32_t entry) {
 }
 
 int scan_hash_all(struct scan *s, struct pd_err *err) {
-    struct hasher h = {.s = s, .err = err, .first_member = s->n_members};
+    struct hasher *h = pd_calloc(1, sizeof *h);
     int rc = 0;
-    h.buf = pd_malloc(BUFFER);
-    h.bundle = pd_malloc(CHUNKER_BUNDLE_MAX);
-    if (!h.buf || !h.bundle)
+    if (!h)
+        return scan_fail_memory(s, err);
+    h->s = s;
+    h->err = err;
+    h->first_member = s->n_members;
+    h->buf = pd_malloc(BUFFER);
+    h->bundle = pd_malloc(CHUNKER_BUNDLE_MAX);
+    if (!h->buf || !h->bundle)
         rc = scan_fail_memory(s, err);
     for (size_t i = 0; i < s->n_entries && !rc; i++) {
         const struct scan_entry *e = &s->entries[i];
@@ -290,13 +301,14 @@ int scan_hash_all(struct scan *s, struct pd_err *err) {
             continue;
         rc = scan_check_cancel(s, err);
         if (!rc && !e->hashed && e->size < CHUNKER_SMALL)
-            rc = hash_small(&h, (uint32_t)i);
-        else if (!rc && !(rc = flush_bundle(&h)) && !e->hashed) /* a bundle is of files that follow each other in the manifest */
-            rc = hash_large(&h, (uint32_t)i);
+            rc = hash_small(h, (uint32_t)i);
+        else if (!rc && !(rc = flush_bundle(h)) && !e->hashed) /* a bundle is of files that follow each other in the manifest */
+            rc = hash_large(h, (uint32_t)i);
     }
     if (!rc)
-        rc = flush_bundle(&h);
-    free(h.buf);
-    free(h.bundle);
+        rc = flush_bundle(h);
+    free(h->buf);
+    free(h->bundle);
+    free(h);
     return rc;
 }

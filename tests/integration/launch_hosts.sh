@@ -99,7 +99,7 @@ for damage in ': >"$agent"' 'truncate -s 100000 "$agent"' damage_tail; do
     cmp "$agent" "$BIN/paddle_agent" || die "not replaced after $damage"
     [ "$(ls "$fx/node1/root/.paddlectl/bin" | grep -c 'agent\|tmp')" = 1 ] || die "$(ls "$fx/node1/root/.paddlectl/bin")"
 done
-# where there is no sha256sum, the agent itself tells of damage that keeps the size: also when it starts a job
+# where there is no cksum, the agent itself tells of damage that keeps the size: also when it starts a job
 if [ "$(basename "$(getent passwd "$(id -un)" | cut -d: -f7)")" = bash ]; then
     damage_tail
     mkdir -p "$TMP/path"

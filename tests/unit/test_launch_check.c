@@ -180,7 +180,7 @@ static void test_login_printed(void **state) {
             pd_buf_init(&cmd);
             pd_buf_init(&in);
             assert_int_equal(boot_command(&b, "/r", &img, NULL, -1, 0, &cmd), 0);
-            pd_put_fmt(&in, "%s%s send x86_64\n%s run\n", rows[i].before, b.marker, b.marker);
+            pd_put_fmt(&in, "%s%s more\n%s send plain x86_64\n%s run\n", rows[i].before, b.marker, b.marker, b.marker);
             for (size_t at = 0; at < in.len && e != BOOT_RUN; at += used)
                 e = boot_input(&b, in.data + at, in.len - at < piece ? in.len - at : piece, &used, text, sizeof text);
             assert_int_equal(e, BOOT_RUN);

@@ -52,6 +52,14 @@ static void from_who_has_it(void **state) {
     plan_join(p, 1, 0, 1, 0);
     assert_int_equal(plan_source(p, 0), 2);
     assert_int_equal(plan_source(p, 1), 0);
+    plan_free(p);
+    p = plan_new(3, 1); /* it comes last: the launcher is spared all the same */
+    plan_join(p, 0, 0, 1, 0);
+    plan_join(p, 1, 0, 1, 0);
+    assert_int_equal(plan_source(p, 0), PLAN_LAUNCHER);
+    plan_join(p, 2, 1, 1, 0);
+    assert_int_equal(plan_source(p, 0), 2);
+    assert_int_equal(plan_source(p, 1), 0);
     assert_int_equal(n_told(p), 2);
     plan_free(p);
 }

@@ -9,8 +9,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/cksum.h"
 #include "base/clock.h"
 #include "launcher/cluster/link.h"
+#include "pack/object.h"
 #include "pack/pack.h"
 
 static void test_commands(void **state) {
@@ -281,11 +283,12 @@ static void fake_agent(struct agent_image *img, const char *extra) {
     memset(img, 0, sizeof *img);
     img->bytes = (uint8_t *)text;
     img->size = strlen(text);
+    img->cksum = pd_cksum(text, img->size);
     snprintf(img->path, sizeof img->path, "%s/agent", dir);
     assert_int_equal(pd_write_file_atomic(img->path, text, img->size, 0755, NULL), 0);
-    assert_int_equal(pack_sha256_file(img->path, img->sha256, NULL), 0);
+    assert_int_equal(object_hex_of_file(img->path, img->hash, NULL), 0);
     char body[300];
-    snprintf(body, sizeof body, "{\"version\":%d,\"build\":\"%s\",\"root\":\"/r\",\"node\":-1}", WIRE_VERSION, img->sha256);
+    snprintf(body, sizeof body, "{\"version\":%d,\"build\":\"%s\",\"root\":\"/r\",\"node\":-1}", WIRE_VERSION, img->hash);
     size_t n = strlen(body);
     uint64_t total = wire_header(frame, WIRE_AG_HELLO, 0, 0, 1, &n);
     memcpy(frame + WIRE_HEADER, body, n);
@@ -366,7 +369,7 @@ static void test_links(void **state) {
     fake_agent(&img, "");
     snprintf(root, sizeof root, "%s/fx/node%%n/root", dir);
     snprintf(odd, sizeof odd, "%s/fx/o'dd $(x) \"%%n\"", dir);
-    snprintf(cached, sizeof cached, "%s/fx/node0/root/.paddlectl/bin/agent-%s", dir, img.sha256);
+    snprintf(cached, sizeof cached, "%s/fx/node0/root/.paddlectl/bin/agent-%s", dir, img.hash);
     struct host local = {.local = 1};
     const struct {
         const char *name, *root, *profile;

@@ -20,6 +20,7 @@
 #include "pack/chunker_gear.h"
 #include "pack/manifest.h"
 #include "pack/object.h"
+#include "pack/object_ids.h"
 
 static uint64_t seed_of(const char *name) {
     const char *s = getenv("PADDLE_TEST_SEED");
@@ -36,6 +37,32 @@ static void fill(uint8_t *p, size_t n, uint64_t *state) {
 }
 
 /* --- objects --- */
+
+/* Many at once, of all lengths around a block's and of wildly unequal ones, have the ids that they have one by one. */
+static void ids_side_by_side_are_ids(void **state) {
+    (void)state;
+    enum { BYTES = 70000, N = 40 };
+    uint64_t rng = seed_of("ids");
+    uint8_t *p = malloc(BYTES);
+    struct object_bytes v[N];
+    struct object_id many[N], one;
+    fill(p, BYTES, &rng);
+    for (int round = 0; round < 200; round++) {
+        size_t n = next(&rng) % (N + 1);
+        for (size_t i = 0; i < n; i++) {
+            size_t len = 1 + next(&rng) % (round % 3 ? 700 : 60000);
+            len = next(&rng) % 3 ? len : (len / 128 + 1) * 128;
+            v[i] = (struct object_bytes){p + next(&rng) % 5000, len};
+        }
+        object_ids_of(many, v, n);
+        for (size_t i = 0; i < n; i++) {
+            object_id_of(&one, v[i].p, v[i].n);
+            if (!object_same(&one, &many[i]))
+                fail_msg("round %d: object %zu of %zu, %zu bytes", round, i, n, v[i].n);
+        }
+    }
+    free(p);
+}
 
 static void a_record_comes_back_and_damage_is_noticed(void **state) {
     (void)state;
@@ -563,6 +590,7 @@ int main(void) {
     if (sodium_init() < 0)
         return 1;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ids_side_by_side_are_ids),
         cmocka_unit_test(a_record_comes_back_and_damage_is_noticed),
         cmocka_unit_test(a_record_that_unpacks_to_more_is_refused),
         cmocka_unit_test(the_gear_table_is_what_it_says),

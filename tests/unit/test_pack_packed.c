@@ -1,0 +1,121 @@
+/* test_pack_packed.c - an executable unpacked where it shall run: whole, or not there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/hash.h"
+#include "pack/packed.h"
+
+enum { RAW = 300000 };
+static char dir[] = "/tmp/pd-packed-XXXXXX", from[60], to[60];
+static uint8_t raw[RAW], packed[2 * RAW];
+static size_t n_packed;
+
+static size_t pack(int with_size) {
+    ZSTD_CCtx *c = ZSTD_createCCtx();
+    ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1);
+    ZSTD_CCtx_setParameter(c, ZSTD_c_contentSizeFlag, with_size);
+    size_t n = ZSTD_compress2(c, packed, sizeof packed, raw, sizeof raw);
+    assert_false(ZSTD_isError(n));
+    ZSTD_freeCCtx(c);
+    return n;
+}
+
+static int unpack(size_t n, struct pd_err *err) {
+    pd_err_clear(err);
+    assert_int_equal(pd_write_file_atomic(from, packed, n, 0644, NULL), 0);
+    return packed_unpack(from, to, err);
+}
+
+/* Nothing but the packed file lies there. */
+static void nothing_else(void) {
+    DIR *d = opendir(dir);
+    for (struct dirent *e; (e = readdir(d));)
+        assert_true(*e->d_name == '.' || !strcmp(e->d_name, "from"));
+    closedir(d);
+}
+
+static void whole(void **state) {
+    (void)state;
+    struct pd_err err = {0};
+    struct stat st;
+    struct pd_buf b = {0};
+    assert_int_equal(unpack(n_packed, &err), 0);
+    assert_int_equal(packed_size(from), RAW);
+    assert_int_equal(packed_size(to), 0);
+    assert_int_equal(stat(to, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0755);
+    assert_int_equal(pd_read_file(to, RAW, &b, &err), 0);
+    assert_int_equal(b.len, RAW);
+    assert_memory_equal(b.data, raw, RAW);
+    pd_buf_release(&b);
+    unlink(to);
+}
+
+static void damaged(void **state) {
+    (void)state;
+    struct pd_err err = {0};
+    for (size_t n = 0; n < n_packed; n += n < 40 ? 1 : n_packed / 50) { /* cut off */
+        assert_int_equal(unpack(n, &err), PD_EDATA);
+        nothing_else();
+    }
+    packed[n_packed] = 0;
+    assert_int_equal(unpack(n_packed + 1, &err), PD_EDATA); /* something behind it */
+    nothing_else();
+    for (size_t i = 0; i < n_packed; i += i < 40 ? 1 : n_packed / 50) { /* one bit */
+        packed[i] ^= 4;
+        int rc = unpack(n_packed, &err);
+        if (rc) /* a bit that means nothing to zstd leaves the contents right */
+            nothing_else();
+        else
+            unlink(to);
+        packed[i] ^= 4;
+        assert_true(!rc || rc == PD_EDATA);
+        if (i > n_packed / 2)
+            assert_int_equal(rc, PD_EDATA);
+    }
+    size_t n = pack(0);
+    assert_int_equal(unpack(n, &err), PD_EDATA); /* it does not say how much it is */
+    pd_err_clear(&err);
+    assert_int_equal(packed_unpack("/nowhere/x", to, &err), PD_EIO);
+    n_packed = pack(1);
+}
+
+static void no_space(void **state) {
+    (void)state;
+    struct pd_err err = {0};
+    pd_fault_arm("packed.write:1");
+    int rc = unpack(n_packed, &err);
+    pd_fault_arm(NULL);
+    assert_int_equal(rc, PD_ENOSPC);
+    nothing_else();
+}
+
+int main(void) {
+    uint64_t rng = 1;
+    if (sodium_init() < 0 || !mkdtemp(dir))
+        return 1;
+    snprintf(from, sizeof from, "%s/from", dir);
+    snprintf(to, sizeof to, "%s/to", dir);
+    for (size_t i = 0; i < RAW; i++) /* packs to about a third */
+        raw[i] = i % 3 ? (uint8_t)(i >> 8) : (uint8_t)pd_mix64(rng++);
+    n_packed = pack(1);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(whole), cmocka_unit_test(damaged), cmocka_unit_test(no_space)};
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    pd_rm_tree(dir, NULL);
+    return rc;
+}
