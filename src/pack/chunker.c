@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "pack/chunker_gear.h"
 
-enum { KIB = 1024, LOG_SMALL = 14, LOG_LARGE = 16, LOG_HUGE = 17, NORMAL = 2, BUNDLE_REST = 32 * KIB };
+enum { KIB = 1024, LOG_SMALL = 14, LOG_LARGE = 16, LOG_HUGE = 17, NORMAL = 1, BUNDLE_REST = 32 * KIB };
 #define LARGE_FILE (UINT64_C(64) << 20)
 #define HUGE_FILE (UINT64_C(4) << 30)
 #define MANY_OBJECTS (UINT64_C(512) << 10)

@@ -9,7 +9,7 @@
 
 enum {
     LEAF_MIN = 1 << 10, LEAF_MEAN = 4 << 10, LEAF_MAX = 16 << 10,
-    INDEX_MIN = 16, INDEX_ODDS = 48, ROOT_CHILDREN = 100,
+    INDEX_MIN = 16, INDEX_ODDS = 48, ROOT_CHILDREN = 8, /* few: the root goes to every host over the same link */
     LOOK_BACK = 64, /* table rows that are searched for an object seen before */
 };
 
