@@ -27,9 +27,16 @@ inputs = x
 size = 8
 init_std = 0.1
 sparse_update = true
+[layer f]
+type = embedding
+inputs = x
+size = 4
+init_std = 0.1
+sparse_update = true
+l2 = 0
 [layer h]
 type = fc
-inputs = e
+inputs = e, f
 size = 12
 act = tanh
 [layer d]
