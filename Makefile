@@ -2,7 +2,7 @@
 #   make                      release build, programs in build/release (build/bin points there)
 #   make DEV=1                the same with -Werror
 #   make SANITIZE=address,undefined | thread
-#   make test | soak | demo | bench | goldens | man | install PREFIX= DESTDIR= | compile_commands.json
+#   make test | soak | demo | bench | quality | goldens | man | install PREFIX= DESTDIR= | compile_commands.json
 
 CC      ?= gcc
 PREFIX  ?= /usr/local
@@ -165,6 +165,11 @@ packages-build packages-demo packages-test packages-bench: packages-%:
 
 test: packages-test
 	@tests/run-all
+
+# async, ssp and geo against sync with the word model of the template: ten minutes. docs/results.md has the figures.
+quality: all
+	@MODES_FULL=1 bash tests/integration/quality_modes.sh
+.PHONY: quality
 
 # The costs of PyTorch that tests/integration/train_goldens.sh compares with; needs python3-torch and python3-numpy.
 goldens: all

@@ -31,8 +31,8 @@ three_trainers() { # in the current folder
         start "t$i" "$WORKER" trainer --pservers="${list#,}" --trainer_id=$i --num_gradient_servers=3 $OPTIONS
         trainers+=("$PID")
     done
-    for i in "${trainers[@]}"; do wait "$i" || die "a trainer failed: $(tail -3 "$TMP"/t?.log)"; done
-    for i in "${PIDS[@]}"; do wait "$i" || die "a pserver failed: $(tail -3 "$TMP"/s?.log)"; done
+    for i in "${trainers[@]}"; do wait "$i" || die "a trainer failed: $(tail -qn 3 "$TMP"/t?.log)"; done
+    for i in "${PIDS[@]}"; do wait "$i" || die "a pserver failed: $(tail -qn 3 "$TMP"/s?.log)"; done
     PIDS=()
 }
 

@@ -25,7 +25,8 @@ trap 'exit 130' INT TERM
 
 die() { echo "FAILED: $*" >&2; exit 1; }
 skip() { echo "skipped: $*"; exit 77; }
-start() { local name=$1; shift; "$@" >"$TMP/$name.log" 2>&1 & PID=$!; PIDS+=("$PID"); }
+# The log is emptied here, not by the child: what an earlier process of that name said is not to be read as this one's.
+start() { local name=$1; shift; : >"$TMP/$name.log"; "$@" >"$TMP/$name.log" 2>&1 & PID=$!; PIDS+=("$PID"); }
 # wait_for SECONDS TEXT COMMAND...: until the command succeeds; a generous limit, not a measure
 wait_for() {
     local end=$((SECONDS + $1)) text=$2
