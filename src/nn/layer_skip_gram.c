@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "nn/kernel.h"
+#include "nn/kernel_rows.h"
 #include "nn/sampler.h"
 
 enum { MAX_PAIRS = 4096, IN = 0, OUT = 1 }; /* pairs of a chunk */
@@ -45,12 +46,12 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     if (!D || !ini->negatives.line)
         return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs %s", b->file, self->line, self->name,
                        D ? "negatives, how many ids are drawn" : "a size");
-    size_t P = MAX_PAIRS, K = (size_t)ini->negatives.value;
+    size_t P = MAX_PAIRS, K = (size_t)ini->negatives.value, R = nn_row_padded(D);
     self->size = 1;
     self->dim = (uint32_t)K;
     self->rate = ini->scale.line ? (float)ini->scale.value : 1;
     self->n_extra = near->field.max_ids * (self->dim + 3);
-    self->n_work = P * (2 * D + K + 1) + 2 * K * D + 2 * K + hash_size(P);
+    self->n_work = P * (2 * R + K + 2) + 2 * (K + 1) * R + K + hash_size(P);
     enum nn_kind kind = ini->sparse_update.value || ini->is_distributed.value ? NN_TABLE : NN_DENSE;
     int rc = nn_build_param(b, self, IN, "in", kind, near->field.vocabulary, D, ini->init_std.line ? ini->init_std.value : 0.3 / (double)D, err);
     if (!rc)
@@ -74,13 +75,16 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
 /* Neighbouring samples [first, first + n) of the execution that share the drawn ids. */
 struct chunk {
     uint32_t first, n;
-    size_t K, D, at;         /* at: of the draws */
+    size_t K, D, R, at;      /* R: D padded, as rows in exec.work are; at: of the draws */
     const uint32_t *offset;  /* [n + 1]: of their lists */
     uint32_t n_pairs, n_rows; /* U */
     float *own, *sig;        /* see state.extra */
     uint32_t *local, *row;
-    float *in, *din, *drawn, *ddrawn, *weight, *g, *soft; /* in exec.work: [U,D] twice, [K,D] twice, [U], [U,K], [K] */
-    uint32_t *drawn_row, *place; /* [K]; a hash table over rows: the place in `row` plus 1 */
+    /* in exec.work: */
+    float *in, *din, *drawn, *ddrawn; /* [U,R] twice, [K,R] twice */
+    float *word, *dword;              /* [R] */
+    float *weight, *g, *pair;         /* [U], [U,K], [P] */
+    uint32_t *drawn_row, *place;      /* [K]; a hash table over rows: the place in `row` plus 1 */
 };
 
 static size_t place_of(uint32_t row, size_t mask) { return row * UINT32_C(0x9E3779B1) >> 7 & mask; }
@@ -97,11 +101,11 @@ static size_t word_row(const struct nn_exec *e, const struct nn_node *self, uint
 static void chunk_open(const struct nn_exec *e, const struct nn_node *self, uint32_t first, struct chunk *c) {
     const struct nn_column *near = &e->feed->col[e->g->node[self->in[0]].number];
     const uint32_t *group = e->feed->draw[self->option].group + e->first, *offset = near->offset + e->first;
-    size_t K = self->dim, D = e->g->param[self->param[IN]].cols, P = MAX_PAIRS;
+    size_t K = self->dim, D = e->g->param[self->param[IN]].cols, R = nn_row_padded(D), P = MAX_PAIRS;
     uint32_t end = first + 1;
     while (end < e->n && group[end] == group[first] && offset[end + 1] - offset[first] <= P)
         end++;
-    *c = (struct chunk){.first = first, .n = end - first, .K = K, .D = D, .at = group[first] * K, .offset = offset + first,
+    *c = (struct chunk){.first = first, .n = end - first, .K = K, .D = D, .R = R, .at = group[first] * K, .offset = offset + first,
                         .n_pairs = offset[end] - offset[first]};
     float *x = e->state[self->id].extra + (size_t)first * self->n_extra, *work = e->work;
     c->own = x;
@@ -109,13 +113,15 @@ static void chunk_open(const struct nn_exec *e, const struct nn_node *self, uint
     c->row = (uint32_t *)(void *)(x + 2 * (size_t)c->n_pairs);
     c->sig = x + 3 * (size_t)c->n_pairs;
     c->in = work;
-    c->din = c->in + P * D;
-    c->drawn = c->din + P * D;
-    c->ddrawn = c->drawn + K * D;
-    c->g = c->ddrawn + K * D;
+    c->din = c->in + P * R;
+    c->drawn = c->din + P * R;
+    c->ddrawn = c->drawn + K * R;
+    c->word = c->ddrawn + K * R;
+    c->dword = c->word + R;
+    c->g = c->dword + R;
     c->weight = c->g + P * K;
-    c->soft = c->weight + P;
-    c->drawn_row = (uint32_t *)(void *)(c->soft + K);
+    c->pair = c->weight + P;
+    c->drawn_row = (uint32_t *)(void *)(c->pair + P);
     c->place = c->drawn_row + K;
 }
 
@@ -137,14 +143,18 @@ static void find_rows(const struct nn_exec *e, const struct nn_node *self, struc
     }
 }
 
+static void copy_row(const struct chunk *c, const float *from, size_t row, float *to) {
+    memcpy(to, from + row * c->D, c->D * sizeof *to);
+    memset(to + c->D, 0, (c->R - c->D) * sizeof *to);
+}
+
 /* Copies of the rows, one after the other. */
 static void gather(const struct nn_exec *e, const struct nn_node *self, const struct chunk *c) {
-    const float *in = e->w[self->param[IN]], *out = e->w[self->param[OUT]];
     for (uint32_t u = 0; u < c->n_rows; u++)
-        memcpy(c->in + u * c->D, in + c->row[u] * c->D, c->D * sizeof *in);
+        copy_row(c, e->w[self->param[IN]], c->row[u], c->in + u * c->R);
     for (size_t k = 0; k < c->K; k++) {
         c->drawn_row[k] = (uint32_t)id_row(e, self, USE_DRAWN, e->feed->draw[self->option].ids, c->at + k);
-        memcpy(c->drawn + k * c->D, out + c->drawn_row[k] * c->D, c->D * sizeof *out);
+        copy_row(c, e->w[self->param[OUT]], c->drawn_row[k], c->drawn + k * c->R);
     }
 }
 
@@ -155,36 +165,47 @@ static int is_drawn(const struct chunk *c, size_t row) {
     return found;
 }
 
+/* softplus(c.n) of one. */
+static float drawn_cost(const struct chunk *c, uint32_t u, size_t k) {
+    float z = nn_dot(c->R, c->in + u * c->R, c->drawn + k * c->R);
+    nn_softplus(1, &z, &z);
+    return z;
+}
+
+/* softplus(-c.t) of all pairs, in pair; sigmoid(c.t) - 1, in own. */
+static void pair_costs(const struct nn_exec *e, const struct nn_node *self, struct chunk *c) {
+    for (uint32_t s = 0; s < c->n; s++) {
+        uint32_t p = c->offset[s] - c->offset[0];
+        copy_row(c, e->w[self->param[OUT]], word_row(e, self, c->first + s), c->word);
+        nn_rows_dot(c->offset[s + 1] - c->offset[s], c->local + p, c->R, c->in, c->word, c->own + p);
+    }
+    nn_scale(c->n_pairs, -1, c->own);
+    nn_softplus(c->n_pairs, c->own, c->pair);
+    nn_sigmoid(c->n_pairs, c->own, c->own);
+    nn_scale(c->n_pairs, -1, c->own);
+}
+
 static void forward(struct nn_exec *e, const struct nn_node *self) {
-    const float *out = e->w[self->param[OUT]];
-    float *y = e->state[self->id].y;
     struct chunk c;
     for (uint32_t i = 0; i < e->n; i += c.n) {
         chunk_open(e, self, i, &c);
         find_rows(e, self, &c);
         gather(e, self, &c);
-        nn_gemm(0, 1, c.n_rows, c.K, c.D, 1, c.in, c.drawn, 0, c.sig);
-        nn_softplus(c.n_rows * c.K, c.sig, c.g);
-        for (uint32_t u = 0; u < c.n_rows; u++)
-            c.weight[u] = nn_sum(c.K, c.g + u * c.K);
-        nn_sigmoid(c.n_rows * c.K, c.sig, c.sig);
+        nn_gemm(0, 1, c.n_rows, c.K, c.R, 1, c.in, c.drawn, 0, c.sig);
+        nn_sigmoid_costs(c.n_rows, c.K, c.sig, c.weight);
+        pair_costs(e, self, &c);
         for (uint32_t s = 0, p = 0; s < c.n; s++) {
             size_t row = word_row(e, self, i + s);
-            uint32_t end = c.offset[s + 1] - c.offset[0];
             int also = is_drawn(&c, row);
             float sum = 0;
-            for (; p < end; p++) {
-                const uint32_t u = c.local[p];
-                float z = -nn_dot(c.D, c.in + u * c.D, out + row * c.D), cost, drawn = c.weight[u];
-                nn_softplus(1, &z, &cost);
-                nn_sigmoid(1, &z, &c.own[p]);
-                c.own[p] = -c.own[p];
+            for (; p < c.offset[s + 1] - c.offset[0]; p++) {
+                float drawn = c.weight[c.local[p]];
                 for (size_t k = 0; also && k < c.K; k++)
                     if (c.drawn_row[k] == row)
-                        drawn -= c.g[u * c.K + k];
-                sum += cost + self->rate * drawn;
+                        drawn -= drawn_cost(&c, c.local[p], k);
+                sum += c.pair[p] + self->rate * drawn;
             }
-            y[i + s] = sum;
+            e->state[self->id].y[i + s] = sum;
         }
     }
 }
@@ -200,14 +221,29 @@ static void drawn_gradient(const struct nn_exec *e, const struct nn_node *self, 
         nn_times(c->K, self->rate * c->weight[u], c->sig + u * c->K, c->g + u * c->K);
     for (uint32_t s = 0; s < c->n; s++) {
         size_t row = word_row(e, self, c->first + s);
-        for (size_t k = 0; is_drawn(c, row) && k < c->K; k++)
+        int also = is_drawn(c, row);
+        for (size_t k = 0; also && k < c->K; k++)
             for (uint32_t p = c->offset[s] - c->offset[0]; c->drawn_row[k] == row && p < c->offset[s + 1] - c->offset[0]; p++)
                 c->g[c->local[p] * c->K + k] -= self->rate * dy[s] * c->sig[c->local[p] * c->K + k];
     }
 }
 
+/* Of the products c.t: to din and, if wanted, to the rows of the words. */
+static void pair_gradient(const struct nn_exec *e, const struct nn_node *self, struct chunk *c, float *dout) {
+    const float *dy = e->state[self->id].dy + c->first;
+    for (uint32_t s = 0; s < c->n; s++) {
+        uint32_t p = c->offset[s] - c->offset[0], n = c->offset[s + 1] - c->offset[s];
+        size_t row = word_row(e, self, c->first + s);
+        copy_row(c, e->w[self->param[OUT]], row, c->word);
+        memset(c->dword, 0, c->R * sizeof *c->dword);
+        nn_times(n, dy[s], c->own + p, c->pair);
+        nn_rows_dot_grad(n, c->local + p, c->R, c->pair, c->in, c->word, c->din, c->dword);
+        if (dout)
+            nn_add(c->D, c->dword, dout + row * c->D);
+    }
+}
+
 static void backward(struct nn_exec *e, const struct nn_node *self) {
-    const float *out = e->w[self->param[OUT]], *dy = e->state[self->id].dy;
     float *din = e->grad[self->param[IN]], *dout = e->grad[self->param[OUT]];
     struct chunk c;
     for (uint32_t i = 0; i < e->n; i += c.n) {
@@ -216,23 +252,13 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
             c.n_rows = c.local[p] + 1 > c.n_rows ? c.local[p] + 1 : c.n_rows;
         gather(e, self, &c);
         drawn_gradient(e, self, &c);
-        nn_gemm(0, 0, c.n_rows, c.D, c.K, 1, c.g, c.drawn, 0, c.din);
-        if (dout) {
-            nn_gemm(1, 0, c.K, c.D, c.n_rows, 1, c.g, c.in, 0, c.ddrawn);
-            for (size_t k = 0; k < c.K; k++)
-                nn_add(c.D, c.ddrawn + k * c.D, dout + c.drawn_row[k] * c.D);
-        }
-        for (uint32_t s = 0, p = 0; s < c.n; s++) {
-            size_t row = word_row(e, self, i + s);
-            for (; p < c.offset[s + 1] - c.offset[0]; p++) {
-                const float g = dy[i + s] * c.own[p];
-                nn_axpy(c.D, g, out + row * c.D, c.din + c.local[p] * c.D);
-                if (dout)
-                    nn_axpy(c.D, g, c.in + c.local[p] * c.D, dout + row * c.D);
-            }
-        }
+        nn_gemm(0, 0, c.n_rows, c.R, c.K, 1, c.g, c.drawn, 0, c.din);
+        nn_gemm(1, 0, c.K, c.R, c.n_rows, 1, c.g, c.in, 0, c.ddrawn);
+        pair_gradient(e, self, &c, dout);
+        for (size_t k = 0; dout && k < c.K; k++)
+            nn_add(c.D, c.ddrawn + k * c.R, dout + c.drawn_row[k] * c.D);
         for (uint32_t u = 0; din && u < c.n_rows; u++)
-            nn_add(c.D, c.din + u * c.D, din + c.row[u] * c.D);
+            nn_add(c.D, c.din + u * c.R, din + c.row[u] * c.D);
     }
 }
 
