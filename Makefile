@@ -137,6 +137,7 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDL
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -lcmocka -o $@
 
+$(B)/tests/test_train_allocs: LDFLAGS_ALL += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 unit: $(UNIT)
 .PHONY: unit
 
@@ -144,6 +145,7 @@ unit: $(UNIT)
 $(B)/bench/%: $(B)/bench/%.o $(LIBPADDLE)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -o $@
+$(B)/bench/products: LDFLAGS_ALL += -Wl,--wrap=nn_gemm
 bench-programs: $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
 .PHONY: bench-programs
 

@@ -1,18 +1,26 @@
-/* keyed.c - bytes from the lowest; one that is the same in all keys is left out. */
+/* keyed.c - digits of 11 bits from the lowest; those that are the same in all keys are left out. */
 #include "base/keyed.h"
 
+enum { BITS = 11, SIZE = 1 << BITS };
+
 void pd_sort_keyed(struct pd_keyed **v, struct pd_keyed **spare, size_t n) {
-    for (int shift = 0; shift < 64 && n; shift += 8) {
-        size_t count[257] = {0};
+    uint64_t differ = 0;
+    for (size_t i = 1; i < n; i++)
+        differ |= (*v)[i].key ^ (*v)[0].key;
+    for (int shift = 0; shift < 64; shift += BITS) {
+        size_t at[SIZE] = {0}, sum = 0;
         struct pd_keyed *from = *v, *to = *spare;
-        for (size_t i = 0; i < n; i++)
-            count[(from[i].key >> shift & 255) + 1]++;
-        if (count[(from[0].key >> shift & 255) + 1] == n)
+        if (!(differ >> shift & (SIZE - 1)))
             continue;
-        for (int d = 0; d < 256; d++)
-            count[d + 1] += count[d];
         for (size_t i = 0; i < n; i++)
-            to[count[from[i].key >> shift & 255]++] = from[i];
+            at[from[i].key >> shift & (SIZE - 1)]++;
+        for (int d = 0; d < SIZE; d++) {
+            size_t k = at[d];
+            at[d] = sum;
+            sum += k;
+        }
+        for (size_t i = 0; i < n; i++)
+            to[at[from[i].key >> shift & (SIZE - 1)]++] = from[i];
         *v = to;
         *spare = from;
     }

@@ -1,6 +1,6 @@
 /* pool.c - see pool.h. A block's head tells its size; free ones of a size class form a list through it.
  *
- * Classes: 4 of each power of two, from 4 KiB. Smaller ones are not worth keeping: the allocator is good at them.
+ * Classes: 4 of each power of two, from 128 bytes with the head: a step that runs well then allocates nothing.
  */
 #include "base/pool.h"
 
@@ -24,7 +24,7 @@
 #define SHOW(p, n) ((void)(p), (void)(n))
 #endif
 
-enum { LEAST_BITS = 12, MOST_BITS = 40, PER_BIT = 4, WINDOW = 1024, HEAD = 64 };
+enum { LEAST_BITS = 7, MOST_BITS = 40, PER_BIT = 4, WINDOW = 1024, HEAD = 64 };
 enum { N_CLASSES = (MOST_BITS - LEAST_BITS) * PER_BIT, NOT_KEPT = -1 };
 
 struct block {

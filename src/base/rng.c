@@ -9,6 +9,7 @@
 #include <Random123/philox.h>
 #pragma GCC diagnostic pop
 
+#include "base/clones.h"
 #include "base/hash.h"
 
 struct pd_rng_key pd_rng_key(uint64_t seed, uint32_t domain, uint64_t a, uint64_t b) {
@@ -29,11 +30,6 @@ void pd_rng_u32x4(struct pd_rng_key key, uint64_t hi, uint64_t lo, uint32_t out[
 /* --- normal numbers, by the block --- */
 
 enum { BLOCKS = 8, PAIRS = 2 * BLOCKS };
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
-#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define CLONES /* sanitizers start after the resolvers that clones need */
-#endif
 
 /* log(u) of u = (v + 1) / 2^32 in (0,1]: u = 2^e m with m in [sqrt(1/2), sqrt(2)), log m = 2 atanh((m-1)/(m+1)), whose series
  * ends where the next term is below 2^-56 of the sum. */

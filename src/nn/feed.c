@@ -1,6 +1,6 @@
 /* feed.c - a batch made ready for execution: a copy of its fields, and per table the sorted unique keys with, for every
  * look-up, the number of its key. The sort is a stable radix sort, so that the order of equal keys is that of
- * (use, place), and passes over bytes that are all alike cost only their count. */
+ * (use, place). Tables that the same fields look up (the wide and the deep part of a network) are sorted once. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,10 +140,44 @@ static const uint64_t *ids_of(const struct nn_feed *f, uint32_t u, size_t *n) {
     return f->col[use->field].ids;
 }
 
+/* The first use of `param` from u on; n_uses: there is none. */
+static uint32_t next_use(const struct nn_graph *g, uint32_t param, uint32_t u) {
+    while (u < g->n_uses && g->use[u].param != param)
+        u++;
+    return u;
+}
+
+/* A table before this one that the same ids look up in the same order, or this one. */
+static uint32_t twin_of(const struct nn_graph *g, uint32_t param) {
+    for (uint32_t q = 0; q < param; q++) {
+        uint32_t u = next_use(g, param, 0), v = next_use(g, q, 0);
+        while (u < g->n_uses && v < g->n_uses && g->use[u].field == g->use[v].field && g->use[u].drawn == g->use[v].drawn) {
+            u = next_use(g, param, u + 1);
+            v = next_use(g, q, v + 1);
+        }
+        if (u == g->n_uses && v == g->n_uses && g->param[q].kind == NN_TABLE)
+            return q;
+    }
+    return param;
+}
+
+/* What the twin has found, which has room for its keys already. */
+static void copy_keys(struct nn_feed *f, uint32_t param, uint32_t twin) {
+    const struct nn_graph *g = f->g;
+    f->keys[param].n = f->keys[twin].n;
+    memcpy(f->keys[param].at, f->keys[twin].at, f->keys[twin].n * sizeof *f->keys[twin].at);
+    for (uint32_t u = next_use(g, param, 0), v = next_use(g, twin, 0); u < g->n_uses; u = next_use(g, param, u + 1), v = next_use(g, twin, v + 1)) {
+        size_t n;
+        ids_of(f, u, &n);
+        memcpy(f->slot[u], f->slot[v], n * sizeof *f->slot[u]);
+    }
+}
+
 static int collect(struct nn_feed *f, uint32_t param, struct pd_err *err) {
     const struct nn_graph *g = f->g;
     struct nn_keys *keys = &f->keys[param];
     size_t total = 0, n = 0, spare_cap = f->sort_cap;
+    uint32_t twin = twin_of(g, param);
     int bad = 0;
     for (uint32_t u = 0; u < g->n_uses; u++)
         if (g->use[u].param == param) {
@@ -156,6 +190,10 @@ static int collect(struct nn_feed *f, uint32_t param, struct pd_err *err) {
            nn_feed_grow(&f->sort, &f->sort_cap, total, sizeof *f->sort);
     if (bad)
         return pd_fail(err, PD_ENOMEM, "out of memory for %zu look-ups in '%s'", total, g->param[param].name);
+    if (twin != param) {
+        copy_keys(f, param, twin);
+        return 0;
+    }
     for (uint32_t u = 0; u < g->n_uses; u++) {
         size_t count;
         const uint64_t *ids = ids_of(f, u, &count);

@@ -1,5 +1,5 @@
 /* kernel.h - the arithmetic under the layers: matrix products through OpenBLAS, elementwise functions and row
- * reductions in plain C over vectors of 16 floats.
+ * reductions in plain C over vectors of 8 floats.
  *
  * Every kernel below gives the same bits whatever vector width the CPU offers: it is compiled for several
  * (target_clones), only with IEEE additions, multiplications and divisions, without fused operations, and every

@@ -121,6 +121,8 @@ uint32_t ps_repeated(const struct ps_client *c);
 
 /* The whole parameter into out[0..n). Complete after ps_wait. `n` must be its number of values. */
 int ps_pull_dense(struct ps_client *c, int id, float *out, size_t n);
+/* A local client has the values itself: they can be read where they are, without a pull, until the next ps_step_end or ps_load. NULL: not local. */
+const float *ps_local_dense(const struct ps_client *c, int id, size_t n);
 
 /* Rows of sorted, unique keys into out[i * dim]. PS_CREATE makes rows that are missing; without it they
  * read as their initial value and are not made. `keys` is copied; `out` is complete after ps_wait. */

@@ -24,6 +24,10 @@ int ps_pull_dense(struct ps_client *c, int id, float *out, size_t n) {
     return rc ? rc : c->geo ? geo_pull_dense(c, id, out) : client_pull_dense(c, id, out);
 }
 
+const float *ps_local_dense(const struct ps_client *c, int id, size_t n) {
+    return c->shard && c->started && !c->err.code && is_dense(c, id, n) ? ps_shard_dense(c->shard, (uint32_t)id) : NULL;
+}
+
 int ps_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode) {
     int rc = usable(c, is_table(c, table), "ps_pull_rows", table);
     return rc || !n ? rc : c->geo ? geo_pull_rows(c, table, n, keys, out, mode) : client_pull_rows(c, table, n, keys, out, mode);

@@ -243,6 +243,7 @@ void client_links_release(struct ps_client *c);
 int client_pull_dense(struct ps_client *c, int id, float *out);
 int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode);
 int client_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out);
+float *client_rows_place(void *arg, uint64_t req, size_t floats); /* see ps_shard_ops */
 int client_wait_pulls(struct ps_client *c);
 int client_push_dense(struct ps_client *c, int id, const float *grad);
 int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad, const uint32_t *seen);

@@ -134,21 +134,19 @@ static void local_fail(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
     client_fail(arg, why->code, "%s", why->msg);
 }
 
-const struct ps_shard_ops client_local_ops = {.answer = local_answer, .fail = local_fail};
+const struct ps_shard_ops client_local_ops = {.answer = local_answer, .fail = local_fail, .place = client_rows_place};
 
 /* The shard in this process gets a frame whose sections are the caller's memory. */
 static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const struct net_sec *sec, uint32_t n_sec,
                       void (*release)(void *), void *release_arg) {
-    struct wire_frame *f = pd_calloc(1, sizeof *f);
+    struct wire_frame *f = pd_pool_get(c->pool, sizeof *f);
     struct pd_err err = {0};
     if (!f) {
         if (release)
             release(release_arg);
         return client_fail(c, PD_ENOMEM, "no memory for a request");
     }
-    f->type = type;
-    f->req = id;
-    f->n_sec = n_sec;
+    *f = (struct wire_frame){.type = type, .req = id, .n_sec = n_sec, .pool = c->pool};
     for (uint32_t i = 0; i < n_sec; i++) {
         f->sec[i] = sec[i].p;
         f->len[i] = sec[i].n;

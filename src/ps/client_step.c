@@ -251,13 +251,22 @@ static int done_rows(struct ps_client *c, struct request *r, const struct answer
     int rc = take_applied(c, a, err);
     if (!rc && a->len[2] != n * dim * sizeof *from)
         rc = pd_fail(err, PD_EPROTO, "%zu bytes for %zu rows of %zu floats", a->len[2], n, dim);
-    if (!rc && c->n_sparse == 1)
+    if (!rc && c->n_sparse == 1 && from != q->out)
         memcpy(q->out, from, n * dim * sizeof *from);
-    else if (!rc)
+    else if (!rc && c->n_sparse > 1)
         for (size_t j = 0; j < n; j++)
             memcpy(q->out + q->pos[lo + j] * dim, from + j * dim, dim * sizeof *from);
     rows_put(c, q);
     return rc;
+}
+
+float *client_rows_place(void *arg, uint64_t req, size_t floats) {
+    const struct ps_client *c = arg;
+    const size_t i = req & 0xffffff;
+    if (i >= c->n_requests || c->requests[i].id != req || c->requests[i].type != WIRE_PS_PULL_ROWS)
+        return NULL;
+    const struct rows *q = c->requests[i].arg;
+    return q->n * q->dim == floats ? q->out : NULL;
 }
 
 /* ahead: as they are after the step that is being made. */
@@ -475,7 +484,7 @@ static int done_sums(struct ps_client *c, struct request *r, const struct answer
 
 /* A thread that no pull has touched for some steps is asked how far it is, so that nobody runs ahead of the barrier. */
 static int bound_ahead(struct ps_client *c) {
-    for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
+    for (uint32_t i = c->shard ? c->n_links : 0; /* one in this process keeps up */ i < c->n_links && !c->err.code; i++) {
         struct link *l = c->links[i];
         if (c->step <= l->applied + CLIENT_AHEAD)
             continue;

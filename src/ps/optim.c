@@ -4,8 +4,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clones.h"
+
 #define RULE(name)                                                                                                             \
-    static void name(const struct ps_optim_args *a, float *restrict w, float *restrict state, size_t stride,                  \
+    CLONES static void name(const struct ps_optim_args *a, float *restrict w, float *restrict state, size_t stride,                  \
                      const float *restrict sum, size_t n)
 
 /* The gradient that every rule starts from. A NaN passes through. */

@@ -42,6 +42,9 @@ struct ps_shard_ops {
     int (*save)(void *arg, struct ps_saving *j, struct pd_err *err);
     /* Does it read its answers too slowly to be given more now? Its pulls then wait until ps_shard_drained. NULL: never. */
     int (*congested)(void *arg, uint32_t trainer);
+    /* Where the rows of this pull go, floats in all, when the trainer is in this process; the answer then points there. NULL, or NULL
+     * from it: into memory of the shard. */
+    float *(*place)(void *arg, uint64_t req, size_t floats);
 };
 
 /* Writes the shard's part as it is now. Takes and frees no memory, so that a child of fork may do it. */
@@ -70,6 +73,10 @@ void ps_shard_free(struct ps_shard *s); /* every `release` must have been called
 
 /* Takes the frame, whatever it returns. The first one of a trainer must be PS_DECLARE; `addr` is for messages. */
 int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f, struct pd_err *err);
+
+/* Of a trainer in this process: the values of dense parameter `id`, all of which must be here. They are the shard's: another place after a
+ * load, other values after a step. */
+const float *ps_shard_dense(const struct ps_shard *s, uint32_t id);
 
 /* The end of what ops.save began: the part, or NULL and why not. Frees j. */
 void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_part *part, const struct pd_err *why);

@@ -7,20 +7,22 @@
 
 /* A trainer has at most some 110 such requests under way (64 reductions, and ps_step_end waits beyond 48), and what it misses are
  * the last answers that were sent: the ring holds them. */
+static uint8_t *bytes_of(struct kept_answer *a) { return a->n <= sizeof a->small ? a->small : a->data; }
+
 void shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const void *p, size_t n) {
     struct member *m = &s->members[trainer];
     struct kept_answer *a = &m->answers[m->next_answer++ % SHARD_ANSWERS];
     struct iovec io = {(void *)(uintptr_t)p, n};
     a->req = 0;
-    if (n > a->cap) {
+    if (n > sizeof a->small && n > a->cap) {
         free(a->data);
         a->data = pd_malloc(n);
         a->cap = a->data ? n : 0;
     }
-    if (n <= a->cap) { /* without memory it is only answered once */
-        if (n)
-            memcpy(a->data, p, n);
+    if (n <= sizeof a->small || n <= a->cap) { /* without memory it is only answered once */
         a->n = n;
+        if (n)
+            memcpy(bytes_of(a), p, n);
         a->type = type;
         a->connection = m->connection;
         a->req = req;
@@ -56,7 +58,7 @@ int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, 
         return 0; /* it came due while this was on its way */
     if (a) {
         a->connection = m->connection;
-        struct iovec io = {a->data, a->n};
+        struct iovec io = {bytes_of(a), a->n};
         s->ops.answer(s->arg, trainer, a->type, a->req, &io, 1, NULL, NULL);
         return 0;
     }

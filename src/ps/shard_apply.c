@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clones.h"
 #include "base/fault.h"
 #include "ps/shard_int.h"
 
@@ -13,12 +14,15 @@ struct node { /* one contribution to it */
     uint32_t part, next;
 };
 
-/* 0 times anything finite is 0. */
-static int all_finite(const float *v, size_t n) {
-    float x = 0;
-    for (size_t i = 0; i < n; i++)
-        x += v[i] * 0;
-    return x == 0;
+/* By their bits: integers are added in vectors, where floats would have to be added one after the other. */
+CLONES static int all_finite(const float *v, size_t n) {
+    uint32_t bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &v[i], sizeof bits);
+        bad |= (bits & 0x7f800000) == 0x7f800000;
+    }
+    return !bad;
 }
 
 /* The sum of the m values at s->from, whose streams are s->sub, is written by chunks and applied; average: as a running mean.

@@ -76,8 +76,10 @@ struct kept_answer {
     uint64_t req; /* 0: none */
     uint32_t connection; /* that it was given to */
     uint16_t type;
+    size_t n;
+    uint8_t small[16 + 8 * PS_STATS_MAX]; /* of n bytes that fit: a step's sums; others at data */
     uint8_t *data;
-    size_t n, cap;
+    size_t cap;
 };
 
 struct member {

@@ -114,6 +114,10 @@ static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_
     return 0;
 }
 
+const float *ps_shard_dense(const struct ps_shard *s, uint32_t id) {
+    return s->segs && id < s->job.n_dense && s->segs[id].count == s->job.dense[id].n ? shard_w(s, id) : NULL;
+}
+
 /* --- rows --- */
 
 struct pull_rows {
@@ -206,11 +210,13 @@ static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_f
         rows = s->scratch.rows;
     }
     size_t floats = p.n * s->job.sparse[p.table].dim;
-    struct reply *r = reply_new(s, floats);
+    float *to = s->ops.place ? s->ops.place(s->arg, f->req, floats) : NULL;
+    struct reply *r = reply_new(s, to ? 0 : floats);
     if (!r)
         return pd_fail(err, PD_ENOMEM, "no memory for an answer");
-    shard_gather(s, p.table, keys, rows, p.n, r->data);
-    reply_send(s, trainer, f, r, r->data, floats);
+    to = to ? to : r->data;
+    shard_gather(s, p.table, keys, rows, p.n, to);
+    reply_send(s, trainer, f, r, to, floats);
     return 0;
 }
 

@@ -1,6 +1,8 @@
 /* tree.c - see tree.h. */
 #include "ps/tree.h"
 
+#include "base/clones.h"
+
 uint32_t ps_tree_mid(uint32_t n_streams, uint32_t lo, uint32_t hi) {
     for (uint64_t n = 2; n <= 4; n++)
         for (uint64_t t = 1; t < n; t++) {
@@ -64,7 +66,7 @@ void ps_tree_sum_f64(const struct ps_add *plan, size_t m, double *const *v, size
             v[plan[k].into][i] += v[plan[k].from][i];
 }
 
-const float *ps_tree_sum_f32(const struct ps_add *plan, size_t m, const float **val, float *tmp, size_t n) {
+CLONES const float *ps_tree_sum_f32(const struct ps_add *plan, size_t m, const float **val, float *tmp, size_t n) {
     for (size_t k = 0; k + 1 < m; k++) {
         uint32_t into = plan[k].into;
         const float *a = val[into], *b = val[plan[k].from];

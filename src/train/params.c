@@ -12,6 +12,7 @@
 struct slot { /* a parameter: dense is [rows x cols]; of a table, the rows that the current batch uses */
     int id;
     const struct nn_param *param;
+    const float *local;       /* dense: where a local client has it; else NULL, and it is in now.w */
     struct values {
         float *w;
         const uint64_t *keys; /* the feed's */
@@ -86,7 +87,7 @@ int train_params_new(struct train_params **out, const struct nn_graph *g, struct
         p->n = i + 1;
         s->param = nn_graph_param(g, i);
         s->id = declare(c, s->param);
-        rc = s->id < 0 ? s->id : s->param->kind == NN_DENSE ? make_room(s, &s->now, s->param->rows) : 0;
+        rc = s->id < 0 ? s->id : 0;
     }
     if (rc) {
         pd_fail(err, rc, "%s", p && ps_client_err(c)->code ? ps_client_err(c)->msg : "out of memory for the parameters");
@@ -125,9 +126,14 @@ void train_params_free(struct train_params *p) {
 
 int train_params_pull_dense(struct train_params *p) {
     int rc = 0;
-    for (uint32_t i = 0; i < p->n && !rc; i++)
-        if (p->slot[i].param->kind == NN_DENSE)
-            rc = ps_pull_dense(p->client, p->slot[i].id, p->slot[i].now.w, n_values(&p->slot[i]));
+    for (uint32_t i = 0; i < p->n && !rc; i++) {
+        struct slot *s = &p->slot[i];
+        if (s->param->kind != NN_DENSE || (s->local = ps_local_dense(p->client, s->id, n_values(s))))
+            continue;
+        rc = make_room(s, &s->now, s->param->rows);
+        if (!rc)
+            rc = ps_pull_dense(p->client, s->id, s->now.w, n_values(s));
+    }
     return rc;
 }
 
@@ -170,7 +176,7 @@ void train_params_next_rows(struct train_params *p) {
 
 void train_params_bind(struct train_params *p, struct nn_exec *exec, struct train_grads *g) {
     for (uint32_t i = 0; i < p->n; i++)
-        nn_exec_bind(exec, i, p->slot[i].now.w, g && !p->slot[i].param->is_static ? g->of[i].g : NULL);
+        nn_exec_bind(exec, i, p->slot[i].local ? p->slot[i].local : p->slot[i].now.w, g && !p->slot[i].param->is_static ? g->of[i].g : NULL);
 }
 
 /* --- gradients --- */

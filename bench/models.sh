@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# One process: samples/s of n-gram, CTR-DNN, wide & deep and MLP against PyTorch, and the step against its matrix products alone
+#
+# bench/run models; MODELS="ngram mlp" only these. Same data, same batches, same first values, same optimizer; each side at its best: ours with one
+# and two threads, PyTorch with one and two and with what else models_torch.py tries. Passes alternate; the best of each counts. The mean costs of the
+# passes stand below each other: they are the same curve.
+set -eu
+cd "$(dirname "$0")/.."
+BIN=$PWD/build/release TMP=$(mktemp -d build/bench-XXXXXX) ROUNDS=${ROUNDS:-2} PASSES=${PASSES:-2}
+TMP=$PWD/$TMP
+trap 'rm -rf "$TMP"' EXIT
+make --no-print-directory -s build/release/bench/products
+export -n OPENBLAS_CORETYPE
+. bench/models_lib.sh
+
+for name in ${MODELS:-ngram ctr_dnn wide_deep mlp}; do
+    prepare "$name"
+    best=0 peer=0 products=1e9 setting=
+    for ((i = 0; i < ROUNDS; i++)); do
+        p=$("$BIN/bench/products" train.ini "$(batch)" 2 | sed 's/.*MFLOP, \([0-9.]*\) ms.*/\1/')
+        products=$(awk -v a="$p" -v b="$products" 'BEGIN { print a < b ? a : b }')
+        for threads in 1 2; do
+            "$BIN/paddle_worker" trainer --local=1 --trainer_count=$threads --num_passes="$PASSES" --saving_period=0 --log_period=100000 >ours.log 2>&1 ||
+                { tail -3 ours.log >&2; exit 1; }
+            r=$(our_rate ours.log)
+            [ "$r" -le "$best" ] || best=$r setting="$threads thread(s)"
+        done
+        torch "$name" . "$PASSES" >torch.log
+        peer=$(max "$peer" "$(torch_rate torch.log)")
+    done
+    echo "$name: costs of the passes: ours $(our_costs ours.log), PyTorch $(torch_costs torch.log); PyTorch's best setting: $(sed -n 's/^setting //p' torch.log)"
+    line "models-$name" "$(target "$name")" "PyTorch" "$best" "$peer" "$setting"
+    awk -v n="$name" -v p="$products" -v r="$best" -v b="$(batch)" 'BEGIN { s = b / r * 1e3
+        printf "bench models-%s-products ratio %.2f target <=1.40 peer \"the step'"'"'s matrix products alone\" ours %.2f ms a step theirs %.2f ms\n", n, s / p, s, p }'
+    cd "$BIN/../.."
+done

@@ -1,0 +1,161 @@
+#!/usr/bin/python3
+"""models_torch.py - the networks of models.py in PyTorch: same samples in the same batches, same first values, same optimizer.
+
+usage: models_torch.py NAME FOLDER PASSES [RANK RANKS PORT]
+
+FOLDER is that of models.py, with init.npz, our first values. Alone: one process, at the best of its settings (one or two threads,
+gradients of embeddings sparse or dense, optimizer one kernel for each parameter or for all), which are tried for some steps first and
+undone. With RANK: that process of a job of DistributedDataParallel over gloo, one thread each. Samples are tensors before the clock starts.
+Prints the setting, and a line "pass K rate R cost C" for each pass, the cost being the mean of what was trained."""
+import sys
+import time
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+import models
+
+F = torch.nn.functional
+
+
+class Net(torch.nn.Module):
+    def __init__(self, values, sparse):
+        super().__init__()
+        self.sparse = sparse
+        self.p = torch.nn.ParameterDict({k.replace(".", "_"): torch.nn.Parameter(torch.from_numpy(v.copy())) for k, v in values.items()})
+
+    def fc(self, x, n):
+        return torch.addmm(self.p[n + "_b"], x, self.p[n + "_w"])
+
+    def rows(self, table, ids):
+        return F.embedding(ids, self.p[table + "_w"], sparse=self.sparse)
+
+
+class ngram(Net):
+    def forward(self, x, y):
+        h = torch.tanh(self.fc(self.rows("e", x).flatten(1), "h"))
+        return F.cross_entropy(self.fc(h, "p"), y)
+
+
+class ctr_dnn(Net):
+    def forward(self, ids, x, y):
+        h = torch.cat((self.rows("e", ids).flatten(1), x), 1)
+        for n in ("h1", "h2", "h3", "h4"):
+            h = torch.relu(self.fc(h, n))
+        return F.binary_cross_entropy_with_logits(self.fc(h, "p")[:, 0], y)
+
+
+class wide_deep(Net):
+    def forward(self, ids, x, y):
+        h = torch.cat((self.rows("e", ids).flatten(1), x), 1)
+        for n in ("h1", "h2", "h3"):
+            h = torch.relu(self.fc(h, n))
+        z = F.embedding_bag(ids, self.p["wide_w"], mode="sum", sparse=self.sparse) + self.fc(h, "deep")
+        return F.binary_cross_entropy_with_logits(z[:, 0], y)
+
+
+class mlp(Net):
+    def forward(self, x, y):
+        h = torch.relu(self.fc(x, "h1"))
+        return F.cross_entropy(self.fc(torch.relu(self.fc(h, "h2")), "p"), y)
+
+
+def optimizer(name, net, foreach):
+    if name == "mlp":
+        return torch.optim.Adam(net.parameters(), lr=0.001, foreach=foreach)
+    return torch.optim.Adagrad(net.parameters(), lr=0.03 if name == "ngram" else 0.01, eps=1e-6, foreach=foreach)
+
+
+def batches(name, folder, streams):
+    """As many tensors as the network takes, for each step."""
+    arrays = np.load(folder + "/data.npz")
+    share = models.MODELS[name][0] // models.STREAMS
+    columns = [k for k in ("ids", "x", "y") if k + "0" in arrays.files]
+    of = {k: [arrays[k + str(s)] for s in streams] for k in columns}
+    if name == "mlp":
+        of["x"] = [x.astype(np.float32) / 255 for x in of["x"]]
+    if name in ("ctr_dnn", "wide_deep"):
+        of["y"] = [y.astype(np.float32) for y in of["y"]]
+    steps = len(of["y"][0]) // share
+    return [[torch.from_numpy(np.concatenate([a[k * share:(k + 1) * share] for a in of[c]])) for c in columns] for k in range(steps)]
+
+
+def steps(net, step, data):
+    """Seconds, and the mean cost."""
+    total, began = 0.0, time.perf_counter()
+    for b in data:
+        step.zero_grad(set_to_none=True)
+        cost = net(*b)
+        cost.backward()
+        step.step()
+        total += float(cost)
+    return time.perf_counter() - began, total / len(data)
+
+
+def settings(name):
+    for threads in (1, 2):
+        for sparse in ((False,) if name == "mlp" else (False, True)):
+            for foreach in ((False,) if sparse else (False, True)):  # sparse gradients take the plain way only
+                yield threads, sparse, foreach
+
+
+def make(name, values, setting):
+    torch.set_num_threads(setting[0])
+    net = globals()[name](values, setting[1])
+    return net, optimizer(name, net, setting[2])
+
+
+def best_setting(name, values, data):
+    best = None
+    for s in settings(name):
+        net, step = make(name, values, s)
+        steps(net, step, data[:3])
+        took = min(steps(net, step, data[3:13])[0] for _ in range(2))
+        if not best or took < best[0]:
+            best = took, s
+    return best[1]
+
+
+def main():
+    name, folder, passes = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    values = {k: v for k, v in np.load(folder + "/init.npz").items() if not k.endswith(".ids")}
+    if len(sys.argv) > 4:
+        return job(name, folder, passes, values, *map(int, sys.argv[4:7]))
+    data = batches(name, folder, range(models.STREAMS))
+    s = best_setting(name, values, data)
+    print("setting threads %d sparse %d foreach %d" % tuple(map(int, s)), flush=True)
+    net, step = make(name, values, s)
+    for k in range(passes):
+        took, cost = steps(net, step, data)
+        print("pass %d rate %.1f cost %.6f" % (k, len(data) * len(data[0][-1]) / took, cost), flush=True)
+
+
+def job(name, folder, passes, values, rank, ranks, port):
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:%d" % port, rank=rank, world_size=ranks)
+    data = batches(name, folder, [rank])
+    best = None
+    for s in settings(name):
+        if s[0] > 1:
+            continue
+        net, step = make(name, values, s)
+        net = torch.nn.parallel.DistributedDataParallel(net)
+        steps(net, step, data[:3])
+        t = torch.tensor([min(steps(net, step, data[3:13])[0] for _ in range(2))])
+        dist.all_reduce(t, dist.ReduceOp.MAX)  # all take the same one
+        if not best or t.item() < best[0]:
+            best = t.item(), s
+    if rank == 0:
+        print("setting threads %d sparse %d foreach %d" % tuple(map(int, best[1])), flush=True)
+    net, step = make(name, values, best[1])
+    net = torch.nn.parallel.DistributedDataParallel(net)
+    for k in range(passes):
+        dist.barrier()
+        took, cost = steps(net, step, data)
+        t = torch.tensor([cost])
+        dist.all_reduce(t)
+        if rank == 0:
+            print("pass %d rate %.1f cost %.6f" % (k, ranks * len(data) * len(data[0][-1]) / took, t.item() / ranks), flush=True)
+
+
+main()
