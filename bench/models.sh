@@ -29,7 +29,7 @@ for name in ${MODELS:-ngram ctr_dnn wide_deep mlp}; do
         peer=$(max "$peer" "$(torch_rate torch.log)")
     done
     echo "$name: costs of the passes: ours $(our_costs ours.log), PyTorch $(torch_costs torch.log); PyTorch's best setting: $(sed -n 's/^setting //p' torch.log)"
-    line "models-$name" "$(target "$name")" "PyTorch" "$best" "$peer" "$setting"
+    line_samples "models-$name" "$(target "$name")" "PyTorch" "$best" "$peer" "$setting"
     awk -v n="$name" -v p="$products" -v r="$best" -v b="$(batch)" 'BEGIN { s = b / r * 1e3
         printf "bench models-%s-products ratio %.2f target <=1.40 peer \"the step'"'"'s matrix products alone\" ours %.2f ms a step theirs %.2f ms\n", n, s / p, s, p }'
     cd "$BIN/../.."

@@ -45,5 +45,21 @@ try skip_gram cost "x < 0.8 * a" "--share=0.06" "--num_passes=2 --batch_size=128
 try recommendation rmse "x < 0.95 && x < 0.5 * a" "" --num_passes=2
 try recognize_digits error "x < 0.12 && a > 0.6" "" --num_passes=6
 try recognize_digits error "x < 0.12 && a > 0.6" "" "--num_passes=3 --config=lenet.ini"
+# MNIST's own files, made up: ten noisy patterns of 28 x 28
+mkdir mnist
+python3 - mnist <<'END' || die "idx files"
+import random, struct, sys
+r = random.Random(5)
+strokes = [[r.random() < 0.2 for _ in range(784)] for _ in range(10)]
+for kind, n in (("train", 400), ("t10k", 100)):
+    digits = [r.randrange(10) for _ in range(n)]
+    with open(f"{sys.argv[1]}/{kind}-images-idx3-ubyte", "wb") as f:
+        f.write(struct.pack(">4I", 2051, n, 28, 28))
+        for d in digits:
+            f.write(bytes(r.randrange(100, 256) if s and r.random() < 0.8 or r.random() < 0.05 else 0 for s in strokes[d]))
+    with open(f"{sys.argv[1]}/{kind}-labels-idx1-ubyte", "wb") as f:
+        f.write(struct.pack(">2I", 2049, n) + bytes(digits))
+END
+for config in train-mnist.ini lenet-mnist.ini; do try recognize_digits error "x < 0.2 && a > 0.6" "$PWD/mnist" "--num_passes=2 --config=$config"; done
 "$CTL" clean --help >/dev/null
 echo "all templates learn"

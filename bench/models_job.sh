@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# 2 trainers + 2 pservers on this machine: the networks of bench models against PyTorch DistributedDataParallel over gloo, 2 processes
+#
+# bench/run models_job; MODELS="ngram mlp" only these. Same data, same batches (half of each to a trainer), same first values; one thread a
+# process. Second line: the rate against 1 / (1/local + bytes/iperf3), local being our one process with as many samples a step, bytes what the
+# loopback carries a sample, iperf3 its bytes/s in the same run.
+set -eu
+cd "$(dirname "$0")/.."
+TOP=$PWD BIN=$PWD/build/release TMP=$(mktemp -d build/bench-XXXXXX) ROUNDS=${ROUNDS:-2} PASSES=${PASSES:-2}
+TMP=$PWD/$TMP
+trap 'rm -rf "$TMP"' EXIT
+export -n OPENBLAS_CORETYPE
+. bench/models_lib.sh
+. bench/ps.sh
+
+ddp() { # the two processes; the first one's words
+    local port=$((20000 + RANDOM % 10000))
+    torch "$1" . "$PASSES" 1 2 "$port" >/dev/null &
+    torch "$1" . "$PASSES" 0 2 "$port" >ddp.log
+    wait $!
+}
+loopback() { awk '$1 == "lo:" { print $2 }' /proc/net/dev; }
+job() { # bytes that the loopback carried
+    local before
+    before=$(loopback)
+    "$BIN/paddlectl" run --conf=conf.ini --num_passes="$PASSES" --saving_period=0 --save_state=0 --log_period=100000 >job.log 2>&1 || { tail -5 job.log >&2; exit 1; }
+    bytes=$(($(loopback) - before))
+}
+
+for name in ${MODELS:-ngram ctr_dnn wide_deep mlp}; do
+    prepare "$name"
+    mkdir ws && cp train* ws && printf '[cluster]\nhosts = local*2\nroot_dir = %s/node%%n\n[job]\njob_dispatch_package = %s/ws\noutputs = %s/output\n' \
+        "$PWD" "$PWD" "$PWD" >conf.ini
+    best=0 peer=0 local=0 wire=$(iperf_gbs)
+    for ((i = 0; i < ROUNDS; i++)); do
+        job
+        best=$(max "$best" "$(our_rate job.log)")
+        ddp "$name"
+        peer=$(max "$peer" "$(torch_rate ddp.log)")
+        "$BIN/paddle_worker" trainer --local=1 --num_passes="$PASSES" --saving_period=0 --log_period=100000 >local.log 2>&1
+        local=$(max "$local" "$(our_rate local.log)")
+    done
+    samples=$(sed -n 's/.*Pass [0-9]* done: .* \([0-9]*\) samples.*/\1/p' job.log | awk '{ n += $1 } END { print n }')
+    echo "$name: costs of the passes: ours $(our_costs job.log), PyTorch $(torch_costs ddp.log); PyTorch's setting: $(sed -n 's/^setting //p' ddp.log)"
+    line_samples "models_job-$name" 2.00 "DistributedDataParallel, gloo" "$best" "$peer" "2 + 2"
+    awk -v n="$name" -v r="$best" -v l="$local" -v b="$bytes" -v s="$samples" -v w="$wire" 'BEGIN { limit = 1 / (1 / l + b / s / (w * 1e9))
+        printf "bench models_job-%s-limit ratio %.2f target >=0.80 peer \"1/(1/%d + %.0f bytes / iperf3 %.2f GB/s)\" ours %d samples/s theirs %d samples/s\n", n, r / limit, l, b / s, w, r, limit }'
+    cd "$TOP"
+done
