@@ -10,7 +10,10 @@ enum {
     HOPELESS = 3,           /* so many failures without one success: these nodes do not reach each other */
     JUDGE_MS = 600,         /* a rate says something after this time */
     SLOWER = 3,             /* than what its source gets: slow */
-    AHEAD_BYTES = 512 << 10 /* and the source has so much more */
+    AHEAD_BYTES = 512 << 10, /* and the source has so much more */
+    TRIAL_MS = 1500,
+    TRIALS = 3,
+    TRIAL_WORTH_MS = 8 * TRIAL_MS, /* while a trial lasts the first node gets half: it must have longer to go than this */
 };
 
 enum state { ABSENT, TAKES, HAS_ALL };
@@ -23,7 +26,7 @@ struct pnode {
     int unreached[UNREACHED_MAX], n_unreached;
     uint64_t have, rate, since_ms;
     long place;              /* in the chain: the order of arrival */
-    int mark;
+    int mark, tried;         /* tried: another node had its turn to show that it is faster than those before it */
 };
 
 struct plan {
@@ -32,6 +35,11 @@ struct plan {
     int *queue, n_queue;     /* nodes whose source is to be told */
     long n_joined;
     int n_reached, n_unreached, hopeless, n_bypassed, marks;
+    struct {                 /* is the first node slow, or the launcher's link? another one takes from the launcher, too, for a while */
+        int on, first, other, back; /* back: where the other one took from */
+        uint64_t since_ms, first_had, other_had;
+        int n;
+    } trial;
 };
 
 struct plan *plan_new(int n_nodes, int relay) {
@@ -159,6 +167,8 @@ void plan_leave(struct plan *p, int node, uint64_t now_ms) {
     if (x->state == ABSENT)
         return;
     x->state = ABSENT;
+    if (node == p->trial.first || node == p->trial.other)
+        p->trial.on = 0; /* the other one stays where it is */
     take_from(p, node, PLAN_NOBODY, now_ms);
     bypass(p, node, now_ms);
 }
@@ -171,6 +181,47 @@ static void make_leaf(struct plan *p, int node, uint64_t now_ms) {
     bypass(p, node, now_ms);
 }
 
+/* A node whose source is the launcher is judged by a trial: what the launcher's link could give is not known otherwise. */
+static void begin_trial(struct plan *p, int first, const struct plan_report *r, uint64_t now_ms) {
+    int other = -1;
+    if (p->trial.on || p->trial.n == TRIALS || !p->relay || p->hopeless || !r->rate || r->of <= r->have ||
+        (r->of - r->have) * 1000 / r->rate < TRIAL_WORTH_MS)
+        return;
+    for (int i = 0; i < p->n; i++) {
+        const struct pnode *x = &p->v[i];
+        if (x->state == TAKES && !x->leaf && !x->tried && x->source >= 0 && i != first && (other < 0 || x->place < p->v[other].place))
+            other = i;
+    }
+    if (other < 0)
+        return;
+    p->trial.on = 1;
+    p->trial.n++;
+    p->trial.first = first;
+    p->trial.other = other;
+    p->trial.back = p->v[other].source;
+    p->trial.since_ms = now_ms;
+    p->trial.first_had = p->v[first].have;
+    p->trial.other_had = p->v[other].have;
+    p->v[other].tried = 1;
+    take_from(p, other, PLAN_LAUNCHER, now_ms);
+}
+
+static void end_trial(struct plan *p, uint64_t now_ms) {
+    int first = p->trial.first, other = p->trial.other, back = p->trial.back;
+    struct pnode *x = &p->v[first], *o = &p->v[other];
+    uint64_t got = x->have - p->trial.first_had, other_got = o->have - p->trial.other_had;
+    p->trial.on = 0;
+    if (x->state != TAKES || x->source != PLAN_LAUNCHER || o->state != TAKES || o->source != PLAN_LAUNCHER)
+        return;
+    if (other_got > AHEAD_BYTES && other_got / SLOWER > got) { /* from now on what the first one lacks comes to it from the others */
+        make_leaf(p, first, now_ms);
+        take_from(p, first, choose(p, first), now_ms);
+        return;
+    }
+    int mark = mark_descendants(p, other), is_there = p->v[back].state != ABSENT && !p->v[back].leaf && p->v[back].mark != mark;
+    take_from(p, other, is_there && !can_not_reach(o, back) ? back : choose(p, other), now_ms);
+}
+
 void plan_status(struct plan *p, int node, const struct plan_report *r, uint64_t now_ms) {
     struct pnode *x = &p->v[node];
     if (x->state == ABSENT)
@@ -180,7 +231,15 @@ void plan_status(struct plan *p, int node, const struct plan_report *r, uint64_t
         x->rate = r->rate;
     if (r->reached && x->source >= 0)
         p->n_reached++;
-    if (x->state != TAKES || x->leaf || x->source < 0 || !x->n_children || !r->asks || now_ms - x->since_ms < JUDGE_MS)
+    if (p->trial.on && now_ms - p->trial.since_ms >= TRIAL_MS) {
+        end_trial(p, now_ms);
+        return;
+    }
+    if (x->state != TAKES || x->leaf || !x->n_children || !r->asks || now_ms - x->since_ms < JUDGE_MS)
+        return;
+    if (x->source == PLAN_LAUNCHER)
+        begin_trial(p, node, r, now_ms);
+    if (x->source < 0)
         return;
     const struct pnode *s = &p->v[x->source];
     if (s->have > x->have + AHEAD_BYTES && x->rate < s->rate / SLOWER)

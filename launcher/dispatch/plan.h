@@ -7,6 +7,7 @@
  *                  └───▶ b
  *     launcher ──▶ c                              c reaches no node
  *                  d ──▶ c                        d came late, and had all
+ *     launcher ──▶ a, launcher ──▶ b ──▶ c        a trial: is it a that is slow, or this machine's link?
  *
  * Invariants: nobody takes from itself, from a descendant, from a node that is gone or that it could not reach; a node whose
  * source has to change is told once (plan_next).
@@ -30,9 +31,10 @@ void plan_join(struct plan *p, int node, int has_all, int serves, uint64_t now_m
 void plan_done(struct plan *p, int node);                               /* it has all now */
 void plan_leave(struct plan *p, int node, uint64_t now_ms);             /* gone or failed; it may join again */
 
-/* What a node said of itself: bytes that it has, its rate (bytes a second), whether something that it asked for is not there yet. */
+/* What a node said of itself: bytes that it has, of how many (0: not known), its rate (bytes a second), whether something that it asked for
+ * is not there yet. */
 struct plan_report {
-    uint64_t have, rate;
+    uint64_t have, of, rate;
     int asks, reached;
 };
 void plan_status(struct plan *p, int node, const struct plan_report *r, uint64_t now_ms);

@@ -98,6 +98,63 @@ static void a_slow_node_is_a_leaf(void **state) {
     plan_free(p);
 }
 
+static void says(struct plan *p, int node, uint64_t have, uint64_t rate, uint64_t now_ms) {
+    const struct plan_report r = {.have = have, .of = 64 << 20, .rate = rate, .asks = 1, .reached = 1};
+    plan_status(p, node, &r, now_ms);
+}
+
+/* The first of the chain has no node before it that it could be compared with: another one shows what the launcher's link gives. */
+static void a_slow_node_at_the_start_of_the_chain_is_a_leaf(void **state) {
+    (void)state;
+    struct plan *p = chain(4);
+    for (uint64_t t = 500; t <= 1000; t += 500)
+        for (int i = 0; i < 4; i++)
+            says(p, i, 1250 * t, 1250000, t);
+    assert_int_equal(plan_source(p, 1), PLAN_LAUNCHER); /* a trial */
+    assert_int_equal(plan_source(p, 2), 1);
+    for (uint64_t t = 1500; t <= 3000; t += 500)
+        for (int i = 0; i < 4; i++)
+            says(p, i, i ? 1250000 + 11000 * (t - 1000) : 1250 * t, i ? 11000000 : 1250000, t);
+    assert_true(plan_is_leaf(p, 0));
+    assert_int_equal(plan_source(p, 0), 3);
+    assert_int_equal(plan_source(p, 1), PLAN_LAUNCHER);
+    assert_int_equal(plan_source(p, 2), 1);
+    plan_free(p);
+}
+
+/* The launcher's link is what is slow: both get half of it, and all is as it was. */
+static void a_slow_link_of_the_launcher_is_nobodys_fault(void **state) {
+    (void)state;
+    struct plan *p = chain(3);
+    for (int i = 0; i < 3; i++)
+        says(p, i, 1250000, 1250000, 1000);
+    assert_int_equal(plan_source(p, 1), PLAN_LAUNCHER);
+    for (uint64_t t = 1500; t <= 2500; t += 500)
+        for (int i = 0; i < 3; i++)
+            says(p, i, 1250000 + 625 * (t - 1000), 625000, t);
+    assert_int_equal(plan_source(p, 1), 0);
+    assert_false(plan_is_leaf(p, 0));
+    for (uint64_t t = 3000; t < 60000; t += 500) /* it is tried with each other node once, and then no more */
+        for (int i = 0; i < 3; i++)
+            says(p, i, 2000000 + 100 * t, 100000, t);
+    assert_int_equal(plan_source(p, 0), PLAN_LAUNCHER);
+    assert_int_equal(plan_source(p, 1), 0);
+    assert_int_equal(plan_source(p, 2), 1);
+    assert_int_equal(plan_n_bypassed(p), 0);
+    plan_free(p);
+}
+
+/* What is over in a moment is not disturbed. */
+static void no_trial_near_the_end(void **state) {
+    (void)state;
+    struct plan *p = chain(3);
+    for (uint64_t t = 500; t < 3000; t += 500)
+        for (int i = 0; i < 3; i++)
+            says(p, i, 11000 * t, 11000000, t);
+    assert_int_equal(plan_source(p, 1), 0);
+    plan_free(p);
+}
+
 static void who_cannot_reach_takes_from_the_launcher(void **state) {
     (void)state;
     struct plan *p = chain(6);
@@ -131,7 +188,7 @@ static void any_sequence(void **state) {
             } else if (there[n] && !done[n] && what == 4) {
                 plan_unreached(p, n, plan_source(p, n), i);
             } else if (there[n]) {
-                const struct plan_report x = {.have = r >> 30 & 0xffffff, .rate = r >> 40, .asks = 1, .reached = (int)(r >> 9 & 1)};
+                const struct plan_report x = {.have = r >> 30 & 0xffffff, .of = 64 << 20, .rate = r >> 44, .asks = 1, .reached = (int)(r >> 9 & 1)};
                 plan_status(p, n, &x, i * 1000);
             }
             n_told(p);
@@ -158,6 +215,9 @@ int main(void) {
         cmocka_unit_test(from_who_has_it),
         cmocka_unit_test(a_node_that_goes_is_passed_by),
         cmocka_unit_test(a_slow_node_is_a_leaf),
+        cmocka_unit_test(a_slow_node_at_the_start_of_the_chain_is_a_leaf),
+        cmocka_unit_test(a_slow_link_of_the_launcher_is_nobodys_fault),
+        cmocka_unit_test(no_trial_near_the_end),
         cmocka_unit_test(who_cannot_reach_takes_from_the_launcher),
         cmocka_unit_test(any_sequence),
     };
