@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "launcher/ssh/ssh_impl.h"
 
-enum { LOST_AFTER_MS = 15000, KEEPALIVE_IDLE_S = 5, KEEPALIVE_EVERY_S = 3 };
+enum { LOST_AFTER_MS = 8000, KEEPALIVE_IDLE_S = 5, KEEPALIVE_EVERY_S = 3 };
 
 /* --- names ----------------------------------------------------------------------------------------------- */
 

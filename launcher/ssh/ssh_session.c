@@ -22,7 +22,7 @@
 #include "base/str.h"
 #include "launcher/ssh/ssh_impl.h"
 
-enum { MAX_ATTEMPTS = 12, ALIVE_TICK_MS = 5000, ALIVE_TICKS = 3 };
+enum { MAX_ATTEMPTS = 12, ALIVE_TICK_MS = 2500, ALIVE_TICKS = 6 };
 
 static enum ssh_step run_config(struct session *s);
 static enum ssh_step run_turn(struct session *s);
@@ -269,7 +269,7 @@ static void on_deadline(uv_timer_t *t) {
     enter_step(s, STEP_CLOSING);
 }
 
-/* An open connection: three ticks without a word, although asked, and it is lost. One tick may be long (a laptop that
+/* An open connection: some ticks without a word, although asked, and it is lost. One tick may be long (a laptop that
  * slept), so ticks are counted, not seconds. */
 static void on_alive(uv_timer_t *t) {
     struct session *s = t->data;

@@ -5,7 +5,7 @@
 
 #include "net/internal.h"
 
-enum { IDLE_S = 10, INTERVAL_S = 3, PROBES = 5, UNANSWERED = 3 };
+enum { IDLE_S = 5, INTERVAL_S = 2, PROBES = 3, UNANSWERED = 3 };
 
 static int fd_of(const struct net_conn *c) {
     uv_os_fd_t fd;

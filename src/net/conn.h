@@ -83,7 +83,7 @@ int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, co
 /* An answer that carries a failure: WIRE_F_ERROR, section 0 = {code, message}. */
 int net_send_error(struct net_conn *c, uint16_t type, uint64_t req, const struct pd_err *e);
 
-/* A host that has vanished is found out in 25 s: by TCP keepalive while nothing is under way (net_watch_host, once), else by looking
+/* A host that has vanished is found out in 11 s: by TCP keepalive while nothing is under way (net_watch_host, once), else by looking
  * at what has not been acknowledged (net_check_host, every second or so, closes the connection with PD_ECLOSED). A process that is
  * stopped, or takes nothing for hours, is left alone, since its kernel answers; TCP_USER_TIMEOUT would end it. */
 void net_watch_host(struct net_conn *c);
