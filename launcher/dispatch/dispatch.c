@@ -1,5 +1,5 @@
 /* dispatch.c - see dispatch.h. */
-#include "launcher/dispatch/dispatch.h"
+#include "launcher/dispatch/dispatch_int.h"
 
 #include <sodium.h>
 #include <stdlib.h>
@@ -7,8 +7,6 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "launcher/dispatch/feed.h"
-#include "launcher/dispatch/plan.h"
 
 enum {
     BEGIN_MS = 120000,  /* for an agent to say whether it has a package; it may look at what is there */
@@ -17,58 +15,11 @@ enum {
     REACH_MS = 4000,    /* a source that is not reached by then, */
     IDLE_MS = 5000,     /* or that has what is asked for and sends nothing, is passed by */
     SILENT_MS = 2500,   /* so is one that says nothing of itself while another one waits for it */
-    NAME_MAX_BYTES = 100,
-};
-
-enum member_state { OFF, ASKED, LACKS, DONE };
-
-/* A package on a node. */
-struct member {
-    struct dispatch *d;
-    int node, package;
-    enum member_state state;
-    int had;
-    uint64_t req, have, of, rate, told_ms, heard_ms; /* heard_ms: its last DS_STATUS */
-    struct feed_taker *taker; /* while it takes from here */
-    char *path;
-};
-
-struct dnode {
-    struct link *l;
-    unsigned wants, done; /* packages */
-    int serves, port, failed;
-    json_t *addrs;
-    struct member m[DISPATCH_PACKAGES];
-};
-
-struct dpackage {
-    struct dispatch *d;
-    char kind[16], name[NAME_MAX_BYTES];
-    struct scan *scan;
-    struct feed *feed;
-    struct plan *plan;
-    int scanned, broken;
-    struct pd_err err; /* of the scan's thread */
-    uv_work_t work;
-};
-
-struct dispatch {
-    struct dispatch_conf c;
-    struct dnode *nodes;
-    struct dpackage packages[DISPATCH_PACKAGES];
-    int n_packages, n_scanning, n_feeds_going;
-    int started, over;
-    uint8_t secret[32];
-    char token[33];
-    uv_timer_t tick;
-    int tick_open;
-    uint64_t rate, rate_have, rate_ms;
-    int sending_plans;
 };
 
 static uint64_t now(const struct dispatch *d) { return uv_now(d->c.loop); }
 
-static void changed(struct dispatch *d) {
+void dispatch_changed(struct dispatch *d) {
     if (!d->over && d->c.on_change)
         d->c.on_change(d->c.arg);
 }
@@ -95,8 +46,6 @@ static void stop_taking_here(struct member *m) {
         link_on_drain(n->l, NULL, NULL);
 }
 
-static void fail_node(struct dispatch *d, int node, const struct pd_err *err);
-
 static void tell_source(struct dispatch *d, struct member *m, int source) {
     struct dnode *n = &d->nodes[m->node], *s = source >= 0 ? &d->nodes[source] : NULL;
     struct pd_err err = {0};
@@ -115,7 +64,7 @@ static void tell_source(struct dispatch *d, struct member *m, int source) {
         if (!m->taker) {
             json_decref(body);
             pd_fail(&err, PD_ENOMEM, "out of memory");
-            fail_node(d, m->node, &err);
+            dispatch_fail_node(d, m->node, &err);
             return;
         }
     }
@@ -139,7 +88,7 @@ static void send_plans(struct dispatch *d) {
 
 /* --- one node --------------------------------------------------------------------------------------------------- */
 
-static void drop_member(struct member *m) {
+void dispatch_drop(struct member *m) {
     struct dpackage *p = &m->d->packages[m->package];
     stop_taking_here(m);
     if (p->plan && m->state != OFF)
@@ -150,7 +99,7 @@ static void drop_member(struct member *m) {
 void dispatch_gone(struct dispatch *d, int node) {
     struct dnode *n = &d->nodes[node];
     for (int i = 0; i < d->n_packages; i++)
-        drop_member(&n->m[i]);
+        dispatch_drop(&n->m[i]);
     n->l = NULL;
     n->wants = n->done = 0;
     n->serves = 0;
@@ -159,7 +108,7 @@ void dispatch_gone(struct dispatch *d, int node) {
     send_plans(d);
 }
 
-static void fail_node(struct dispatch *d, int node, const struct pd_err *err) {
+void dispatch_fail_node(struct dispatch *d, int node, const struct pd_err *err) {
     struct dnode *n = &d->nodes[node];
     struct pd_err e = *err;
     if (d->over || n->failed || !n->l)
@@ -167,12 +116,25 @@ static void fail_node(struct dispatch *d, int node, const struct pd_err *err) {
     n->failed = 1;
     dispatch_gone(d, node);
     d->c.on_failed(d->c.arg, node, &e);
-    changed(d);
+    dispatch_changed(d);
 }
 
 static int is_worker(const struct dpackage *p) { return !strcmp(p->kind, "worker") || !strcmp(p->kind, "packed-worker"); }
 
-static const char *what_of(const struct dpackage *p) { return is_worker(p) ? "sending the worker" : "sending the workspace"; }
+static const char *sending(const struct dpackage *p) {
+    return p->is_parts ? "sending the data files" : is_worker(p) ? "sending the worker" : "sending the workspace";
+}
+
+static const char *asking(const struct dpackage *p) {
+    return p->is_parts ? "asking for the data files" : is_worker(p) ? "asking for the worker" : "asking for the workspace";
+}
+
+static void wants_nothing_more(struct dispatch *d, int node) {
+    struct dnode *n = &d->nodes[node];
+    if (n->l && (n->wants & n->done) == n->wants && !d->over)
+        d->c.on_done(d->c.arg, node);
+    dispatch_changed(d);
+}
 
 static void member_is_done(struct member *m, json_t *body) {
     struct dispatch *d = m->d;
@@ -190,9 +152,7 @@ static void member_is_done(struct member *m, json_t *body) {
     m->state = DONE;
     n->done |= 1u << m->package;
     send_plans(d);
-    if ((n->wants & n->done) == n->wants && !d->over)
-        d->c.on_done(d->c.arg, m->node);
-    changed(d);
+    wants_nothing_more(d, m->node);
 }
 
 static uint64_t number(json_t *body, const char *name) {
@@ -212,7 +172,7 @@ static void take_status(struct member *m, json_t *body) {
     const char *why = json_string_value(json_object_get(body, "why"));
     json_t *from = json_object_get(body, "source");
     int source = json_is_integer(from) ? (int)json_integer_value(from) : PLAN_NOBODY;
-    struct plan_report r = {.have = number(body, "have"), .rate = number(body, "rate"), .asks = number(body, "asked") > 0,
+    struct plan_report r = {.have = number(body, "have"), .of = number(body, "of"), .rate = number(body, "rate"), .asks = number(body, "asked") > 0,
                             .reached = json_is_true(json_object_get(body, "reached"))};
     m->have = r.have;
     m->rate = r.rate;
@@ -237,14 +197,14 @@ static int on_package_frame(struct link *l, const struct wire_frame *f, json_t *
     if (m->state == OFF || d->over)
         return 1;
     if (err && err->code == PD_ECLOSED) { /* whoever owns the link hears of it, too */
-        drop_member(m);
+        dispatch_drop(m);
         send_plans(d);
         return 1;
     }
     if (err) {
         e = *err;
-        pd_err_prefix(&e, "%s", what_of(&d->packages[m->package]));
-        fail_node(d, m->node, &e);
+        pd_err_prefix(&e, "%s", sending(&d->packages[m->package]));
+        dispatch_fail_node(d, m->node, &e);
         return 1;
     }
     switch (f->type) {
@@ -262,7 +222,7 @@ static int on_package_frame(struct link *l, const struct wire_frame *f, json_t *
         break;
     case WIRE_DS_NEED:
         if (m->taker && f->n_sec > 1 && feed_ask(m->taker, f->sec[1], f->len[1], &e))
-            fail_node(d, m->node, &e);
+            dispatch_fail_node(d, m->node, &e);
         break;
     case WIRE_DS_STATUS:
         take_status(m, body);
@@ -276,23 +236,32 @@ static int on_package_frame(struct link *l, const struct wire_frame *f, json_t *
     return m->state == OFF;
 }
 
-static void begin_package(struct dispatch *d, int node, int package) {
+void dispatch_begin(struct dispatch *d, int node, int package) {
     struct dnode *n = &d->nodes[node];
     struct dpackage *p = &d->packages[package];
     struct member *m = &n->m[package];
     struct object_id id;
     struct pd_err err = {0};
     size_t len;
-    if (!n->l || !(n->wants & 1u << package) || m->state != OFF || !p->scanned)
+    if (!n->l || !(n->wants & 1u << package) || m->state != OFF || !p->scanned || (p->is_parts && !p->parts_ready))
         return;
-    const uint8_t *root = scan_root(p->scan, &id, &len);
+    const struct scan_root *part = p->is_parts ? p->roots[node] : NULL;
+    if (p->is_parts && !part) {
+        n->done |= 1u << package;
+        wants_nothing_more(d, node);
+        return;
+    }
+    const uint8_t *root = part ? part->raw : scan_root(p->scan, &id, &len);
     struct scan_totals t;
     scan_get_totals(p->scan, &t);
-    m->req = link_expect(n->l, WIRE_DS_BEGIN, BEGIN_MS, is_worker(p) ? "asking for the worker" : "asking for the workspace",
-                         on_package_frame, m);
+    if (part) {
+        len = part->n;
+        t.bytes = part->bytes;
+    }
+    m->req = link_expect(n->l, WIRE_DS_BEGIN, BEGIN_MS, asking(p), on_package_frame, m);
     if (!m->req) {
         pd_fail(&err, PD_ENOMEM, "out of memory");
-        fail_node(d, node, &err);
+        dispatch_fail_node(d, node, &err);
         return;
     }
     m->state = ASKED;
@@ -331,70 +300,26 @@ void dispatch_node(struct dispatch *d, int node, struct link *l, unsigned packag
     for (int i = 0; i < d->n_packages && n->l; i++) {
         struct pd_err err = d->packages[i].err;
         if (d->packages[i].broken && n->wants & 1u << i)
-            fail_node(d, node, &err);
+            dispatch_fail_node(d, node, &err);
         else
-            begin_package(d, node, i);
+            dispatch_begin(d, node, i);
     }
 }
 
-/* --- packages ----------------------------------------------------------------------------------------------------- */
-
-static void break_package(struct dpackage *p, const struct pd_err *err) {
-    struct dispatch *d = p->d;
-    if (d->over || p->broken)
-        return;
-    p->broken = 1;
-    p->err = *err;
-    if (d->c.on_broken)
-        d->c.on_broken(d->c.arg, err);
-    for (int i = 0; i < d->c.n_nodes && !d->over; i++)
-        if (d->nodes[i].wants & 1u << (p - d->packages) && d->nodes[i].m[p - d->packages].state != DONE)
-            fail_node(d, i, err);
-}
-
-static void on_feed_failed(void *arg, const struct pd_err *err) { break_package(arg, err); }
-
-static void scan_work(uv_work_t *w) {
-    struct dpackage *p = w->data;
-    scan_run(p->scan, &p->err);
-}
-
-static void on_scanned(uv_work_t *w, int status) {
-    struct dpackage *p = w->data;
-    struct dispatch *d = p->d;
-    (void)status;
-    d->n_scanning--;
-    if (d->over)
-        return;
-    if (!p->err.code && (!(p->feed = feed_new(d->c.loop, p->scan, on_feed_failed, p)) || !(p->plan = plan_new(d->c.n_nodes, d->c.relay))))
-        pd_fail(&p->err, PD_ENOMEM, "out of memory");
-    if (p->err.code) {
-        struct pd_err err = p->err;
-        break_package(p, &err);
+void dispatch_more(struct dispatch *d, int node, struct link *l, unsigned packages) {
+    struct dnode *n = &d->nodes[node];
+    if (n->l != l) { /* it was lost meanwhile */
+        dispatch_node(d, node, l, DISPATCH_ALL & packages);
         return;
     }
-    p->scanned = 1;
-    if (d->c.on_scanned)
-        d->c.on_scanned(d->c.arg, (int)(p - d->packages));
-    for (int i = 0; i < d->c.n_nodes; i++)
-        begin_package(d, i, (int)(p - d->packages));
-    changed(d);
-}
-
-int dispatch_add(struct dispatch *d, const char *kind, const char *name, struct scan *scan, struct pd_err *err) {
-    if (d->n_packages == DISPATCH_PACKAGES) {
-        scan_free(scan);
-        return pd_fail(err, PD_EFAIL, "too many packages");
+    n->wants |= packages;
+    for (int i = 0; i < d->n_packages && n->l; i++) {
+        struct pd_err err = d->packages[i].err;
+        if (d->packages[i].broken && packages & 1u << i)
+            dispatch_fail_node(d, node, &err);
+        else if (packages & 1u << i)
+            dispatch_begin(d, node, i);
     }
-    struct dpackage *p = &d->packages[d->n_packages];
-    p->d = d;
-    p->scan = scan;
-    p->work.data = p;
-    pd_fmt(p->kind, sizeof p->kind, "%s", kind);
-    pd_fmt(p->name, sizeof p->name, "%.99s", name);
-    d->n_scanning++;
-    uv_queue_work(d->c.loop, &p->work, scan_work, on_scanned);
-    return d->n_packages++;
 }
 
 /* --- the whole ------------------------------------------------------------------------------------------------------ */
@@ -414,7 +339,7 @@ static void on_tick(uv_timer_t *t) {
         d->rate_have = p.least;
         d->rate_ms = now(d);
     }
-    changed(d);
+    dispatch_changed(d);
 }
 
 int dispatch_new(struct dispatch **out, const struct dispatch_conf *conf, struct pd_err *err) {
@@ -476,8 +401,12 @@ void dispatch_free(struct dispatch *d) {
         uv_run(d->c.loop, UV_RUN_ONCE);
     uv_run(d->c.loop, UV_RUN_NOWAIT); /* the timer's end */
     for (int i = 0; i < d->n_packages; i++) {
-        scan_free(d->packages[i].scan);
-        plan_free(d->packages[i].plan);
+        struct dpackage *p = &d->packages[i];
+        scan_free(p->scan);
+        plan_free(p->plan);
+        for (int k = 0; p->roots && k < d->c.n_nodes; k++)
+            free(p->roots[k]);
+        free(p->roots);
     }
     for (int i = 0; i < d->c.n_nodes; i++)
         for (int k = 0; k < DISPATCH_PACKAGES; k++)
@@ -505,7 +434,7 @@ void dispatch_get_progress(const struct dispatch *d, struct dispatch_progress *p
         scan_progress(k->scan, &entries, &scanned, &total);
         p->scanned += k->scanned ? total : scanned;
         p->to_scan += total;
-        p->sent += k->feed ? feed_sent(k->feed) : 0;
+        p->sent += k->sent_before + (k->feed ? feed_sent(k->feed) : 0);
         p->n_bypassed += k->plan ? plan_n_bypassed(k->plan) : 0;
     }
     int first = 1;

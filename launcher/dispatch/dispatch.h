@@ -36,8 +36,19 @@ int dispatch_new(struct dispatch **out, const struct dispatch_conf *conf, struct
  * "workspace", "deploy") as in docs/protocol.md. */
 int dispatch_add(struct dispatch *d, const char *kind, const char *name, struct scan *scan, struct pd_err *err);
 
+/* A package of which each node gets a part of its own, from here. Its scan is hashed like the others', and then it waits for dispatch_parts:
+ * make, called on another thread for each node, says 1 and which part (scan_pick), 0: nothing, or PD_E*, which breaks the package. May
+ * come again, with other parts, when all nodes that want this package are done or gone. */
+int dispatch_add_parts(struct dispatch *d, const char *kind, struct scan *scan, struct pd_err *err);
+typedef int (*dispatch_make)(void *arg, struct scan *scan, int node, struct scan_root *out, struct pd_err *err);
+void dispatch_parts(struct dispatch *d, int package, dispatch_make make, void *arg);
+/* The root id of this node's part; 0: it has none. */
+int dispatch_part_id(const struct dispatch *d, int node, int package, struct object_id *id);
+
 /* This node's link is open and these packages (bits) belong on it. Nodes may come at any time, and again after dispatch_gone. */
 void dispatch_node(struct dispatch *d, int node, struct link *l, unsigned packages);
+/* It has or gets what was asked for before, and now these too; on_done comes again. */
+void dispatch_more(struct dispatch *d, int node, struct link *l, unsigned packages);
 void dispatch_gone(struct dispatch *d, int node); /* its link is lost or closed; neither on_done nor on_failed will come for it */
 void dispatch_start(struct dispatch *d);          /* until then nodes are only asked */
 void dispatch_cancel(struct dispatch *d);         /* no callback comes any more; threads end soon */

@@ -20,6 +20,7 @@ enum {
 };
 
 static void begin_prepare(struct job *j);
+static void begin_data(struct job *j);
 static void begin_setup(struct job *j);
 static void begin_peers(struct job *j);
 static void begin_run(struct job *j);
@@ -31,6 +32,7 @@ static void begin_fetch(struct job *j);
 static void begin_bye(struct job *j);
 static void begin_over(struct job *j);
 static enum job_phase after_prepare(struct job *j);
+static enum job_phase after_data(struct job *j);
 static enum job_phase after_setup(struct job *j);
 static enum job_phase after_peers(struct job *j);
 static enum job_phase after_run(struct job *j);
@@ -49,6 +51,7 @@ static const struct {
     int quick;     /* QUICK_WAIT_MS instead when the user has pressed Ctrl-C */
 } phases[N_JOB_PHASES] = {
     [JOB_PREPARE] = {begin_prepare, AT(NODE_STOCKED) | LOST, after_prepare, 0, 0}, /* what is on its way takes as long as it takes */
+    [JOB_DATA] = {begin_data, AT(NODE_STOCKED) | LOST, after_data, 0, 0},
     [JOB_SETUP] = {begin_setup, AT(NODE_READY) | LOST, after_setup, 0, 0},
     [JOB_PEERS] = {begin_peers, AT(NODE_PEERED) | LOST, after_peers, START_WAIT_MS, 0},
     [JOB_RUN] = {begin_run, AT(NODE_RUNNING) | AT(NODE_ENDED) | LOST, after_run, START_WAIT_MS, 0},
@@ -167,9 +170,21 @@ int job_any(const struct job *j, unsigned steps) {
 
 static void begin_prepare(struct job *j) { job_move(j, AT(NODE_NEW), NODE_CONNECT); }
 
-static enum job_phase after_prepare(struct job *j) {
+static enum job_phase after_prepare(struct job *j) { return !j->err.code && job_choose_nodes(j) ? JOB_DATA : JOB_BYE; }
+
+static void begin_data(struct job *j) {
+    if (j->data_package < 0)
+        return;
+    job_data_begin(j);
+    job_move(j, AT(NODE_STOCKED), NODE_DATA);
+}
+
+/* Who is left out now may have been a trainer: then the others' shares are other ones. */
+static enum job_phase after_data(struct job *j) {
+    if (!j->err.code && job_any(j, LOST))
+        return j->opts->min_nodes && job_choose_nodes(j) ? JOB_DATA : JOB_BYE;
     job_dispatch_end(j);
-    return !j->err.code && job_choose_nodes(j) ? JOB_SETUP : JOB_BYE;
+    return j->err.code ? JOB_BYE : JOB_SETUP;
 }
 
 static void begin_setup(struct job *j) { job_move(j, AT(NODE_STOCKED), NODE_SETUP); }
@@ -307,7 +322,7 @@ int job_new(struct job **out, const struct pd_options *opts, const struct job_fl
         return pd_fail(err, PD_ENOMEM, "out of memory");
     j->opts = opts;
     j->flags = *flags;
-    j->worker_package = j->workspace_package = -1;
+    j->worker_package = j->workspace_package = j->data_package = -1;
     int rc = cluster_init(&j->c, opts, err);
     if (!rc) {
         j->n_hosts = j->n_nodes = (int)j->c.hosts.n;
@@ -336,6 +351,9 @@ void job_free(struct job *j) {
     free(j->nodes);
     free(j->by_id);
     dispatch_free(j->dispatch);
+    job_data_free(j->data);
+    free(j->pserver_hosts.hosts);
+    free(j->trainer_hosts.hosts);
     json_decref(j->spec);
     json_decref(j->failure);
     sodium_memzero(j->key, sizeof j->key);

@@ -13,15 +13,17 @@
 #include "launcher/job/job_impl.h"
 #include "pack/packed.h"
 
+enum { COMING = AT(NODE_DISPATCH) | AT(NODE_DATA) }; /* packages are on their way to the node */
+
 static void on_done(void *arg, int place) {
     struct job *j = arg;
-    if (j->nodes[place].step == NODE_DISPATCH)
+    if (AT(j->nodes[place].step) & COMING)
         node_enter(&j->nodes[place], NODE_STOCKED);
 }
 
 static void on_failed(void *arg, int place, const struct pd_err *err) {
     struct job *j = arg;
-    if (j->nodes[place].step == NODE_DISPATCH)
+    if (AT(j->nodes[place].step) & COMING)
         node_fail(&j->nodes[place], err);
 }
 
@@ -30,12 +32,12 @@ static void on_broken(void *arg, const struct pd_err *err) {
     struct job *j = arg;
     if (!j->err.code)
         j->err = *err;
-    job_move(j, AT(NODE_DISPATCH), NODE_STOCKED);
+    job_move(j, COMING, NODE_STOCKED);
 }
 
 static void on_scanned(void *arg, int package) {
     struct job *j = arg;
-    char *text = package == j->workspace_package ? listing_of_large(dispatch_scan(j->dispatch, package)) : NULL;
+    char *text = package != j->worker_package ? listing_of_large(dispatch_scan(j->dispatch, package)) : NULL;
     if (text)
         watch_say(j, "%s", text);
     free(text);
@@ -43,7 +45,7 @@ static void on_scanned(void *arg, int package) {
 
 static void on_change(void *arg) {
     struct job *j = arg;
-    if (j->phase == JOB_PREPARE)
+    if (j->phase <= JOB_DATA)
         bar_update(&j->bar, j->dispatch, uv_now(&j->c.loop));
 }
 
@@ -70,6 +72,11 @@ static int use_packed(char path[PATH_MAX]) {
     return 1;
 }
 
+/* What a user's own trainer reads is not known here. */
+static int has_data_apart(const struct job *j) {
+    return j->opts->data_layout == PD_DATA_DISPATCHED && j->c.n_trainers && !*j->opts->trainer_command && !strchr(j->opts->config, '/');
+}
+
 int job_dispatch_open(struct job *j, struct pd_err *err) {
     struct dispatch_conf conf = {.loop = &j->c.loop, .n_nodes = j->n_hosts, .relay = j->opts->relay == PD_RELAY_AUTO,
                                  .encrypt = j->opts->encrypt != PD_ENCRYPT_OFF, .port = (int)j->opts->port,
@@ -88,9 +95,18 @@ int job_dispatch_open(struct job *j, struct pd_err *err) {
         rc = rc ? rc : scan_new_file(&scan, path, "paddle_worker", err);
         rc = rc ? rc : add(j, packed ? "packed-worker" : "worker", "paddle_worker", scan, &j->worker_package, err);
     }
-    if (!rc && j->sends_workspace) {
-        rc = open_workspace(j, &scan, err);
-        rc = rc ? rc : add(j, "workspace", "", scan, &j->workspace_package, err);
+    int apart = j->sends_workspace && has_data_apart(j);
+    if (!rc && apart)
+        rc = job_data_new(j, err);
+    if (!rc && j->sends_workspace && !(rc = open_workspace(j, &scan, err))) {
+        if (apart)
+            job_data_leave_out(j->data, scan);
+        rc = add(j, "workspace", "", scan, &j->workspace_package, err);
+    }
+    if (!rc && apart && !(rc = open_workspace(j, &scan, err))) {
+        job_data_keep(j->data, scan);
+        j->data_package = dispatch_add_parts(j->dispatch, "data", scan, err);
+        rc = j->data_package < 0 ? j->data_package : 0;
     }
     return rc;
 }
@@ -117,13 +133,35 @@ void job_dispatch_show(struct job *j) {
     bar_init(&j->bar, j->view, j->flags.json ? put_object : NULL, j, uv_now(&j->c.loop));
 }
 
-void enter_dispatch(struct node *n) {
-    struct job *j = n->job;
+static unsigned packages_of(const struct node *n) {
+    const struct job *j = n->job;
     unsigned packages = 0;
     if (j->worker_package >= 0 && node_needs_worker(n))
         packages |= 1u << j->worker_package;
     if (j->workspace_package >= 0)
         packages |= 1u << j->workspace_package;
+    return packages;
+}
+
+/* After a lost connection all of it is asked for again: what is there is there. */
+void enter_data(struct node *n) {
+    if (job_data_wants(n))
+        dispatch_more(n->job->dispatch, n->place, n->link, packages_of(n) | 1u << n->job->data_package);
+    else
+        node_enter(n, NODE_STOCKED);
+}
+
+const char *job_data_id(const struct node *n, char hex[2 * OBJECT_ID + 1]) {
+    struct object_id id;
+    *hex = 0;
+    if (n->job->data_package >= 0 && dispatch_part_id(n->job->dispatch, n->place, n->job->data_package, &id))
+        object_hex(&id, hex);
+    return hex;
+}
+
+void enter_dispatch(struct node *n) {
+    struct job *j = n->job;
+    unsigned packages = packages_of(n);
     if (packages)
         dispatch_node(j->dispatch, n->place, n->link, packages);
     else

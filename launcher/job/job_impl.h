@@ -1,5 +1,5 @@
 /* job_impl.h - what job.c (phases), job_node.c (steps of the nodes), job_setup.c (what is sent to them), job_place.c (which of them
- * are used, and for what), job_dispatch.c (packages), job_watch.c (logs, states, results), job_end.c (how it ended) and job_attach.c
+ * are used, and for what), job_dispatch.c (packages), job_data.c (data files apart), job_watch.c (logs, states, results), job_end.c (how it ended) and job_attach.c
  * share. */
 #ifndef LAUNCHER_JOB_IMPL_H
 #define LAUNCHER_JOB_IMPL_H
@@ -14,7 +14,7 @@
 #include "launcher/view/live.h"
 
 enum node_step {
-    NODE_NEW, NODE_CONNECT, NODE_DISPATCH, NODE_STOCKED, NODE_SETUP, NODE_READY, NODE_PEERS,
+    NODE_NEW, NODE_CONNECT, NODE_DISPATCH, NODE_STOCKED, NODE_DATA, NODE_SETUP, NODE_READY, NODE_PEERS,
     NODE_PEERED, NODE_JOIN, NODE_RUNNING, NODE_ENDED, NODE_STOPPING, NODE_STOPPED, NODE_DRAIN, NODE_DRAINED, NODE_FETCH,
     NODE_FETCHED, NODE_BYE, NODE_FAILED, NODE_GONE, NODE_LEFT_OUT, N_NODE_STEPS,
 };
@@ -23,8 +23,8 @@ enum node_step {
 #define LOST (AT(NODE_FAILED) | AT(NODE_GONE))
 
 enum job_phase {
-    JOB_PREPARE, JOB_SETUP, JOB_PEERS, JOB_RUN, JOB_JOIN, JOB_FOLLOW, JOB_STOP, JOB_DRAIN, JOB_FETCH, JOB_BYE, JOB_OVER,
-    N_JOB_PHASES,
+    JOB_PREPARE, JOB_DATA, JOB_SETUP, JOB_PEERS, JOB_RUN, JOB_JOIN, JOB_FOLLOW, JOB_STOP, JOB_DRAIN, JOB_FETCH, JOB_BYE,
+    JOB_OVER, N_JOB_PHASES,
 };
 
 enum {
@@ -59,7 +59,8 @@ struct job {
     struct outputs out;
     uint8_t key[WIRE_KEY_BYTES];
     struct dispatch *dispatch;          /* worker and workspace on their way; NULL: neither is needed */
-    int worker_package, workspace_package; /* their numbers; -1: none */
+    int worker_package, workspace_package, data_package; /* their numbers; -1: none */
+    struct job_data *data;              /* with data_package */
     struct bar bar;
     int dispatched;
     int needs_worker, sends_workspace;
@@ -68,6 +69,10 @@ struct job {
     int n_hosts;
     struct node **by_id; /* index: node id in the job; of a job that was joined some may be NULL */
     int n_nodes;
+    struct job_role {        /* as conf.ini has it, before hosts were left out: hosts in rank order */
+        int *hosts;
+        size_t n;
+    } pserver_hosts, trainer_hosts;
     enum job_phase phase;
     uv_timer_t check, deadline, patience, tick;
     uv_signal_t signals[3];
@@ -130,8 +135,18 @@ void job_dispatch_look(struct job *j);           /* a step was entered: may the 
 void job_dispatch_end(struct job *j);            /* all are stocked, or it is given up */
 void job_dispatch_lost(struct node *n);          /* its link is */
 void enter_dispatch(struct node *n);
+void enter_data(struct node *n);
 const char *job_worker_id(const struct job *j, char hex[2 * OBJECT_ID + 1]); /* "": no worker of ours */
+const char *job_data_id(const struct node *n, char hex[2 * OBJECT_ID + 1]);      /* "": it has no part of the data */
 int job_scan_now(struct job *j, struct scan **workspace, struct pd_err *err); /* --dry-run: the workspace, hashed; NULL: none */
+
+/* job_data.c: data files apart, to the trainers that read them */
+int job_data_new(struct job *j, struct pd_err *err);
+void job_data_free(struct job_data *t); /* after the dispatch; NULL is fine */
+void job_data_leave_out(struct job_data *t, struct scan *rest); /* before it is run: all but the data files */
+void job_data_keep(struct job_data *t, struct scan *data);      /* before it is run: the data files */
+void job_data_begin(struct job *j);     /* ranks are known: parts are made and sent */
+int job_data_wants(const struct node *n);
 
 /* job_place.c */
 int job_choose_nodes(struct job *j); /* 1: enough hosts can be used; the others are left out. 0: it can't be started */

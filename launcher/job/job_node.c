@@ -31,6 +31,7 @@ static const struct {
     [NODE_CONNECT] = {"connecting", enter_connect},
     [NODE_DISPATCH] = {"receiving worker and workspace", enter_dispatch},
     [NODE_STOCKED] = {"waiting for the other hosts", NULL},
+    [NODE_DATA] = {"receiving its data files", enter_data},
     [NODE_SETUP] = {"setting up the job", send_setup},
     [NODE_READY] = {"ready", NULL},
     [NODE_PEERS] = {"learning of the other nodes", send_peers},
@@ -87,7 +88,7 @@ static void resume(struct node *n) {
         n->subscribed = 0;
         watch_subscribe(n);
     }
-    if (AT(n->step) & (AT(NODE_SETUP) | AT(NODE_PEERS) | AT(NODE_STOPPING) | AT(NODE_FETCH)))
+    if (AT(n->step) & (AT(NODE_DATA) | AT(NODE_SETUP) | AT(NODE_PEERS) | AT(NODE_STOPPING) | AT(NODE_FETCH)))
         node_enter(n, n->step);
     else if (AT(n->step) & AT(NODE_DISPATCH))
         node_enter(n, NODE_DISPATCH);
@@ -135,7 +136,7 @@ static void on_lost(struct link *l, const struct pd_err *why, void *arg) {
     struct node *n = arg;
     job_dispatch_lost(n);
     watch_lost(n);
-    if (AT(n->step) & AT(NODE_DISPATCH) && n->n_preparations++ >= PREPARATIONS) {
+    if (AT(n->step) & (AT(NODE_DISPATCH) | AT(NODE_DATA)) && n->n_preparations++ >= PREPARATIONS) {
         n->err = *why;
         link_close(l);
         node_enter(n, NODE_FAILED);

@@ -48,6 +48,8 @@ static void leave_out(struct job *j) {
     for (int i = 0; i < j->n_hosts; i++) {
         struct node *n = &j->nodes[i];
         n->id = -1;
+        if (n->step == NODE_LEFT_OUT)
+            continue;
         if (n->step == NODE_STOCKED) {
             n->id = j->n_nodes;
             j->by_id[j->n_nodes++] = n;
@@ -74,18 +76,26 @@ int job_choose_nodes(struct job *j) {
     return !job_place_roles(j, &j->err) && !job_make_spec(j, &j->err);
 }
 
-/* "nodes 0-3,7" are hosts of conf.ini, and those left out are missing; "all" and "4" (the first four) mean hosts that are there. */
-static int place_role(struct job *j, int *ids, size_t *n_ids, const char *text, const char *what, struct pd_err *err) {
+/* "nodes 0-3,7" are hosts of conf.ini, and those left out are missing; "all" and "4" (the first four) mean hosts that are there. `all`:
+ * the hosts as they were given, kept when this is called first: it is called again when more are left out. */
+static int place_role(struct job *j, struct job_role *all, int *ids, size_t *n_ids, const char *text, const char *what, struct pd_err *err) {
     size_t n = 0;
     const char *s = text + strspn(text, " \t");
-    if (j->n_nodes == j->n_hosts || !*n_ids)
+    if (!all->hosts) {
+        if (!(all->hosts = pd_calloc(*n_ids + 1, sizeof *ids)))
+            return pd_fail(err, PD_ENOMEM, "out of memory");
+        all->n = *n_ids;
+        for (size_t i = 0; i < all->n; i++)
+            all->hosts[i] = ids[i];
+    }
+    if (j->n_nodes == j->n_hosts || !all->n)
         return 0;
     if (pd_starts(s, "nodes")) {
-        for (size_t i = 0; i < *n_ids; i++)
-            if (j->nodes[ids[i]].id >= 0)
-                ids[n++] = j->nodes[ids[i]].id;
+        for (size_t i = 0; i < all->n; i++)
+            if (j->nodes[all->hosts[i]].id >= 0)
+                ids[n++] = j->nodes[all->hosts[i]].id;
     } else {
-        for (; n < *n_ids && (int)n < j->n_nodes; n++)
+        for (; n < all->n && (int)n < j->n_nodes; n++)
             ids[n] = (int)n;
     }
     *n_ids = n;
@@ -93,6 +103,6 @@ static int place_role(struct job *j, int *ids, size_t *n_ids, const char *text, 
 }
 
 int job_place_roles(struct job *j, struct pd_err *err) {
-    int rc = place_role(j, j->c.pservers, &j->c.n_pservers, j->opts->pservers, "pservers", err);
-    return rc ? rc : place_role(j, j->c.trainers, &j->c.n_trainers, j->opts->trainers, "trainers", err);
+    int rc = place_role(j, &j->pserver_hosts, j->c.pservers, &j->c.n_pservers, j->opts->pservers, "pservers", err);
+    return rc ? rc : place_role(j, &j->trainer_hosts, j->c.trainers, &j->c.n_trainers, j->opts->trainers, "trainers", err);
 }

@@ -73,7 +73,8 @@ static json_t *train_object(const struct pd_options *o) {
     json_t *train = json_object();
     for (size_t i = 0; i < n; i++) {
         struct pd_buf text;
-        if (strcmp(t[i].section, "train") || o->origin[i].level <= PD_FROM_TRAIN_INI)
+        int its = !strcmp(t[i].section, "train") || !strcmp(t[i].name, "data_layout");
+        if (!its || o->origin[i].level <= PD_FROM_TRAIN_INI)
             continue;
         pd_buf_init(&text);
         pd_options_text(o, i, &text);
@@ -87,6 +88,7 @@ static const char *const bind_names[] = {[PD_BIND_NONE] = "none", [PD_BIND_CORES
 
 int job_make_spec(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
+    json_decref(j->spec);
     j->spec = json_pack(
         "{s:s, s:b, s:I, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:s, s:I}",
         "job", j->id, "attached", !j->flags.detach, "attach_lease_ms", (json_int_t)(o->attach_lease * 1000),
@@ -207,15 +209,15 @@ static json_t *spec_for(const struct node *n) {
 
 void send_setup(struct node *n) {
     struct job *j = n->job;
-    char workspace[PATH_MAX] = "", worker[2 * OBJECT_ID + 1];
+    char workspace[PATH_MAX] = "", worker[2 * OBJECT_ID + 1], data[2 * OBJECT_ID + 1];
     struct pd_err err = {0};
     if (*j->opts->job_workspace && workspace_path(n, workspace, sizeof workspace, &err)) {
         node_fail(n, &err);
         return;
     }
     request(n, WIRE_AG_JOB_SETUP,
-            json_pack("{s:s, s:i, s:i, s:o, s:s, s:s}", "job", j->id, "node", n->id, "n_nodes", j->n_nodes, "spec", spec_for(n),
-                      "worker", node_needs_worker(n) ? job_worker_id(j, worker) : "", "workspace", workspace),
+            json_pack("{s:s, s:i, s:i, s:o, s:s, s:s, s:s}", "job", j->id, "node", n->id, "n_nodes", j->n_nodes, "spec", spec_for(n),
+                      "worker", node_needs_worker(n) ? job_worker_id(j, worker) : "", "data", job_data_id(n, data), "workspace", workspace),
             j->key, sizeof j->key, SETUP_MS, "setting up the job", on_setup);
 }
 

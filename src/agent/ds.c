@@ -13,7 +13,7 @@
 #include "wire/msg.h"
 
 enum { STATUS_MS = 500, NO_SOURCE = -2, LAUNCHER = -1 };
-static const char *const kind_names[N_DS_KINDS] = {"worker", "deploy", "workspace"};
+static const char *const kind_names[N_DS_KINDS] = {"worker", "deploy", "workspace", "data"};
 static const char packed_worker[] = "packed-worker"; /* a worker, too */
 static const char *const state_names[] = {"waiting", "fetching", "finishing", "done", "failed"};
 
@@ -379,12 +379,14 @@ static int where(struct ds *d, const json_t *body, struct pd_err *err) {
         ;
     if (w->kind == N_DS_KINDS)
         return pd_fail(err, PD_EPROTO, "there is no package kind '%.40s'", kind);
-    if (w->kind == DS_WORKSPACE && ag->mode != AGENT_JOB)
+    if ((w->kind == DS_WORKSPACE || w->kind == DS_DATA) && ag->mode != AGENT_JOB)
         return pd_fail(err, PD_EPROTO, "a workspace belongs to a job");
     if (w->kind == DS_DEPLOY && !place_name_ok(name))
         return pd_fail(err, PD_EPROTO, "'%.80s' is not a package's name", name);
     object_hex(&d->root_id, hex);
     int bad = w->kind == DS_WORKSPACE ? pd_fmt(dir, sizeof dir, "%s", ag->place.dir) || pd_fmt(w->target, sizeof w->target, "%s/workspace", dir)
+              : w->kind == DS_DATA ? pd_fmt(dir, sizeof dir, "%s", ag->place.dir) || pd_fmt(w->target, sizeof w->target, "%s/data-%s", dir, hex) ||
+                                         pd_fmt(w->lies_in, sizeof w->lies_in, "%s/workspace", dir)
               : w->kind == DS_DEPLOY
                   ? pd_fmt(dir, sizeof dir, "%s/workspaces", root) || pd_fmt(w->target, sizeof w->target, "%s/%s-%.16s", dir, name, hex)
                   : pd_fmt(dir, sizeof dir, "%s/.paddlectl/bin", root) || pd_fmt(w->target, sizeof w->target, "%s/worker-%s", dir, hex) ||

@@ -15,7 +15,7 @@
 #include "agent/session.h"
 #include "pack/assemble.h"
 
-enum ds_kind { DS_WORKER, DS_DEPLOY, DS_WORKSPACE, N_DS_KINDS };
+enum ds_kind { DS_WORKER, DS_DEPLOY, DS_WORKSPACE, DS_DATA, N_DS_KINDS };
 enum ds_state { DS_WAITING, DS_FETCHING, DS_FINISHING, DS_DONE, DS_FAILED };
 enum {
     DS_PACKAGES = 8, DS_TAKERS = 16,       /* of a session; of a package */
@@ -61,7 +61,7 @@ struct ds_cached {
 struct ds_work {
     struct place place;
     enum ds_kind kind;
-    char target[PATH_MAX];
+    char target[PATH_MAX], lies_in[PATH_MAX]; /* lies_in: of DS_DATA; see assemble.h */
     char packed[PATH_MAX];   /* of a packed worker: where the package lands, to be unpacked to `target`; else "" */
     uint8_t *root;
     size_t root_n;

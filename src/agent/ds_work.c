@@ -131,7 +131,8 @@ static void begin(struct ds_work *w) {
         pd_fail(&w->err, PD_ENOMEM, "out of memory");
         return;
     }
-    const struct assemble_opts o = {.root = w->place.root, .target = *w->packed ? w->packed : w->target, .single_file = w->kind == DS_WORKER, .durable = w->kind != DS_WORKSPACE};
+    const struct assemble_opts o = {.root = w->place.root, .target = *w->packed ? w->packed : w->target, .lies_in = *w->lies_in ? w->lies_in : NULL,
+                                    .single_file = w->kind == DS_WORKER, .durable = w->kind == DS_WORKER || w->kind == DS_DEPLOY};
     if (store_open(&w->st, w->place.root, &w->err) || w->have)
         return;
     int rc = assemble_new(&w->a, w->st, &o, w->root, w->root_n, &w->err);
@@ -207,7 +208,7 @@ void ds_work_turn(struct ds_work *w) {
     }
     for (size_t k = 0; k < w->n_takers; k++)
         answer(w, w->takers[k]);
-    if (w->finish && w->finished) /* the limit; and what no tree needs any more */
+    if (w->finish && w->finished && w->kind != DS_DATA) /* the limit; and what no tree needs any more: data is not yet where it will lie */
         (void)store_clean(w->place.root, w->store_limit, 0, NULL, NULL, NULL);
 }
 

@@ -119,6 +119,16 @@ static int link_output(const struct place *p, struct pd_err *err) {
     return symlink("../output", ws) ? pd_fail_errno(err, PD_EIO, errno, "cannot make link %s", ws) : 0;
 }
 
+/* This node's data files, which came as a package of their own, to where the workspace expects them. What came for another share of
+ * them, before a host was left out, goes. */
+static int place_data(const struct place *p, const char *hash, struct pd_err *err) {
+    char from[PATH_MAX], to[PATH_MAX], name[80];
+    snprintf(name, sizeof name, "data-%s", hash);
+    int rc = place_path(p->dir, name, from, err);
+    rc = rc ? rc : place_path(p->dir, "workspace", to, err);
+    return rc ? rc : pd_merge_tree(from, to, err);
+}
+
 int node_lay_out(const struct place *p, const struct spec *s, const uint8_t key[32], struct pd_err *err) {
     char path[PATH_MAX];
     struct stat st;
@@ -133,7 +143,8 @@ int node_lay_out(const struct place *p, const struct spec *s, const uint8_t key[
     } else if (lstat(path, &st) ? *s->worker || mkdir(path, 0755) : !S_ISDIR(st.st_mode)) {
         return pd_fail(err, PD_ENOENT, "no workspace was sent for this job"); /* users' own commands may do without: an empty one */
     } else {
-        rc = link_output(p, err);
+        rc = *s->data ? place_data(p, s->data, err) : 0;
+        rc = rc ? rc : link_output(p, err);
     }
     if (!rc && *s->worker) {
         char worker[PATH_MAX];

@@ -94,6 +94,14 @@ static int check_roles(const struct spec *s, struct pd_err *err) {
     return 0;
 }
 
+static int read_hash(const json_t *body, const char *key, char out[65], struct pd_err *err) {
+    const char *hash = msg_str(body, key);
+    if (*hash && (strlen(hash) != 64 || hash[strspn(hash, "0123456789abcdef")]))
+        return pd_fail(err, PD_EPROTO, "%s: '%.70s' is not a hash", key, hash);
+    strcpy(out, hash);
+    return 0;
+}
+
 int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err) {
     *s = (struct spec){0};
     const json_t *o = json_object_get(body, "spec");
@@ -122,7 +130,6 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
     s->workspace = msg_str(body, "workspace");
     s->command[ROLE_PSERVER] = msg_str(o, "pserver_command");
     s->command[ROLE_TRAINER] = msg_str(o, "trainer_command");
-    const char *hash = msg_str(body, "worker");
     int rc = 0, how = *msg_str(o, "bind") ? bind_of(msg_str(o, "bind")) : BIND_NONE;
     s->bind = how < 0 ? BIND_NONE : (enum bind_how)how;
     if (s->n_nodes < 1 || s->n_nodes > SPEC_MAX_NODES || s->node < 0 || s->node >= s->n_nodes)
@@ -133,10 +140,10 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
         rc = pd_fail(err, PD_ECONF, "nic is too long");
     else if (*s->workspace && *s->workspace != '/')
         rc = pd_fail(err, PD_ECONF, "job_workspace must be absolute, not '%.200s'", s->workspace);
-    else if (*hash && (strlen(hash) != 64 || hash[strspn(hash, "0123456789abcdef")]))
-        rc = pd_fail(err, PD_EPROTO, "'%.70s' is not a worker's hash", hash);
-    else
-        strcpy(s->worker, hash);
+    if (!rc)
+        rc = read_hash(body, "worker", s->worker, err);
+    if (!rc)
+        rc = read_hash(body, "data", s->data, err);
     if (!rc)
         rc = read_nodes(s, o, "pserver_nodes", ROLE_PSERVER, err);
     if (!rc)

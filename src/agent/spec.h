@@ -26,7 +26,7 @@ struct spec {
     uint64_t restart_ms; /* wait before the first restart; doubled each time */
     int port, n_dense, n_sparse; /* where to start looking; ports of a pserver */
     enum bind_how bind;
-    char nic[64], worker[65];    /* worker: hash, "" if unused */
+    char nic[64], worker[65], data[65]; /* worker, data: hash, "" if unused */
     const char *workspace;       /* the strings and objects below point into `whole` */
     const char *command[N_ROLES];
     int n_role[N_ROLES];

@@ -1,6 +1,7 @@
 /* fs.c - see fs.h. */
 #include "base/fs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -171,6 +172,55 @@ int pd_rm_tree(const char *path, struct pd_err *err) {
             e = errno;
     }
     return e ? pd_fail_errno(err, PD_EIO, e, "cannot remove %s", path) : 0;
+}
+
+/* One entry of folder `from` into folder `to`. */
+static int merge_one(int from, int to, const char *name, struct pd_err *err);
+
+/* Takes both descriptors over. */
+static int merge_folder(int from, int to, const char *name, struct pd_err *err) {
+    struct stat a, b;
+    DIR *d = from < 0 || to < 0 || fstat(from, &a) || fstat(to, &b) ? NULL : fdopendir(from);
+    struct dirent *e;
+    int rc = 0, moved = 1;
+    if (!d) {
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot open folder %s", name);
+        if (from >= 0)
+            close(from);
+        if (to >= 0)
+            close(to);
+        return rc;
+    }
+    if (((a.st_mode & 0700) != 0700 && fchmod(from, 0700)) || ((b.st_mode & 0700) != 0700 && fchmod(to, (b.st_mode & 07777) | 0700)))
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot change the mode of folder %s", name);
+    for (; !rc && moved; rewinddir(d)) /* again, until nothing is left: what a folder that changes shows is not certain */
+        for (moved = 0; !rc && (errno = 0, e = readdir(d));)
+            if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) {
+                rc = merge_one(from, to, e->d_name, err);
+                moved = 1;
+            }
+    const struct timespec times[2] = {b.st_atim, b.st_mtim};
+    if (!rc && (fchmod(to, b.st_mode & 07777) || futimens(to, times)))
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot finish folder %s", name);
+    closedir(d);
+    close(to);
+    return rc;
+}
+
+static int merge_one(int from, int to, const char *name, struct pd_err *err) {
+    enum { HOW = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
+    struct stat a, b;
+    if (fstatat(from, name, &a, AT_SYMLINK_NOFOLLOW))
+        return pd_fail_errno(err, PD_EIO, errno, "cannot look at %s", name);
+    if (!S_ISDIR(a.st_mode) || fstatat(to, name, &b, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(b.st_mode))
+        return renameat(from, name, to, name) ? pd_fail_errno(err, PD_EIO, errno, "cannot move %s", name) : 0;
+    int sub = openat(from, name, HOW), rc = merge_folder(sub, sub < 0 ? -1 : openat(to, name, HOW), name, err);
+    return !rc && unlinkat(from, name, AT_REMOVEDIR) ? pd_fail_errno(err, PD_EIO, errno, "cannot remove %s", name) : rc;
+}
+
+int pd_merge_tree(const char *from, const char *to, struct pd_err *err) {
+    int a = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = merge_folder(a, a < 0 ? -1 : open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC), from, err);
+    return !rc && rmdir(from) ? pd_fail_errno(err, PD_EIO, errno, "cannot remove %s", from) : rc;
 }
 
 int pd_self_dir(char *out, size_t cap) {

@@ -25,6 +25,10 @@ int pd_write_file_quick(const char *path, const void *p, size_t n, mode_t mode, 
 /* Delete a tree; symbolic links are removed, never followed; a missing path is no error. */
 int pd_rm_tree(const char *path, struct pd_err *err);
 
+/* What is in folder `from` moves into folder `to` on the same file system; folders that both have become one, with the times and mode of
+ * the one in `to`; a file replaces one of its name. `from` is gone then. Not atomic. PD_EIO names the path below. */
+int pd_merge_tree(const char *from, const char *to, struct pd_err *err);
+
 int pd_fsync_dir(const char *path, struct pd_err *err);
 
 /* The folder of the running executable, without a trailing slash. 0 or -1. */

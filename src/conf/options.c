@@ -52,6 +52,9 @@ static const struct pd_option table[] = {
      "command that runs in place of our trainer"},
     {"job", "pserver_command", PD_STR, F(pserver_command), PD_LAUNCHER, "", 0, 0, 0, "",
      "command that runs in place of our parameter server"},
+    {"job", "data_layout", PD_CHOICE, F(data_layout), PD_LAUNCHER | PD_TRAINER, "dispatched", 0, 0, "dispatched|shared|local", "",
+     "dispatched: of the data files in the package a node gets those that its trainer reads; shared: every node has all; local: a "
+     "trainer reads whatever its own node holds"},
     {"job", "relay", PD_CHOICE, F(relay), PD_LAUNCHER, "auto", 0, 0, "auto|off", "",
      "auto: a package leaves this machine once and goes from node to node; off: from here to each"},
     {"job", "encrypt", PD_CHOICE, F(encrypt), PD_LAUNCHER, "relay", 0, 0, "relay|off", "",

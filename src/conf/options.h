@@ -27,6 +27,7 @@ enum pd_opt_type { PD_STR, PD_PATH, PD_INT, PD_F64, PD_BOOL, PD_CHOICE, PD_SIZE 
 enum pd_host_key_policy { PD_HOSTKEY_STRICT, PD_HOSTKEY_ACCEPT_NEW };
 enum pd_bind { PD_BIND_NONE, PD_BIND_CORES, PD_BIND_NUMA };
 enum pd_relay { PD_RELAY_AUTO, PD_RELAY_OFF };
+enum pd_data_layout { PD_DATA_DISPATCHED, PD_DATA_SHARED, PD_DATA_LOCAL };
 enum pd_encrypt { PD_ENCRYPT_RELAY, PD_ENCRYPT_OFF };
 enum pd_on_failure { PD_FAILURE_STOP, PD_FAILURE_RESTART };
 enum pd_train_job { PD_JOB_TRAIN, PD_JOB_TEST, PD_JOB_CHECKGRAD };
@@ -76,6 +77,7 @@ struct pd_options {
     int64_t bind;                      /* enum pd_bind */
     int64_t log_max_size, keep_jobs, log_keep;    /* bytes, files */
     int64_t relay, encrypt, store_limit;          /* enum pd_relay, enum pd_encrypt, bytes */
+    int64_t data_layout;               /* enum pd_data_layout */
     int64_t on_failure, max_restarts;  /* enum pd_on_failure */
     /* [train] */
     char *config, *save_dir, *init_model_path, *resume;

@@ -34,7 +34,7 @@ void data_files_release(struct data_files *f) {
 
 static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static void sort_unique(struct data_files *f) {
+void data_files_sort(struct data_files *f) {
     if (!f->n)
         return;
     qsort(f->path, f->n, sizeof *f->path, by_bytes);
@@ -109,8 +109,13 @@ int data_files_expand(struct data_files *f, const char *dir, const char *pattern
     }
     if (!rc && !any)
         rc = pd_fail(err, PD_ECONF, "the pattern of data files is empty");
-    sort_unique(f);
+    data_files_sort(f);
     return rc;
 }
 
 uint32_t data_stream_of(size_t file, uint32_t n_streams) { return (uint32_t)(file % n_streams); }
+
+void data_stream_range(uint32_t n_streams, uint32_t n_trainers, uint32_t t, uint32_t *lo, uint32_t *hi) {
+    *lo = (uint32_t)((uint64_t)t * n_streams / n_trainers);
+    *hi = (uint32_t)((uint64_t)(t + 1) * n_streams / n_trainers);
+}

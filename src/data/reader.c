@@ -56,7 +56,7 @@ int data_spec_check(const struct data_spec *s, struct pd_err *err) {
 static int take_files(struct data_reader *r, const struct data_files *files, uint32_t n_streams) {
     uint64_t h = 0xcbf29ce484222325u; /* FNV-1a over the names, each with its NUL */
     for (size_t i = 0; i < files->n; i++) {
-        if (data_stream_of(i, n_streams) != r->stream)
+        if (data_stream_of(i, n_streams) != r->stream || !*files->path[i])
             continue;
         if (data_files_add(&r->files, files->path[i]))
             return PD_ENOMEM;

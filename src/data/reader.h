@@ -38,10 +38,13 @@ struct data_files {
  * in the message. Paths stay relative to `dir` if the pattern is. */
 int data_files_expand(struct data_files *f, const char *dir, const char *pattern, struct pd_err *err);
 int data_files_add(struct data_files *f, const char *path); /* at the end, unsorted; 0 or PD_ENOMEM */
+void data_files_sort(struct data_files *f);                 /* by bytes, doubles removed */
 void data_files_release(struct data_files *f);              /* struct zeroed before first use */
 
 /* Which stream reads file number `file` of the job's list. */
 uint32_t data_stream_of(size_t file, uint32_t n_streams);
+/* The contiguous streams [lo, hi) of trainer t of n_trainers. */
+void data_stream_range(uint32_t n_streams, uint32_t n_trainers, uint32_t t, uint32_t *lo, uint32_t *hi);
 
 /* --- reader -------------------------------------------------------------------------------------- */
 
@@ -81,7 +84,7 @@ struct data_reader;
 int data_spec_check(const struct data_spec *spec, struct pd_err *err);
 
 /* Reader of stream `stream` of `n_streams` over the job's list; files are opened in folder `dir` when their
- * turn comes, so that a node needs only those of its own streams. Copies what it needs. */
+ * turn comes, so that a node needs only those of its own streams; an empty name is no file. Copies what it needs. */
 int data_reader_new(struct data_reader **out, const struct data_spec *spec, const char *dir,
                     const struct data_files *files, uint32_t stream, uint32_t n_streams, struct pd_err *err);
 void data_reader_free(struct data_reader *r);

@@ -56,6 +56,7 @@ struct assemble {
     struct tree_out *tree;
     struct assemble_opts o;
     char root[PATH_MAX], target[PATH_MAX], dir[PATH_MAX]; /* dir: target.part-... */
+    char lies_in[PATH_MAX];
     int dir_made, finished, single;
     struct object_id root_id;
     struct manifest_node root_node;
@@ -425,7 +426,8 @@ int assemble_new(struct assemble **out, struct store *st, const struct assemble_
     if (!rc && a->single && a->root_node.n_entries != 1)
         rc = pd_fail(err, PD_EDATA, "a worker package holds one file, and nothing else");
     if (!rc && (*o->target != '/' || strncmp(o->target, o->root, strlen(o->root)) || pd_fmt(a->root, sizeof a->root, "%s", o->root) ||
-                pd_fmt(a->target, sizeof a->target, "%s", o->target) || pd_fmt(a->dir, sizeof a->dir, "%s.part-%016llx", o->target, unique)))
+                pd_fmt(a->target, sizeof a->target, "%s", o->target) || pd_fmt(a->lies_in, sizeof a->lies_in, "%s", o->lies_in ? o->lies_in : o->target) ||
+                strncmp(a->lies_in, o->root, strlen(o->root)) || pd_fmt(a->dir, sizeof a->dir, "%s.part-%016llx", o->target, unique)))
         rc = pd_fail(err, PD_EIO, "a package cannot become %s", o->target);
     if (!rc && !lstat(a->target, &s))
         rc = pd_fail(err, PD_EEXIST, "%s exists already", a->target);
@@ -479,7 +481,7 @@ static int move_to(const char *from, const char *to) {
 }
 
 static int seal(struct assemble *a, struct pd_err *err) {
-    const char *base = a->target + strlen(a->root) + 1;
+    const char *base = a->lies_in + strlen(a->root) + 1;
     size_t n = tree_out_count(a->tree);
     const char **paths = pd_calloc(n, sizeof *paths);
     char dir[PATH_MAX];

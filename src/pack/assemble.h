@@ -21,6 +21,7 @@
 struct assemble_opts {
     const char *root;     /* ROOT, absolute */
     const char *target;   /* absolute, below ROOT; its folder exists */
+    const char *lies_in;  /* the folder, absolute, below ROOT, into which the caller moves what is in TARGET; NULL: it stays there */
     int single_file;      /* the package is one regular file, and TARGET becomes that file, mode 0755 (the worker) */
     int durable;          /* on disk before it is renamed: for what later jobs reuse */
     uint64_t window;      /* bytes asked for at once; 0: 16 MiB */

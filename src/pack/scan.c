@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/fs.h"
 #include "pack/object_ids.h"
 #include "pack/pack.h"
 
@@ -104,6 +105,7 @@ static int new_scan(struct scan **out, const char *path, const char *what, unsig
         return pd_fail(err, PD_ENOMEM, "packing %s: out of memory", path);
     }
     s->flags = flags;
+    s->added_fd = -1;
     s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (s->fd < 0) {
         int no = errno, rc = pd_fail_errno(err, no == ENOENT || no == ENOTDIR ? PD_ENOENT : PD_EIO, no, "cannot read %s%s", what, path);
@@ -154,6 +156,8 @@ void scan_free(struct scan *s) {
         return;
     if (s->fd >= 0)
         close(s->fd);
+    if (s->added_fd >= 0)
+        close(s->added_fd);
     free(s->top);
     pd_buf_release(&s->names);
     pd_buf_release(&s->manifest);
@@ -170,6 +174,40 @@ void scan_free(struct scan *s) {
 void scan_keep(struct scan *s, int (*keep)(void *arg, const char *path, int is_folder), void *arg) {
     s->keep = keep;
     s->keep_arg = arg;
+}
+
+void scan_on_listed(struct scan *s, int (*listed)(void *arg, struct scan *s, struct pd_err *err), void *arg) {
+    s->on_listed = listed;
+    s->listed_arg = arg;
+}
+
+int scan_add_file(struct scan *s, const char *name, const void *p, size_t n, struct pd_err *err) {
+    struct scan_entry e = {.type = MANIFEST_FILE, .mode = 0644, .path_len = (uint32_t)strlen(name), .size = n, .added = 1};
+    size_t at = 0;
+    int rc = 0;
+    if (s->added_fd < 0 && (s->added_fd = scan_nameless_file(err)) < 0)
+        return s->added_fd;
+    off_t end = lseek(s->added_fd, 0, SEEK_END);
+    if (end < 0 || pd_write_all(s->added_fd, p, n))
+        return pd_fail_errno(err, PD_EIO, errno, "cannot write a temporary file (TMPDIR)");
+    e.spool = (uint64_t)end;
+    while (at < s->n_entries && manifest_path_cmp(scan_name(s, s->entries[at].path), name) < 0)
+        at++;
+    if (at < s->n_entries && !strcmp(scan_name(s, s->entries[at].path), name)) {
+        if (s->entries[at].type == MANIFEST_FOLDER)
+            return pd_fail(err, PD_EDATA, "%s/%s must not be a folder: it is a file that the package itself needs", s->top, name);
+        e.path = s->entries[at].path;
+        s->entries[at] = e;
+        return 0;
+    }
+    rc = scan_put_name(s, name, e.path_len, &e.path, err);
+    if (!rc)
+        rc = scan_add_entry(s, &e, err);
+    if (rc)
+        return rc;
+    memmove(&s->entries[at + 1], &s->entries[at], (s->n_entries - 1 - at) * sizeof *s->entries);
+    s->entries[at] = e;
+    return 0;
 }
 
 void scan_cancel(struct scan *s) { atomic_store(&s->cancelled, 1); }
@@ -227,24 +265,53 @@ static int write_entry(struct scan *s, struct manifest_writer *w, const struct s
     return rc;
 }
 
-static int write_manifest(struct scan *s, struct pd_err *err) {
+/* The manifest of these entries; *files: how many are files. */
+static int write_manifest(struct scan *s, const uint8_t *kept, struct scan_root *out, uint64_t *files, struct pd_err *err) {
     struct manifest_writer *w = NULL;
     int rc = manifest_writer_new(&w, to_manifest, s, err);
-    s->totals.entries = s->totals.files = s->totals.bytes = 0;
+    out->entries = out->bytes = *files = 0;
     for (size_t i = 0; i < s->n_entries && !rc; i++) {
         const struct scan_entry *e = &s->entries[i];
-        if (!s->kept[i])
+        if (!kept[i])
             continue;
-        s->totals.entries++;
-        s->totals.files += e->type == MANIFEST_FILE;
-        s->totals.bytes += e->type == MANIFEST_FILE ? e->size : 0;
+        out->entries++;
+        *files += e->type == MANIFEST_FILE;
+        out->bytes += e->type == MANIFEST_FILE ? e->size : 0;
         rc = write_entry(s, w, e, err);
     }
     if (!rc)
-        rc = manifest_finish(w, &s->root_id, s->root, &s->root_len, err);
+        rc = manifest_finish(w, &out->id, out->raw, &out->n, err);
     manifest_writer_free(w);
     if (rc)
         pd_err_prefix(err, "packing %.300s", s->top);
+    return rc;
+}
+
+/* Entries of a folder follow it: seen from the end, whoever is kept keeps the folder that he is in. */
+static void keep_folders(const struct scan *s, uint8_t *kept) {
+    const char *below = NULL; /* the entry that was kept last */
+    for (size_t i = s->n_entries; i-- > 0;) {
+        const char *path = scan_name(s, s->entries[i].path);
+        size_t n = s->entries[i].path_len;
+        if (s->entries[i].type == MANIFEST_FOLDER && below && !strncmp(below, path, n) && below[n] == '/')
+            kept[i] = 1;
+        if (kept[i])
+            below = path;
+    }
+}
+
+int scan_pick(struct scan *s, int (*pick)(void *arg, size_t item), void *arg, struct scan_root *out, struct pd_err *err) {
+    uint8_t *kept = pd_malloc(s->n_entries + 1);
+    uint64_t files;
+    if (!kept)
+        return scan_fail_memory(s, err);
+    for (size_t i = 0; i < s->n_entries; i++)
+        kept[i] = s->kept[i] && pick(arg, i);
+    keep_folders(s, kept);
+    int rc = write_manifest(s, kept, out, &files, err);
+    free(kept);
+    if (!rc)
+        s->totals.objects = s->n_objects;
     return rc;
 }
 
@@ -253,15 +320,19 @@ int scan_run(struct scan *s, struct pd_err *err) {
     int rc = 0;
     if (!s->listed)
         rc = s->is_archive ? scan_list_archive(s, &own) : scan_list_folder(s, &own);
-    s->listed = !rc;
+    if (!rc && !s->listed && s->on_listed)
+        rc = s->on_listed(s->listed_arg, s, &own);
+    s->listed |= !rc;
     if (!rc)
         rc = choose(s, &own);
     if (!rc)
         rc = scan_hash_all(s, &own);
     if (!rc)
-        rc = write_manifest(s, &own);
+        rc = write_manifest(s, s->kept, &s->root, &s->totals.files, &own);
     if (rc)
         return pd_fail(err, rc, "%s", own.msg);
+    s->totals.entries = s->root.entries;
+    s->totals.bytes = s->root.bytes;
     s->totals.objects = s->n_objects;
     return 0;
 }
@@ -271,9 +342,9 @@ int scan_run(struct scan *s, struct pd_err *err) {
 void scan_get_totals(const struct scan *s, struct scan_totals *t) { *t = s->totals; }
 
 const uint8_t *scan_root(const struct scan *s, struct object_id *id, size_t *n) {
-    *id = s->root_id;
-    *n = s->root_len;
-    return s->root;
+    *id = s->root.id;
+    *n = s->root.n;
+    return s->root.raw;
 }
 
 long scan_find(const struct scan *s, const struct object_id *id) {
@@ -299,9 +370,13 @@ static int read_part(const struct scan *s, const struct scan_entry *e, uint64_t 
         else
             done += (size_t)k;
     }
-    if (fd >= 0 && fd != s->fd)
-        close(fd);
+    scan_close_entry(s, fd);
     return rc;
+}
+
+int scan_item_read(const struct scan *s, size_t i, void *p, size_t n, struct pd_err *err) {
+    int rc = read_part(s, &s->entries[i], 0, p, n, err);
+    return rc == PD_EDATA ? pd_fail(err, rc, "%.300s/%.400s changes while it is read", s->top, scan_name(s, s->entries[i].path)) : rc;
 }
 
 /* Of a bundle: 0, and *bad the file that can't be what it was, should the hash not be right. */
@@ -312,7 +387,7 @@ static int read_bundle(const struct scan *s, const struct scan_object *o, uint8_
     for (uint32_t at = 0, i = 0; at < o->raw_len && !rc; i++) {
         const struct scan_entry *e = &s->entries[s->members[o->off + i]];
         rc = read_part(s, e, 0, buf + at, (size_t)e->size, err);
-        if (rc || (!s->is_archive && (fstatat(s->fd, scan_name(s, e->path), &st, AT_SYMLINK_NOFOLLOW) ||
+        if (rc || (scan_on_disk(s, e) && (fstatat(s->fd, scan_name(s, e->path), &st, AT_SYMLINK_NOFOLLOW) ||
                                       st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec != e->mtime_ns)))
             *bad = e;
         at += (uint32_t)e->size;

@@ -34,6 +34,12 @@ void scan_free(struct scan *s); /* no thread may be in it any more; NULL is fine
  * it is not kept nothing in it is. May be set, and scan_run called, again: what was hashed is not hashed again. */
 void scan_keep(struct scan *s, int (*keep)(void *arg, const char *path, int is_folder), void *arg);
 
+/* Called from scan_run, once, when all entries are known (scan_n_items, scan_item, scan_item_read) and before `keep` is asked: the
+ * time for scan_add_file. What it returns ends scan_run if it is not 0. */
+void scan_on_listed(struct scan *s, int (*listed)(void *arg, struct scan *s, struct pd_err *err), void *arg);
+/* A file of the top folder that is in the package and not on disk, mode 0644, mtime 0; in the place of one of that name. Copies. */
+int scan_add_file(struct scan *s, const char *name, const void *p, size_t n, struct pd_err *err);
+
 int scan_run(struct scan *s, struct pd_err *err);
 /* From any thread: scan_run ends with PD_ECANCELED soon. */
 void scan_cancel(struct scan *s);
@@ -48,6 +54,16 @@ void scan_get_totals(const struct scan *s, struct scan_totals *t);
 
 /* Valid until scan_free or the next scan_run. */
 const uint8_t *scan_root(const struct scan *s, struct object_id *id, size_t *n);
+
+/* Another package of the same objects: only the items for which `pick` says 1, and the folders that they are in. Not while another
+ * thread is in the scan: its objects become more. */
+struct scan_root {
+    struct object_id id;
+    uint8_t raw[MANIFEST_ROOT_MAX];
+    size_t n;
+    uint64_t entries, bytes; /* as in scan_totals */
+};
+int scan_pick(struct scan *s, int (*pick)(void *arg, size_t item), void *arg, struct scan_root *out, struct pd_err *err);
 
 /* Which object this is, 0..objects-1; -1: it is not of this package. */
 long scan_find(const struct scan *s, const struct object_id *id);
@@ -67,6 +83,8 @@ struct scan_item {
     int64_t mtime_ns;
 };
 size_t scan_n_items(const struct scan *s);
+/* The first n bytes of a file's contents, as they are now; fewer than that is PD_EDATA. */
+int scan_item_read(const struct scan *s, size_t i, void *p, size_t n, struct pd_err *err);
 void scan_item(const struct scan *s, size_t i, struct scan_item *out);
 /* The objects that hold item i's contents: calls `each` for every one of them. */
 void scan_item_objects(const struct scan *s, size_t i, void (*each)(void *arg, long object), void *arg);

@@ -26,15 +26,16 @@ int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, u
     const char *name = scan_name(s, e->path);
     *base = 0;
     *fd = s->fd;
-    if (!s->is_archive && !s->is_file)
+    if (e->added)
+        *fd = s->added_fd;
+    else if (!s->is_archive && !s->is_file)
         *fd = openat(s->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0 || fstat(*fd, st)) {
         int no = errno;
-        if (*fd >= 0 && *fd != s->fd)
-            close(*fd);
+        scan_close_entry(s, *fd);
         return pd_fail_errno(err, PD_EIO, no, "cannot open %.300s/%.400s", s->top, name);
     }
-    if (s->is_archive) {
+    if (!scan_on_disk(s, e)) {
         *base = e->spool;
         st->st_size = (off_t)e->size;
         st->st_mtim.tv_sec = e->mtime_ns / 1000000000;
@@ -44,14 +45,14 @@ int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, u
     return 0;
 }
 
-static void close_entry(const struct scan *s, int fd) {
-    if (fd != s->fd)
+void scan_close_entry(const struct scan *s, int fd) {
+    if (fd >= 0 && fd != s->fd && fd != s->added_fd)
         close(fd);
 }
 
-static int same_file(const struct scan *s, const struct stat *a, int fd) {
+static int same_file(const struct scan *s, const struct scan_entry *e, const struct stat *a, int fd) {
     struct stat b;
-    if (s->is_archive)
+    if (!scan_on_disk(s, e))
         return 1;
     return !fstat(fd, &b) && a->st_size == b.st_size && a->st_mtim.tv_sec == b.st_mtim.tv_sec && a->st_mtim.tv_nsec == b.st_mtim.tv_nsec &&
            a->st_ctim.tv_sec == b.st_ctim.tv_sec && a->st_ctim.tv_nsec == b.st_ctim.tv_nsec;
@@ -158,12 +159,12 @@ static int hash_once(struct hasher *h, uint32_t entry, int *again) {
     rc = refresh(s, e, &st, h->err);
     e->first_piece = (uint32_t)s->n_pieces;
     chunker_init(&c, e->size, atomic_load(&s->total));
-    int sparse = s->is_archive || (uint64_t)st.st_blocks * 512 < e->size;
+    int sparse = !scan_on_disk(s, e) || (uint64_t)st.st_blocks * 512 < e->size;
     for (uint64_t at = base; !rc && next_region(fd, sparse, at, base + e->size, &from, &to); at = to)
         rc = hash_region(h, entry, fd, base, from, to, &c);
     e->n_pieces = (uint32_t)(s->n_pieces - e->first_piece);
-    *again = (!rc || rc == PD_EDATA) && !(h->err && h->err->code) && (rc || !same_file(s, &st, fd));
-    close_entry(s, fd);
+    *again = (!rc || rc == PD_EDATA) && !(h->err && h->err->code) && (rc || !same_file(s, e, &st, fd));
+    scan_close_entry(s, fd);
     return *again ? 0 : rc;
 }
 
@@ -248,8 +249,8 @@ static int read_small(struct hasher *h, struct scan_entry *e, int *large) {
         *large = !rc && e->size >= CHUNKER_SMALL;
         if (!rc && !*large)
             rc = read_at(s, e, fd, h->buf, (size_t)e->size, base, h->err);
-        int same = same_file(s, &st, fd);
-        close_entry(s, fd);
+        int same = same_file(s, e, &st, fd);
+        scan_close_entry(s, fd);
         if (*large || (!rc && same))
             return 0;
         if (rc && (rc != PD_EDATA || (h->err && h->err->code)))

@@ -20,7 +20,7 @@ struct scan_entry {
     int64_t mtime_ns;
     uint32_t mode, path_len;
     uint32_t first_piece, n_pieces; /* its contents, once hashed */
-    uint8_t type, hashed;
+    uint8_t type, hashed, added; /* added: by scan_add_file */
 };
 
 /* A piece of a file: bytes [off, off + len) of it are bytes [obj_off, obj_off + len) of the object. */
@@ -48,6 +48,9 @@ struct scan {
     unsigned flags;
     int fd;          /* the folder, the file, or the nameless file with an archive's contents */
     int is_archive, is_file, listed;
+    int added_fd;    /* a nameless file with the contents of what was added; -1: nothing was */
+    int (*on_listed)(void *, struct scan *, struct pd_err *);
+    void *listed_arg;
     struct pd_buf names;
     struct scan_entry *entries;
     size_t n_entries, cap_entries;
@@ -65,9 +68,7 @@ struct scan {
     int (*keep)(void *, const char *, int);
     void *keep_arg;
     uint8_t *kept; /* by entry: it is in the package */
-    struct object_id root_id;
-    uint8_t root[MANIFEST_ROOT_MAX];
-    size_t root_len;
+    struct scan_root root;
     struct scan_totals totals;
     atomic_int cancelled;
     atomic_ullong seen, hashed, total;
@@ -92,12 +93,16 @@ int scan_list_folder(struct scan *s, struct pd_err *err);
 int scan_list_file(struct scan *s, const char *name, struct pd_err *err);
 
 /* scan_tar.c */
+int scan_nameless_file(struct pd_err *err); /* a descriptor, or PD_E* */
 int scan_is_archive(const struct scan *s); /* 1: s->fd is a regular file and a tar archive; read from its beginning, and left there */
 int scan_list_archive(struct scan *s, struct pd_err *err);
 
 /* scan_hash.c: all kept entries that are files, in order, into objects and pieces. */
 int scan_hash_all(struct scan *s, struct pd_err *err);
-/* Open the contents of a file: *fd, where in it they begin, and what fstat says (of an archive only size and times). *close_it: it is not s->fd. */
+/* Open the contents of a file: *fd, where in it they begin, and what fstat says (of what is not on disk only size and times). Then
+ * scan_close_entry. */
+static inline int scan_on_disk(const struct scan *s, const struct scan_entry *e) { return !s->is_archive && !e->added; }
+void scan_close_entry(const struct scan *s, int fd);
 int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, uint64_t *base, struct stat *st, struct pd_err *err);
 
 #endif

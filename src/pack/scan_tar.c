@@ -16,7 +16,7 @@
 
 enum { SPOOL_ALIGN = 4096 };
 
-static int nameless_file(struct pd_err *err) {
+int scan_nameless_file(struct pd_err *err) {
     const char *dir = getenv("TMPDIR");
     char path[PATH_MAX];
     if (!dir || !*dir)
@@ -229,7 +229,7 @@ static int sort_entries(struct scan *s, size_t n_own, struct pd_err *err) {
 int scan_list_archive(struct scan *s, struct pd_err *err) {
     struct archive *a = open_tar(s, err);
     uint64_t end = 0;
-    int spool = a ? nameless_file(err) : -1, rc = a ? (spool < 0 ? PD_EIO : 0) : PD_EDATA;
+    int spool = a ? scan_nameless_file(err) : -1, rc = a ? (spool < 0 ? PD_EIO : 0) : PD_EDATA;
     while (!rc) {
         struct archive_entry *in;
         int r = archive_read_next_header(a, &in);

@@ -74,7 +74,8 @@ static int open_data(struct infer *f, struct pd_err *err) {
     const struct model_ini *m = nn_graph_model(f->graph);
     const char *data = strcmp(x->data, "-") ? x->data : "/dev/stdin";
     struct data_spec spec = {.schema = m->schema};
-    int rc = train_streams_new(&f->streams, &spec, ".", data, "data", 1, 0, 1, x->batch_size, 0, err);
+    const struct train_files files = {".", data, "data", PD_DATA_SHARED};
+    int rc = train_streams_new(&f->streams, &spec, &files, 1, 0, 1, x->batch_size, 0, err);
     if (!rc && pd_batch_init_fields(&f->batch, nn_graph_field(f->graph, 0), m->schema->n_fields, x->batch_size))
         rc = pd_fail(err, PD_ENOMEM, "no memory for a batch of %u samples", x->batch_size);
     if (!rc)

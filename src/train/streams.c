@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "data/file_list.h"
 
 enum { AHEAD = 2 }; /* batches */
 
@@ -43,11 +44,6 @@ struct train_streams {
     uint64_t total;              /* bytes of all own files */
 };
 
-void train_stream_range(uint32_t n_streams, uint32_t n_trainers, uint32_t t, uint32_t *lo, uint32_t *hi) {
-    *lo = (uint32_t)((uint64_t)t * n_streams / n_trainers);
-    *hi = (uint32_t)((uint64_t)(t + 1) * n_streams / n_trainers);
-}
-
 uint32_t train_stream_share(uint64_t batch_size, uint32_t n_streams, uint32_t s) {
     return (uint32_t)((s + 1) * batch_size / n_streams - s * batch_size / n_streams);
 }
@@ -62,7 +58,7 @@ static void measure(struct train_streams *s, const char *dir, const struct data_
         struct stat st;
         if (stream < s->lo || stream >= s->hi)
             continue;
-        int known = !pd_fmt(path, sizeof path, "%s%s%s", *files->path[i] == '/' ? "" : dir, *files->path[i] == '/' ? "" : "/",
+        int known = *files->path[i] && !pd_fmt(path, sizeof path, "%s%s%s", *files->path[i] == '/' ? "" : dir, *files->path[i] == '/' ? "" : "/",
                             files->path[i]) && !stat(path, &st);
         uint64_t size = known ? (uint64_t)st.st_size : 0;
         s->total += size;
@@ -107,18 +103,53 @@ static int open_readers(struct train_streams *s, const struct data_spec *spec, c
     return !rc && ahead ? train_ahead_new(&s->ahead, AHEAD, make_ahead, s, err) : rc;
 }
 
-int train_streams_new(struct train_streams **out, const struct data_spec *spec, const char *dir, const char *pattern,
-                      const char *what, uint32_t n_streams, uint32_t lo, uint32_t hi, uint64_t batch_size, int own_batches,
-                      struct pd_err *err) {
+/* A node's own files become those of its own streams, in a list where the others' places are empty. */
+static int deal_own(struct data_files *files, uint32_t n_streams, uint32_t lo, uint32_t hi) {
+    size_t rounds = (files->n + hi - lo - 1) / (hi - lo), n = rounds * n_streams;
+    char **path = pd_calloc(n + 1, sizeof *path);
+    int rc = path ? 0 : PD_ENOMEM;
+    for (size_t i = 0; i < n && !rc; i++) {
+        uint32_t stream = data_stream_of(i, n_streams);
+        size_t own = i / n_streams * (hi - lo) + stream - lo;
+        if (stream >= lo && stream < hi && own < files->n) {
+            path[i] = files->path[own];
+            files->path[own] = NULL;
+        } else if (!(path[i] = pd_strdup(""))) {
+            rc = PD_ENOMEM;
+        }
+    }
+    data_files_release(files);
+    *files = (struct data_files){path, path ? n : 0, n};
+    return rc;
+}
+
+/* The job's list of files, as far as this trainer can know it. */
+static int list_files(struct data_files *files, const struct train_files *w, uint32_t n_streams, uint32_t lo, uint32_t hi, struct pd_err *err) {
+    struct pd_buf list;
+    pd_buf_init(&list);
+    int local = w->layout == PD_DATA_LOCAL, here = w->layout == PD_DATA_DISPATCHED && !strcmp(w->dir, ".");
+    int rc = here ? data_files_read_list(&list, err) : 0;
+    if (rc >= 0)
+        rc = rc ? data_files_expand_list(files, (const char *)list.data, list.len, w->pattern, err)
+                : data_files_expand(files, w->dir, w->pattern, err);
+    pd_buf_release(&list);
+    uint32_t need = local ? hi - lo : n_streams;
+    if (!rc && files->n < need)
+        rc = pd_fail(err, PD_EDATA,
+                     "'%s = %s' matches %zu files for %u streams%s: each stream needs at least one (paddlectl split makes them)", w->what,
+                     w->pattern, files->n, need, local ? " of this node" : "");
+    if (!rc && local && deal_own(files, n_streams, lo, hi))
+        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+    return rc;
+}
+
+int train_streams_new(struct train_streams **out, const struct data_spec *spec, const struct train_files *where, uint32_t n_streams, uint32_t lo,
+                      uint32_t hi, uint64_t batch_size, int own_batches, struct pd_err *err) {
     struct data_files files = {0};
     struct train_streams *s = pd_calloc(1, sizeof *s);
-    int rc = s ? data_files_expand(&files, dir, pattern, err) : pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = s ? list_files(&files, where, n_streams, lo, hi, err) : pd_fail(err, PD_ENOMEM, "out of memory");
     for (uint32_t i = 0; s && i <= AHEAD; i++)
         pd_buf_init(&s->made[i].messages);
-    if (!rc && files.n < n_streams)
-        rc = pd_fail(err, PD_EDATA,
-                     "'%s = %s' matches %zu files for %u streams: each stream needs at least one (paddlectl split makes them)",
-                     what, pattern, files.n, n_streams);
     if (rc)
         goto out;
     s->lo = lo;
@@ -126,7 +157,7 @@ int train_streams_new(struct train_streams **out, const struct data_spec *spec, 
     s->first = own_batches ? lo : 0;
     s->n_shares = own_batches ? hi - lo : n_streams;
     s->batch_size = batch_size;
-    for (size_t i = 0; i < files.n; i++)
+    for (size_t i = 0; i < files.n && where->layout != PD_DATA_LOCAL; i++)
         for (const char *p = files.path[i]; p == files.path[i] || p[-1]; p++) /* the NUL parts the names */
             s->fingerprint = pd_mix64(s->fingerprint ^ (uint64_t)(unsigned char)*p) + 1;
     s->reader = pd_calloc(hi - lo, sizeof *s->reader);
@@ -136,8 +167,8 @@ int train_streams_new(struct train_streams **out, const struct data_spec *spec, 
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
         goto out;
     }
-    measure(s, dir, &files, n_streams);
-    rc = open_readers(s, spec, dir, &files, err);
+    measure(s, where->dir, &files, n_streams);
+    rc = open_readers(s, spec, where->dir, &files, err);
     if (!rc)
         train_streams_rewind(s, 0);
 out:

@@ -7,10 +7,9 @@
 #ifndef PD_TRAIN_STREAMS_H
 #define PD_TRAIN_STREAMS_H
 
+#include "conf/options.h"
 #include "data/reader.h"
 
-/* The contiguous streams [lo, hi) of trainer t of n_trainers. */
-void train_stream_range(uint32_t n_streams, uint32_t n_trainers, uint32_t t, uint32_t *lo, uint32_t *hi);
 /* Samples of stream s in a batch of `batch_size`. */
 uint32_t train_stream_share(uint64_t batch_size, uint32_t n_streams, uint32_t s);
 
@@ -19,13 +18,17 @@ struct train_streams;
 /* With threads to read ahead (spec->workers) batches are made ahead by one more; what comes out is the same. spec->on_bad is called
  * from within train_streams_next.
  *
- * With own_batches, batch_size is that of this trainer alone, cut over its streams: there is no step of all. `pattern` is relative to folder `dir`. `what` ("train", "test") goes into messages. */
-int train_streams_new(struct train_streams **out, const struct data_spec *spec, const char *dir, const char *pattern,
-                      const char *what, uint32_t n_streams, uint32_t lo, uint32_t hi, uint64_t batch_size, int own_batches,
-                      struct pd_err *err);
+ * With own_batches, batch_size is that of this trainer alone, cut over its streams: there is no step of all. */
+struct train_files {
+    const char *dir, *pattern; /* relative to dir */
+    const char *what;          /* "train", "test": for messages */
+    enum pd_data_layout layout;
+};
+int train_streams_new(struct train_streams **out, const struct data_spec *spec, const struct train_files *where, uint32_t n_streams, uint32_t lo,
+                      uint32_t hi, uint64_t batch_size, int own_batches, struct pd_err *err);
 void train_streams_free(struct train_streams *s);
 
-/* A hash of the whole list of files, equal on all trainers of a job; 0 for NULL. */
+/* A hash of the whole list of files, equal on all trainers of a job; 0 for NULL, and where each trainer has a list of its own. */
 uint64_t train_streams_fingerprint(const struct train_streams *s);
 
 uint32_t train_streams_max_batch(const struct train_streams *s);

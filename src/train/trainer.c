@@ -65,7 +65,7 @@ static int check_options(struct trainer *t, struct pd_err *err) {
                        (long long)o->batch_size, t->n_streams);
     if (o->job == PD_JOB_TEST && !*o->init_model_path)
         return pd_fail(err, PD_EUSAGE, "job = test needs init_model_path, the saved model to test");
-    train_stream_range(t->n_streams, t->n_trainers, t->id, &t->lo, &t->hi);
+    data_stream_range(t->n_streams, t->n_trainers, t->id, &t->lo, &t->hi);
     return 0;
 }
 
@@ -77,14 +77,16 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     train.shuffle_buffer = (uint64_t)t->o->shuffle_buffer;
     uint64_t batch = (uint64_t)t->o->batch_size;
     int own = t->o->update != PD_UPDATE_SYNC;
+    const struct train_files train_files = {m->dir, m->data.train.text, "train", (enum pd_data_layout)t->o->data_layout};
+    const struct train_files test_files = {m->dir, m->data.test.text, "test", (enum pd_data_layout)t->o->data_layout};
     int rc = 0;
     if (data_schema_is_text(m->schema)) /* each sample predicts one word */
         t->report.unit = "words";
     t->report.perplexity = m->n_costs == 1 && !strcmp(m->cost[0].type.text, "cross_entropy");
     if (t->o->job == PD_JOB_TRAIN)
-        rc = train_streams_new(&t->train, &train, m->dir, m->data.train.text, "train", t->n_streams, t->lo, t->hi, batch, own, err);
+        rc = train_streams_new(&t->train, &train, &train_files, t->n_streams, t->lo, t->hi, batch, own, err);
     if (!rc && *m->data.test.text)
-        rc = train_streams_new(&t->test, &spec, m->dir, m->data.test.text, "test", t->n_streams, t->lo, t->hi, batch, own, err);
+        rc = train_streams_new(&t->test, &spec, &test_files, t->n_streams, t->lo, t->hi, batch, own, err);
     if (!rc && t->o->job == PD_JOB_TEST && !t->test)
         rc = pd_fail(err, PD_ECONF, "%s: job = test, but [data] names no test files", m->file);
     if (rc)
@@ -183,12 +185,12 @@ static int load(struct trainer *t, struct pd_err *err) {
 static int agree(struct trainer *t, struct pd_err *err) {
     static const char *const what[] = {"another list of training files", "another list of test files",
                                        "other options (batch_size, num_passes, saving_period, saving_period_by_batches, save_initial, "
-                                       "save_state, resume, resume_older, start_pass, seed, shuffle_buffer, reproducible, job or evaluators)"};
+                                       "save_state, resume, resume_older, start_pass, seed, shuffle_buffer, data_layout, reproducible, job or evaluators)"};
     const struct pd_options *o = t->o;
     uint64_t options = 0;
     const int64_t values[] = {o->batch_size, o->num_passes, o->saving_period, o->save_initial, o->seed, o->reproducible, o->job, nn_graph_n_evaluators(t->graph),
                               o->saving_period_by_batches, o->save_state, o->resume_older, o->start_pass, (int64_t)t->setup->restarts,
-                              (int64_t)ps_name_hash(o->resume), o->shuffle_buffer};
+                              (int64_t)ps_name_hash(o->resume), o->shuffle_buffer, o->data_layout};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         options = pd_mix64(options ^ pd_mix64((uint64_t)values[i] + i));
     const uint64_t mine[] = {train_streams_fingerprint(t->train), train_streams_fingerprint(t->test), options};

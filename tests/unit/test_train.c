@@ -48,8 +48,8 @@ static size_t samples_of_step(uint32_t n_streams, uint32_t n_trainers, uint64_t 
         struct train_streams *s;
         struct pd_batch b;
         struct pd_err err = {0};
-        train_stream_range(n_streams, n_trainers, t, &lo, &hi);
-        if (train_streams_new(&s, &spec, dir, "part-*", "train", n_streams, lo, hi, batch, 0, &err))
+        data_stream_range(n_streams, n_trainers, t, &lo, &hi);
+        if (train_streams_new(&s, &spec, &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED}, n_streams, lo, hi, batch, 0, &err))
             fail_msg("%s", err.msg);
         assert_int_equal(pd_batch_init(&b, 1, train_streams_max_batch(s)), 0);
         int got = 0;
@@ -98,8 +98,8 @@ static void every_sample_is_read_once_and_shares_add_up(void **state) {
         uint32_t lo, hi;
         struct train_streams *s;
         struct pd_batch b;
-        train_stream_range(3, 2, t, &lo, &hi);
-        assert_int_equal(train_streams_new(&s, &spec, dir, "part-*", "train", 3, lo, hi, 8, 0, NULL), 0);
+        data_stream_range(3, 2, t, &lo, &hi);
+        assert_int_equal(train_streams_new(&s, &spec, &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED}, 3, lo, hi, 8, 0, NULL), 0);
         assert_int_equal(pd_batch_init(&b, 1, train_streams_max_batch(s)), 0);
         for (int pass = 0; pass < 2; pass++) {
             for (int n; (n = train_streams_next(s, &b, NULL)) != 0;)
@@ -135,7 +135,7 @@ static void batches_are_the_same_when_threads_read_ahead(void **state) {
     assert_int_equal(data_workers_new(&w, 2, NULL), 0);
     for (int k = 0; k < 2; k++) {
         struct data_spec x = {.schema = schema, .workers = k ? w : NULL, .shuffle_buffer = 30, .seed = 5};
-        assert_int_equal(train_streams_new(&s[k], &x, dir, "part-*", "train", 3, 0, 3, 17, 0, NULL), 0);
+        assert_int_equal(train_streams_new(&s[k], &x, &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED}, 3, 0, 3, 17, 0, NULL), 0);
         assert_int_equal(pd_batch_init(&b[k], 1, train_streams_max_batch(s[k])), 0);
     }
     for (uint64_t pass = 0; pass < 3; pass++) {
@@ -181,7 +181,7 @@ static void fewer_files_than_streams_is_an_error_that_says_so(void **state) {
     (void)state;
     struct train_streams *s;
     struct pd_err err = {0};
-    assert_int_equal(train_streams_new(&s, &spec, dir, "part-*", "train", 9, 0, 3, 18, 0, &err), PD_EDATA);
+    assert_int_equal(train_streams_new(&s, &spec, &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED}, 9, 0, 3, 18, 0, &err), PD_EDATA);
     assert_non_null(strstr(err.msg, "matches 4 files for 9 streams"));
 }
 
@@ -193,7 +193,7 @@ static void the_fraction_that_is_read_is_told(void **state) {
     struct pd_batch b;
     struct pd_err err = {0};
     write_files(rows, 5);
-    assert_int_equal(train_streams_new(&s, &spec, dir, "part-*", "train", 3, 0, 2, 30, 0, &err), 0); /* 0 and 3, 1 and 4 */
+    assert_int_equal(train_streams_new(&s, &spec, &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED}, 3, 0, 2, 30, 0, &err), 0); /* 0 and 3, 1 and 4 */
     assert_int_equal(pd_batch_init(&b, 1, train_streams_max_batch(s)), 0);
     for (int pass = 0; pass < 2; pass++) {
         double last = 0;
