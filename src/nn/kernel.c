@@ -389,6 +389,44 @@ CLONES void nn_sum_rows(size_t m, size_t n, const float *x, float *y) {
             y[j] += x[j];
 }
 
+/* Rows are short: a call for each would cost more than its values. */
+INLINE void add_row(size_t n, const float *x, float *y) {
+    size_t j = 0;
+    for (v8 a, b; j + LANES <= n; j += LANES) {
+        LOAD(a, x + j);
+        LOAD(b, y + j);
+        b = b + a;
+        STORE(y + j, b);
+    }
+    for (; j < n; j++)
+        y[j] += x[j];
+}
+
+INLINE void copy_row(size_t n, const float *x, float *y) {
+    size_t j = 0;
+    for (v8 a; j + LANES <= n; j += LANES) {
+        LOAD(a, x + j);
+        STORE(y + j, a);
+    }
+    for (; j < n; j++)
+        y[j] = x[j];
+}
+
+CLONES void nn_gather_rows(size_t m, size_t n, const uint32_t *row, const float *w, size_t stride, int add, float *y) {
+    for (size_t i = 0; i < m; i++, y += stride) {
+        const float *from = w + (size_t)row[i] * n;
+        if (add)
+            add_row(n, from, y);
+        else
+            copy_row(n, from, y);
+    }
+}
+
+CLONES void nn_scatter_rows(size_t m, size_t n, const uint32_t *row, const float *dy, size_t stride, float *g) {
+    for (size_t i = 0; i < m; i++, dy += stride)
+        add_row(n, dy, g + (size_t)row[i] * n);
+}
+
 size_t nn_argmax(size_t n, const float *x) {
     size_t best = 0;
     for (size_t i = 1; i < n; i++)

@@ -58,6 +58,10 @@ float nn_sum(size_t n, const float *x);
 void nn_scale(size_t n, float a, float *y);                         /* y *= a */
 void nn_mul(size_t n, const float *a, const float *b, float *y);   /* y = a * b; y may be a or b */
 void nn_sum_rows(size_t m, size_t n, const float *x, float *y);    /* y[j] += sum_i x_ij, rows in order */
+/* Rows of a table: y[i * stride + j] = w[row[i], j] for m rows of n values (add: +=), and its gradient, rows in their order:
+ * g[row[i], j] += dy[i * stride + j]. */
+void nn_gather_rows(size_t m, size_t n, const uint32_t *row, const float *w, size_t stride, int add, float *y);
+void nn_scatter_rows(size_t m, size_t n, const uint32_t *row, const float *dy, size_t stride, float *g);
 size_t nn_argmax(size_t n, const float *x);                        /* the first of the largest; NaN never wins */
 
 #endif

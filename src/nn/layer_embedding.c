@@ -108,6 +108,10 @@ static float pool_scale(const struct look *l, size_t lo, size_t hi) {
 }
 
 static void forward_ids(const struct look *l, uint32_t n, uint32_t dim, uint32_t stride, int add, const float *w, float *y) {
+    if (l->slot) {
+        nn_gather_rows(n, dim, l->slot + l->first, w, stride, add, y);
+        return;
+    }
     for (uint32_t i = 0; i < n; i++, y += stride) {
         const float *row = w + row_of(l, l->first + i) * dim;
         if (add)
@@ -145,6 +149,10 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     for (uint32_t k = 0; k < self->n_in && g; k++) {
         struct look l = look_at(e, self, k);
         const float *dy = e->state[self->id].dy + (sum ? 0 : k * dim);
+        if (l.slot && !l.col->offset) {
+            nn_scatter_rows(e->n, dim, l.slot + l.first, dy, self->size, g);
+            continue;
+        }
         for (uint32_t i = 0; i < e->n; i++, dy += self->size) {
             if (!l.col->offset) {
                 nn_add(dim, dy, g + row_of(&l, l.first + i) * dim);

@@ -34,6 +34,8 @@
 #define nn_times plain_times
 #define nn_mul_add plain_mul_add
 #define nn_dot plain_dot
+#define nn_gather_rows plain_gather_rows
+#define nn_scatter_rows plain_scatter_rows
 #define nn_sum plain_sum
 #define nn_softmax plain_softmax
 #define nn_softmax_grad plain_softmax_grad
@@ -63,6 +65,8 @@
 #undef nn_times
 #undef nn_mul_add
 #undef nn_dot
+#undef nn_gather_rows
+#undef nn_scatter_rows
 #undef nn_sum
 #undef nn_softmax
 #undef nn_softmax_grad
@@ -398,6 +402,35 @@ static void the_plainest_cpu_gives_the_same_bits(void **state) {
     assert_true(nn_dot(N, x, y) == plain_dot(N, x, y) && nn_sum(N, x) == plain_sum(N, x));
     SAME(nn_mul(N, x, a, a), plain_mul(N, x, b, b));
     SAME(nn_sum_rows(ROWS - 1, COLS, x, a), plain_sum_rows(ROWS - 1, COLS, x, b));
+    static const uint32_t row[4] = {2, 0, 2, 1};
+    for (int add = 0; add < 2; add++)
+        SAME(nn_gather_rows(4, 13, row, x, 20, add, a), plain_gather_rows(4, 13, row, x, 20, add, b));
+    SAME(nn_scatter_rows(4, 13, row, x, 20, a), plain_scatter_rows(4, 13, row, x, 20, b));
+}
+
+/* Every width below two vectors and a bit; what is between the rows of y stays. */
+static void rows_are_looked_up_and_added_to(void **state) {
+    (void)state;
+    enum { M = 7, STRIDE = 25, W = 5 };
+    static const uint32_t row[M] = {4, 0, 4, 1, 3, 3, 4};
+    static float w[W * 21], y[M * STRIDE], want[M * STRIDE], g[W * 21], sum[W * 21];
+    for (size_t n = 1; n <= 21; n++)
+        for (int add = 0; add < 2; add++) {
+            fill(w, W * 21, 80 + (uint32_t)n, 1);
+            fill(y, M * STRIDE, 90, 1);
+            fill(g, W * 21, 91, 1);
+            memcpy(want, y, sizeof y);
+            memcpy(sum, g, sizeof g);
+            for (size_t i = 0; i < M; i++)
+                for (size_t j = 0; j < n; j++) {
+                    want[i * STRIDE + j] = add ? want[i * STRIDE + j] + w[row[i] * n + j] : w[row[i] * n + j];
+                    sum[row[i] * n + j] += y[i * STRIDE + j];
+                }
+            nn_scatter_rows(M, n, row, y, STRIDE, g);
+            nn_gather_rows(M, n, row, w, STRIDE, add, y);
+            assert_memory_equal(y, want, sizeof y);
+            assert_memory_equal(g, sum, sizeof g);
+        }
 }
 
 static void the_first_largest_wins(void **state) {
@@ -418,6 +451,7 @@ int main(void) {
         cmocka_unit_test(no_two_threads_hold_the_same_work_buffer),
         cmocka_unit_test(threads_that_multiply_at_once_do_not_share_a_buffer),
         cmocka_unit_test(the_plainest_cpu_gives_the_same_bits),
+        cmocka_unit_test(rows_are_looked_up_and_added_to),
         cmocka_unit_test(the_first_largest_wins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
