@@ -4,7 +4,7 @@
  *     ps sparse DIM ROWS KEYS S      rows of DIM floats out of ROWS, KEYS random ones a request: pull and AdaGrad push, with
  *                                    the server and the same work in this process without it
  *     ps small KEYS IN_FLIGHT S      pulls of KEYS rows, so many under way: "p50 us" and requests a second
- *     ps rtt SECONDS                 a bare round trip of 64 bytes over TCP between two processes
+ *     ps rtt UP DOWN SECONDS         a bare round trip over TCP between two processes, so many bytes there and back
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -25,7 +25,7 @@
 #include "ps/server.h"
 #include "ps/table.h"
 
-enum { DISTINCT = 64, SAMPLES = 200000 };
+enum { DISTINCT = 64, SAMPLES = 200000, WINDOW = 500 };
 
 static const uint8_t key32[32] = "a key for benchmarks, 32 bytes.";
 static float learning_rate = 0.01f;
@@ -90,6 +90,22 @@ static double quantile(double *v, size_t n, double q) {
     return n ? v[(size_t)(q * (double)(n - 1))] : 0;
 }
 
+/* p99 of all, and of the best WINDOW in a row: a virtual machine whose host takes its cores away for milliseconds shows that in
+ * the first; what the program itself does stands in every window. Sorts v. */
+struct p99 {
+    double all, window;
+};
+
+static struct p99 p99(double *v, size_t n) {
+    double part[WINDOW], best = 0;
+    for (size_t i = 0; i + WINDOW <= n; i += WINDOW) {
+        memcpy(part, v + i, sizeof part);
+        double x = quantile(part, WINDOW, 0.99);
+        best = best == 0 || x < best ? x : best;
+    }
+    return (struct p99){quantile(v, n, 0.99), best};
+}
+
 /* --- dense --- */
 
 static void dense(size_t mb, double limit) {
@@ -150,7 +166,8 @@ static void make_requests(struct requests *q, uint64_t rows, size_t n) {
 }
 
 struct speed {
-    double pull, push, pull_p99, push_p99; /* Mkeys/s, ms */
+    double pull, push; /* Mkeys/s */
+    struct p99 pull_p99, push_p99; /* ms */
 };
 
 static struct speed remote(uint32_t dim, uint64_t rows, const struct requests *q, double limit) {
@@ -196,7 +213,7 @@ static struct speed remote(uint32_t dim, uint64_t rows, const struct requests *q
         pull += ms_pull[n];
         push += ms_push[n];
     }
-    struct speed s = {(double)(n * q->n) / pull / 1e3, (double)(n * q->n) / push / 1e3, quantile(ms_pull, n, 0.99), quantile(ms_push, n, 0.99)};
+    struct speed s = {(double)(n * q->n) / pull / 1e3, (double)(n * q->n) / push / 1e3, p99(ms_pull, n), p99(ms_push, n)};
     close_all(c, server);
     free(all);
     free(w);
@@ -235,7 +252,7 @@ static struct speed here(uint32_t dim, uint64_t rows, const struct requests *q, 
         pull += (double)(y - x);
         push += seconds_since(y) * 1e9;
     }
-    struct speed s = {(double)(n * q->n) * 1e3 / pull, (double)(n * q->n) * 1e3 / push, 0, 0};
+    struct speed s = {(double)(n * q->n) * 1e3 / pull, (double)(n * q->n) * 1e3 / push, {0, 0}, {0, 0}};
     ps_table_free(t);
     free(at);
     free(w);
@@ -247,8 +264,9 @@ static void sparse(uint32_t dim, uint64_t rows, size_t n, double limit) {
     struct requests q;
     make_requests(&q, rows, n);
     struct speed h = here(dim, rows, &q, limit / 2), r = remote(dim, rows, &q, limit);
-    printf("sparse dim %u rows %llu pull %.2f push %.2f Mkeys/s p99 pull %.2f push %.2f ms here pull %.1f push %.1f Mkeys/s\n", dim,
-           (unsigned long long)rows, r.pull, r.push, r.pull_p99, r.push_p99, h.pull, h.push);
+    printf("sparse dim %u rows %llu pull %.2f push %.2f Mkeys/s p99 pull %.2f push %.2f ms here pull %.1f push %.1f Mkeys/s"
+           " best window p99 pull %.2f push %.2f ms\n", dim, (unsigned long long)rows, r.pull, r.push, r.pull_p99.all, r.push_p99.all,
+           h.pull, h.push, r.pull_p99.window, r.push_p99.window);
     for (int i = 0; i < DISTINCT; i++)
         free(q.keys[i]);
 }
@@ -290,20 +308,26 @@ static void small(size_t n, int in_flight, double limit) {
         free(q.keys[i]);
 }
 
-/* --- a bare round trip --- */
+/* --- the same bytes with nothing behind them: what this machine and its TCP can do --- */
 
-static void echo(int fd) {
-    char b[64];
-    while (recv(fd, b, sizeof b, MSG_WAITALL) == sizeof b && send(fd, b, sizeof b, MSG_NOSIGNAL) == sizeof b)
-        ;
+/* Answers each `up` bytes with `down` bytes until the other end closes. */
+static void answer(int fd, size_t up, size_t down, uint8_t *b) {
+    while (recv(fd, b, up, MSG_WAITALL) == (ssize_t)up) {
+        ssize_t n = 1;
+        for (size_t sent = 0; sent < down && n > 0; sent += (size_t)n)
+            n = send(fd, b + sent, down - sent, MSG_NOSIGNAL);
+        if (n <= 0)
+            break;
+    }
     _exit(0);
 }
 
-static void rtt(double limit) {
+static void rtt(size_t up, size_t down, double limit) {
     static double us[SAMPLES];
     struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof sa;
     int one = 1, l = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+    uint8_t *b = calloc(1, up > down ? up : down);
     if (bind(l, (struct sockaddr *)&sa, sizeof sa) || listen(l, 1) || getsockname(l, (struct sockaddr *)&sa, &len))
         die("listen", NULL);
     pid_t pid = fork();
@@ -311,23 +335,24 @@ static void rtt(double limit) {
         close(fd);
         int s = accept(l, NULL, NULL);
         setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        echo(s);
+        answer(s, up, down, b);
     }
     if (connect(fd, (struct sockaddr *)&sa, sizeof sa))
         die("connect", NULL);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    char b[64] = {0};
     size_t n = 0;
     for (uint64_t t0 = pd_mono_ns(); n < SAMPLES && seconds_since(t0) < limit; n++) {
         uint64_t a = pd_mono_ns();
-        if (send(fd, b, sizeof b, MSG_NOSIGNAL) != sizeof b || recv(fd, b, sizeof b, MSG_WAITALL) != sizeof b)
+        if (send(fd, b, up, MSG_NOSIGNAL) != (ssize_t)up || recv(fd, b, down, MSG_WAITALL) != (ssize_t)down)
             die("round trip", NULL);
         us[n] = (double)(pd_mono_ns() - a) / 1e3;
     }
     close(fd);
     close(l);
     waitpid(pid, NULL, 0);
-    printf("rtt p50 us %.1f\n", quantile(us, n, 0.5));
+    struct p99 p = p99(us, n);
+    printf("rtt p50 us %.1f p99 us %.1f best window %.1f\n", quantile(us, n, 0.5), p.all, p.window);
+    free(b);
 }
 
 int main(int argc, char **argv) {
@@ -340,9 +365,9 @@ int main(int argc, char **argv) {
         sparse((uint32_t)strtoul(argv[2], NULL, 10), strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), strtod(argv[5], NULL));
     else if (!strcmp(what, "small") && argc == 5)
         small(strtoull(argv[2], NULL, 10), atoi(argv[3]), strtod(argv[4], NULL));
-    else if (!strcmp(what, "rtt") && argc == 3)
-        rtt(strtod(argv[2], NULL));
+    else if (!strcmp(what, "rtt") && argc == 5)
+        rtt(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10), strtod(argv[4], NULL));
     else
-        return fputs("usage: ps dense MB S | sparse DIM ROWS KEYS S | small KEYS IN_FLIGHT S | rtt S\n", stderr), 2;
+        return fputs("usage: ps dense MB S | sparse DIM ROWS KEYS S | small KEYS IN_FLIGHT S | rtt UP DOWN S\n", stderr), 2;
     return 0;
 }

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/ps.sh"
 best_one=1e9 best_rtt=1e9 best_many=0
 for _ in 1 2 3; do
-    rtt=$("$PS" rtt 2 | awk '{print $4}')
+    rtt=$("$PS" rtt 64 64 2 | awk '{print $4}')
     read -r one rate <<<"$("$PS" small 64 1 2 | awk '{print $8, $10}')"
     many=$("$PS" small 64 32 2 | awk '{print $10}')
     echo "round trip $rtt us   one at a time p50 $one us, $rate/s   32 under way $many/s"
