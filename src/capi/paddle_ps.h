@@ -48,7 +48,8 @@ int paddle_ps_version(void); /* of the library */
  *     optimizer=NAME            required: sgd momentum adagrad decayed_adagrad adadelta rmsprop adam adamax ftrl ...
  *     optimizer.SETTING=VALUE   what train.ini's [optimizer] takes: learning_rate, epsilon, momentum, learning_rate_schedule, ...
  *     pservers trainer_id num_gradient_servers n_streams key_file    where this trainer stands; local=1: one process, no servers
- *     seed update staleness geo_sgd_need_push_nums async_lagged_grad_discard_ratio stop_on_nan reconnect_timeout server_timeout
+ *     seed update staleness geo_sgd_need_push_nums async_lagged_grad_discard_ratio stop_on_nan reject_nan reconnect_timeout
+ *     server_timeout
  * `settings` may be NULL only when everything is in the environment (PADDLE_PS_SETTINGS holds settings, too). NULL when it fails;
  * `why` (of `n_why` bytes, may be NULL with 0) then has the message. */
 paddle_ps *paddle_ps_join(const char *settings, char *why, size_t n_why);

@@ -131,6 +131,8 @@ static const struct pd_option table[] = {
     {"train", "shuffle_buffer", PD_INT, F(shuffle_buffer), ALL, "0", 0, 1 << 28, 0, "samples",
      "training samples are shuffled within groups of so many of a stream, in another order each pass; 0: they stay in order"},
     {"train", "stop_on_nan", PD_BOOL, F(stop_on_nan), ALL, "1", 0, 0, 0, "", "end the job when the cost is no finite number"},
+    {"train", "reject_nan", PD_BOOL, F(reject_nan), ALL, "0", 0, 0, 0, "",
+     "pservers refuse a trainer whose gradient is no finite number, and on_trainer_lost says what becomes of the job; wins over stop_on_nan"},
     {"train", "reconnect_timeout", PD_F64, F(reconnect_timeout), ALL, "10", 0.1, 86400, 0, "s",
      "how long a connection between trainer and pserver that broke is tried again, and how long a pserver waits for it"},
     {"train", "on_trainer_lost", PD_CHOICE, F(on_trainer_lost), ALL, "fail", 0, 0, "fail|wait|continue", "",

@@ -101,7 +101,7 @@ static int check_opts(struct ps_client *c, struct pd_err *err) {
         return pd_fail(err, PD_ENOMEM, "no memory for a client");
     c->job.staleness = o->staleness;
     c->job.discard_ratio = o->async_lagged_grad_discard_ratio;
-    c->job.reject_nan = o->reject_nan != 0;
+    c->job.on_nan = o->reject_nan ? PS_NAN_REFUSE : o->stop_on_nan ? PS_NAN_STOP : PS_NAN_TAKE;
     c->job.seed = o->seed;
     c->job.n_trainers = o->n_trainers;
     c->job.n_streams = o->n_streams;

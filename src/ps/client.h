@@ -64,7 +64,8 @@ struct ps_client_opts {
     uint32_t staleness;             /* ssp: steps that a trainer may be ahead of the slowest */
     uint32_t geo_sgd_need_push_nums; /* geo: steps between exchanges; 0: 100 */
     double async_lagged_grad_discard_ratio; /* async: src/ps/rule.h; 0: nothing is dropped */
-    int reject_nan;                 /* 1: a gradient that is not finite ends the job with the parameter's name */
+    int stop_on_nan;                /* 1: a gradient that is not finite ends the job with the parameter's name */
+    int reject_nan;                 /* 1: it is refused, and its trainer is lost (on_trainer_lost); goes before stop_on_nan */
     const char *job;                /* job id, "" by hand */
     const uint8_t *key;             /* 32 bytes; NULL: all zero */
     uint64_t connect_timeout_ms;    /* how long servers that are not up yet are tried; 0: 60 s */

@@ -255,13 +255,6 @@ int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys
     return 0;
 }
 
-static int finite_sum(const float *v, size_t n) {
-    float x = 0;
-    for (size_t i = 0; i < n; i++)
-        x += v[i] * 0;
-    return x == 0;
-}
-
 static int local_step(struct ps_client *c, uint64_t n_samples) {
     struct ps_geo *g = c->geo;
     struct ps_optim_args a;
@@ -272,7 +265,7 @@ static int local_step(struct ps_client *c, uint64_t n_samples) {
     for (uint32_t i = 0; i < c->job.n_dense; i++) {
         const struct ps_dense *p = &c->job.dense[i];
         struct geo_dense *d = &g->dense[i];
-        if (d->grad && c->job.reject_nan && !finite_sum(d->grad, p->n))
+        if (d->grad && c->job.on_nan && !ps_all_finite(d->grad, p->n))
             return client_fail(c, PD_ENUM, "the gradient of parameter '%s' is not a finite number (stop_on_nan)", p->name);
         a.lr = rate * p->lr_factor;
         a.l1 = p->l1;
@@ -286,7 +279,7 @@ static int local_step(struct ps_client *c, uint64_t n_samples) {
     for (uint32_t i = 0; i < c->job.n_sparse; i++) {
         const struct ps_sparse *p = &c->job.sparse[i];
         struct geo_table *t = &g->tables[i];
-        if (c->job.reject_nan && t->n_at && !finite_sum(t->grad, t->n_at * p->dim))
+        if (c->job.on_nan && t->n_at && !ps_all_finite(t->grad, t->n_at * p->dim))
             return client_fail(c, PD_ENUM, "the gradient of table '%s' is not a finite number (stop_on_nan)", p->name);
         a.lr = rate * p->lr_factor;
         a.l1 = p->l1;

@@ -172,7 +172,7 @@ void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_jo
     pd_put_str(b, job->update);
     pd_put_u32(b, job->staleness);
     pd_put_f64(b, job->discard_ratio);
-    pd_put_u32(b, job->reject_nan);
+    pd_put_u32(b, job->on_nan);
     pd_put_u32(b, job->n_dense);
     pd_put_u32(b, job->n_sparse);
     for (uint32_t i = 0; i < job->n_dense; i++) {
@@ -257,11 +257,14 @@ int ps_job_get(const void *p, size_t n, struct ps_declare *d, struct ps_job *job
     pd_get_str(&r, job->update, sizeof job->update);
     job->staleness = pd_get_u32(&r);
     job->discard_ratio = pd_get_f64(&r);
-    job->reject_nan = pd_get_u32(&r) != 0;
+    uint32_t on_nan = pd_get_u32(&r);
     uint32_t n_dense = pd_get_u32(&r), n_sparse = pd_get_u32(&r);
     int rc = 0;
     if (r.failed || proto != PS_PROTO)
         rc = pd_fail(err, PD_EPROTO, "declaration of version %u, this server speaks %d", proto, PS_PROTO);
+    if (!rc && on_nan > PS_NAN_REFUSE)
+        rc = pd_fail(err, PD_EPROTO, "declaration with %u for gradients that are not finite", on_nan);
+    job->on_nan = (enum ps_nan)on_nan;
     if (!rc)
         rc = ps_optim_conf_parse(&job->optim, optim, err);
     for (uint32_t i = 0; i < n_dense && !rc; i++)
@@ -355,7 +358,7 @@ int ps_job_same(const struct ps_job *a, const struct ps_job *b, struct pd_err *e
         {"sparse server threads", a->n_sparse_threads, b->n_sparse_threads},
         {"staleness", a->staleness, b->staleness},
         {"async_lagged_grad_discard_ratio", a->discard_ratio, b->discard_ratio},
-        {"reject_nan", a->reject_nan, b->reject_nan},
+        {"what a NaN does (stop_on_nan, reject_nan)", a->on_nan, b->on_nan},
     };
     for (size_t i = 0; i < sizeof num / sizeof num[0]; i++)
         if (num[i].a != num[i].b)

@@ -38,13 +38,20 @@ struct ps_sparse {
     struct pd_row_life life;
 };
 
+/* A gradient that is no finite number. */
+enum ps_nan {
+    PS_NAN_TAKE,
+    PS_NAN_STOP,   /* ends the job with the parameter's name, when the step is applied */
+    PS_NAN_REFUSE, /* is refused when it comes, like anything else that does not fit: its trainer is lost (enum ps_lost) */
+};
+
 struct ps_job {
     uint32_t n_trainers, n_streams, n_servers, n_dense_threads, n_sparse_threads;
     uint64_t seed;
     char update[16];     /* a row of the table of rules */
     uint32_t staleness;  /* ssp */
     double discard_ratio; /* async: dropped when it lags by more than this times the number of trainers; 0: never */
-    uint32_t reject_nan; /* 1: a gradient that is no finite number fails the step */
+    enum ps_nan on_nan;
     struct ps_optim_conf optim;
     struct ps_dense *dense;
     struct ps_sparse *sparse;

@@ -35,6 +35,8 @@ struct ps_optim {
 const struct ps_optim *ps_optim_find(const char *name); /* NULL: there is none of that name */
 const struct ps_optim *ps_optim_at(size_t i);           /* the table's rows; NULL past the end */
 
+int ps_all_finite(const float *v, size_t n); /* no NaN, no infinity */
+
 /* The arguments of update t = 1, 2, ... with this learning rate; l1, l2 and n_samples are the caller's to set. */
 void ps_optim_args_init(struct ps_optim_args *a, const struct ps_optim_conf *c, double lr, uint64_t t);
 

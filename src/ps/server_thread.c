@@ -372,7 +372,10 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     int rc = ps_shard_frame(t->shard, p->trainer, net_peer_addr(c), f, &err);
     t->current = NULL;
     if (rc) {
-        refuse(p, type, req, &err);
+        struct pd_err own = {0}; /* what it tells the other servers is its own trouble then, not the job's */
+        if (p->joined && on_lost(t) != PS_LOST_FAIL && !ps_shard_has_failed(t->shard))
+            pd_fail(&own, PD_EGONE, "trainer %u was given up: %.800s", p->trainer, err.msg);
+        refuse(p, type, req, own.code ? &own : &err);
         if (p->joined)
             gone(t, p->trainer, &err);
         else if (t->state == THREAD_LINGERING)

@@ -486,6 +486,8 @@ int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struc
     else
         rc = dispatch(s, trainer, addr, &f, err);
     wire_frame_free(f);
+    if (rc == PD_ENUM && s->job.on_nan == PS_NAN_STOP) /* without a barrier it comes up here, and ends the job all the same */
+        ps_shard_fail(s, err);
     if (rc)
         return rc;
     struct pd_err e = {0};
@@ -498,6 +500,8 @@ int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struc
 }
 
 /* --- the end --- */
+
+int ps_shard_has_failed(const struct ps_shard *s) { return s->failed.code != 0; }
 
 void ps_shard_fail(struct ps_shard *s, const struct pd_err *why) {
     if (s->failed.code)

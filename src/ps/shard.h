@@ -88,6 +88,7 @@ int ps_shard_detach(struct ps_shard *s, uint32_t trainer);
 /* A member is gone for good. Returns an error and the reason when that ends the job; 0: it had said PS_BYE, or the job goes on. */
 int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why, struct pd_err *err);
 void ps_shard_fail(struct ps_shard *s, const struct pd_err *why);
+int ps_shard_has_failed(const struct ps_shard *s);
 
 int ps_shard_has_lost(const struct ps_shard *s, uint32_t trainer); /* this process of it may not come back */
 int ps_shard_all_left(const struct ps_shard *s);  /* every trainer has said PS_BYE, or is lost */

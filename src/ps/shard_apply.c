@@ -2,7 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clones.h"
 #include "base/fault.h"
 #include "ps/shard_int.h"
 
@@ -14,17 +13,6 @@ struct node { /* one contribution to it */
     uint32_t part, next;
 };
 
-/* By their bits: integers are added in vectors, where floats would have to be added one after the other. */
-CLONES static int all_finite(const float *v, size_t n) {
-    uint32_t bad = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &v[i], sizeof bits);
-        bad |= (bits & 0x7f800000) == 0x7f800000;
-    }
-    return !bad;
-}
-
 /* The sum of the m values at s->from, whose streams are s->sub, is written by chunks and applied; average: as a running mean.
  * 0: it is not finite, and the job rejects that. */
 static int reduce_and_apply(struct ps_shard *s, uint32_t m, const struct ps_optim_args *a, float average, float *w, float *state,
@@ -34,7 +22,7 @@ static int reduce_and_apply(struct ps_shard *s, uint32_t m, const struct ps_opti
         for (uint32_t i = 0; i < m; i++)
             s->val[i] = s->from[i] + at;
         const float *sum = ps_tree_sum_f32(s->plan, m, s->val, s->tmp, n);
-        if (s->job.reject_nan && !all_finite(sum, n))
+        if (s->job.on_nan && !ps_all_finite(sum, n))
             return 0;
         if (average > 0)
             ps_optim_average(average, a->n_samples, w + at, sum, n);
@@ -51,7 +39,7 @@ static int not_finite(const struct ps_shard *s, int is_table, uint32_t id, uint3
         const struct contribution *c = s->parts[i];
         const float *v = is_table ? c->tables[id].grad : c->dense[id];
         size_t n = is_table ? c->tables[id].list.n * s->job.sparse[id].dim : s->segs[id].count;
-        if ((is_table ? c->tables[id].here : v != NULL) && !all_finite(v, n))
+        if ((is_table ? c->tables[id].here : v != NULL) && !ps_all_finite(v, n))
             return pd_fail(err, PD_ENUM, "the gradient of %s '%s' is not a finite number in step %llu; it came from streams %u-%u "
                            "(stop_on_nan)", what, name, (unsigned long long)s->step, s->ranges[i].lo, s->ranges[i].hi - 1);
     }
@@ -135,7 +123,7 @@ static int apply_rows(struct ps_shard *s, uint32_t id, const struct row_push *p,
     enum { AHEAD = 16 };
     const struct ps_table *table = s->tables[id];
     uint32_t dim = s->job.sparse[id].dim;
-    if (s->job.reject_nan && !all_finite(p->grad, p->list.n * dim))
+    if (s->job.on_nan && !ps_all_finite(p->grad, p->list.n * dim))
         return 0;
     for (size_t j = 0; j < p->list.n; j++) {
         if (j + AHEAD < p->list.n && p->list.rows[j + AHEAD] != PS_ROW_NONE)

@@ -176,6 +176,9 @@ static int read_dense(struct ps_shard *s, struct contribution *c, const struct w
         if (count != s->segs[id].count || count == 0 || at > have || count > have - at)
             return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: %llu values for parameter '%s', which has %llu here",
                            (unsigned long long)count, s->job.dense[id].name, (unsigned long long)s->segs[id].count);
+        if (!set && s->job.on_nan == PS_NAN_REFUSE && !ps_all_finite((const float *)(const void *)f->sec[2] + at, count))
+            return pd_fail(err, PD_ENUM, "PS_PUSH_DENSE: the gradient of parameter '%s' is not a finite number (reject_nan)",
+                           s->job.dense[id].name);
         if (set && c->dense[id])
             s->stats.duplicates++;
         else if (set) {
@@ -281,10 +284,13 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
         s->stats.duplicates++;
         return 0;
     }
+    const float *grad = (const float *)(const void *)(*f)->sec[2];
+    if (s->job.on_nan == PS_NAN_REFUSE && !ps_all_finite(grad, n * dim))
+        return pd_fail(err, PD_ENUM, "PS_PUSH_ROWS: the gradient of table '%s' is not a finite number (reject_nan)",
+                       s->job.sparse[table].name);
     rc = push_keys(s, &s->members[trainer], *f, table, list, n, p, err);
     if (rc)
         return rc;
-    const float *grad = (const float *)(const void *)(*f)->sec[2];
     if (keep_frame(c, f))
         return pd_fail(err, PD_ENOMEM, "no memory for a push");
     p->grad = grad;

@@ -109,6 +109,7 @@ struct toy {
     float l2;
     const struct pd_log *log;
     int n_lost;      /* trainers that will be missing in the end */
+    int reject_nan;
     int short_steps; /* > 0: steps of stream short_stream in a pass */
     int short_stream;
 };
@@ -347,7 +348,7 @@ static void *toy_main(void *arg) {
                                .stream_hi = (uint32_t)(t->n_streams * (me->id + 1) / t->n_trainers), .seed = 42,
                                .optimizer = {t->optimizer, t->lr, 1e-6}, .job = "J", .key = cluster_key,
                                .connect_timeout_ms = 20000, .reconnect_ms = cluster_reconnect_ms, .update = t->update,
-                               .staleness = 2, .geo_sgd_need_push_nums = 2, .log = t->log};
+                               .staleness = 2, .geo_sgd_need_push_nums = 2, .reject_nan = t->reject_nan, .log = t->log};
     me->rc = ps_client_new(&c, &o, &me->err);
     if (me->rc)
         return NULL;

@@ -60,7 +60,7 @@ static inline void put_declare(struct pd_buf *b, uint32_t n_trainers, uint32_t i
     job.seed = 9;
     ps_optim_conf_init(&job.optim, optimizer, &err);
     job.optim.learning_rate = 0.1;
-    job.reject_nan = 1;
+    job.on_nan = PS_NAN_STOP;
     strcpy(job.update, update);
     job.staleness = 2;
     job.discard_ratio = 1.5;

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <math.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -249,6 +250,45 @@ static void test_continue_without_one_that_fails(void **state) {
     }
 }
 
+/* The same when its gradient is no number and the job refuses that: the reason is in its log and in the servers'. */
+static int pushes_nan_at_2(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
+    static float nan[TOY_LARGE];
+    if (step != 2)
+        return 0;
+    (void)me;
+    nan[7] = NAN;
+    int rc = ps_push_dense(c, 2, nan, TOY_LARGE);
+    return rc ? rc : ps_step_end(c, 1, NULL, 0);
+}
+
+static void test_continue_without_one_that_pushes_nan(void **state) {
+    (void)state;
+    static struct toy_result sink[3];
+    struct toy t = base;
+    struct cluster c;
+    struct toy_trainer me[3];
+    t.n_lost = 1;
+    t.reject_nan = 1;
+    cluster_on_lost = PS_LOST_CONTINUE;
+    cluster_start(&c, 2, 1, 1, 3, 0, -1);
+    cluster_on_lost = PS_LOST_FAIL;
+    for (int i = 0; i < 3; i++) {
+        me[i] = (struct toy_trainer){.t = &t, .id = i, .servers = c.list, .result = &sink[i],
+                                     .before_step = i == ODD ? pushes_nan_at_2 : NULL};
+        pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        pthread_join(me[i].thread, NULL);
+    struct pd_err err = {0};
+    if (cluster_join(&c, &err))
+        fail_msg("servers: %s", err.msg);
+    for (int i = 0; i < 3; i++)
+        if (i != ODD && me[i].rc)
+            fail_msg("trainer %d: %s", i, me[i].err.msg);
+    assert_int_not_equal(me[ODD].rc, 0);
+    assert_contains(me[ODD].err.msg, "is not a finite number (reject_nan)");
+}
+
 /* A process that stands still is not one that is gone: its host answers. */
 static void test_stopped_is_not_lost(void **state) {
     (void)state;
@@ -285,7 +325,8 @@ static void test_fail_names_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wait_until_it_is_started_again), cmocka_unit_test(test_continue_without_it),
-        cmocka_unit_test(test_continue_without_one_that_fails), cmocka_unit_test(test_stopped_is_not_lost),
+        cmocka_unit_test(test_continue_without_one_that_fails), cmocka_unit_test(test_continue_without_one_that_pushes_nan),
+        cmocka_unit_test(test_stopped_is_not_lost),
         cmocka_unit_test(test_fail_names_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
