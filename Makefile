@@ -173,9 +173,10 @@ quality: all
 	@MODES_FULL=1 bash tests/integration/quality_modes.sh
 .PHONY: quality
 
-# The costs of PyTorch that tests/integration/train_goldens.sh compares with; needs python3-torch and python3-numpy.
+# What of PyTorch's tests/integration/train_goldens.sh and quality.sh compare with; needs python3-torch and python3-numpy.
 goldens: all
 	@/usr/bin/python3 tests/goldens/make.py $(B) tests/goldens
+	@/usr/bin/python3 tests/goldens/perplexity.py $(B) tests/goldens
 .PHONY: goldens
 
 demo: packages-demo

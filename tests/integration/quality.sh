@@ -69,6 +69,22 @@ if need optdigits.tra optdigits.tes; then # 2,999 images, 1,797 held out, of oth
     check "digits, LeNet: error" "$(value error)" "x <= 0.048"
 fi
 
+if [ -r /usr/share/wordnet/data.noun ]; then # the original demo's word model against the same in PyTorch (tests/goldens/perplexity.py)
+    read -r golden _ words _ samples _ _ held <"$TOP/tests/goldens/wordnet.perplexity"
+    cp -R "$TOP/workspace_template/word2vec" word2vec
+    sh word2vec/prepare --shards=3 --share=0.1 --min_word_freq=20 --holdout=20 >word2vec.prepare || die "word2vec: prepare"
+    if [ "$(wc -l <word2vec/dict.txt)" = "$words" ]; then
+        train word2vec --n_streams=3
+        grep -q " $samples samples in" word2vec.log && [[ $OUT == *" $held samples" ]] || die "not $samples and $held samples: $(tail -n 5 word2vec.log)"
+        check "glosses: perplexity" "$(value perplexity)" "x >= 0.99 * $golden && x <= 1.01 * $golden"
+        ran=$((ran + 1))
+    else
+        echo "skipped: this WordNet has other words than that of the golden: make goldens"
+    fi
+else
+    echo "skipped: no WordNet here (Debian: wordnet-base)"
+fi
+
 # 200,000 made-up clicks to learn from, 40,000 held out; the best possible is what the planted probabilities themselves have
 template ctr
 best() { sed -n "s/^best possible.*$1 \([0-9.]*\).*/\1/p" ctr.prepare; }
