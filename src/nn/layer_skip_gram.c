@@ -14,7 +14,6 @@
  *   [P] sigmoid(c.t) - 1 of each pair, [P] which of the U rows each pair has (uint32_t), [P] rows of `in` (uint32_t), [U x K] sigmoid(s)
  *   Source: docs/sources.md#negative-sampling
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "nn/kernel.h"
