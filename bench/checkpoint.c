@@ -23,7 +23,7 @@
 #include "ps/client.h"
 #include "ps/server.h"
 
-enum { DIM = 16, KEYS = 4096, DENSE = 1 << 20, STEPS_MAX = 1 << 20 };
+enum { DIM = 16, KEYS = 4096, DENSE = 1 << 16, STEPS_MAX = 1 << 20 };
 
 static const uint8_t key32[32] = "a key for benchmarks, 32 bytes.";
 
@@ -188,6 +188,7 @@ static double folder_mb(const char *dir, const char *name) {
 int main(int argc, char **argv) {
     if (argc < 4)
         die("usage", "checkpoint MILLIONS FOLDER zipf|even");
+    setvbuf(stdout, NULL, _IOLBF, 0);
     struct job *j = calloc(1, sizeof *j);
     struct pd_err err = {0};
     char list[64];

@@ -109,6 +109,8 @@ static const struct pd_option table[] = {
      "batches between checkpoints inside a pass; 0: none"},
     {"train", "saving_deltas", PD_INT, F(saving_deltas), ALL, "0", 0, 255, 0, "saves",
      "between two saves of all rows of the tables, saves of those that have changed since the one before; 0: all rows every time"},
+    {"train", "checkpoint_copies", PD_INT, F(checkpoint_copies), ALL, "1", 1, 2, 0, "",
+     "2: each pserver's part of what is saved is on another pserver's disk too, so that losing one node loses nothing"},
     {"train", "save_only_one", PD_BOOL, F(save_only_one), ALL, "0", 0, 0, 0, "",
      "when a saved model is complete, remove the older ones"},
     {"train", "save_state", PD_BOOL, F(save_state), ALL, "1", 0, 0, 0, "",

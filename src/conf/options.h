@@ -82,7 +82,7 @@ struct pd_options {
     /* [train] */
     char *config, *save_dir, *init_model_path, *resume;
     int64_t job, num_passes, batch_size, trainer_count, n_streams, seed, update, reproducible, staleness, geo_sgd_need_push_nums, log_period,
-        saving_period, saving_period_by_batches, saving_deltas, save_only_one, save_state, start_pass, resume_older, save_initial, max_bad_lines,
+        saving_period, saving_period_by_batches, saving_deltas, checkpoint_copies, save_only_one, save_state, start_pass, resume_older, save_initial, max_bad_lines,
         reader_threads, shuffle_buffer,
         stop_on_nan, reject_nan, local, use_gpu, load_missing_parameter_strategy, on_trainer_lost, overlap;
     double async_lagged_grad_discard_ratio, reconnect_timeout; /* seconds */

@@ -140,7 +140,8 @@ void model_writer_free(struct model_writer *w);    /* the file stays as it is */
 int model_layer_name(const char *base, uint32_t layer, char file[MODEL_FILE_MAX + 1]); /* 0, or -1: too long */
 int model_is_layer_of(const char *file, const char *base);
 
-/* The folder that parts are written into, made if it is not there: DIR/.NAME.tmp-TAG. */
+/* The folder that parts are written into, and made if it is not there: DIR/.NAME.tmp-TAG. */
+int model_staged(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX], struct pd_err *err);
 int model_stage(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX], struct pd_err *err);
 /* Writes the manifest into the staged folder and renames it to DIR/NAME, replacing an older one. Where another server that
  * shares DIR has done it already, the manifests are compared and that is success. */
@@ -160,6 +161,7 @@ void model_random_access(const struct model *m);
 const struct model_manifest *model_info(const struct model *m);
 const struct model_param *model_find(const struct model *m, const char *name); /* NULL: not in the model */
 int model_verify(struct model *m, struct pd_err *err); /* every part there and whole; names the first that is not */
+int model_verify_part(struct model *m, const char *file, struct pd_err *err);
 int model_verify_here(struct model *m, struct pd_err *err); /* the same of the parts that are there at all */
 
 /* Values [first, first + n) of a dense parameter. */

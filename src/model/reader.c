@@ -198,6 +198,13 @@ int model_verify(struct model *m, struct pd_err *err) {
     return rc;
 }
 
+int model_verify_part(struct model *m, const char *file, struct pd_err *err) {
+    for (size_t i = 0; i < m->info.n_parts; i++)
+        if (!strcmp(m->info.parts[i].file, file))
+            return model_use_part(m, i, err);
+    return pd_fail(err, PD_ENOENT, "%s has no part %s", m->folder, file);
+}
+
 int model_verify_here(struct model *m, struct pd_err *err) {
     int rc = 0;
     for (size_t i = 0; i < m->info.n_parts && !rc; i++) {

@@ -228,7 +228,7 @@ int model_is_layer_of(const char *file, const char *base) {
     return !strcmp(file, base) || (!strncmp(file, base, stem) && pd_starts(file + stem, ".delta-"));
 }
 
-static int staged_path(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX], struct pd_err *err) {
+int model_staged(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX], struct pd_err *err) {
     if (!*name || *name == '.' || strchr(name, '/') || strlen(name) > 200)
         return pd_fail(err, PD_EUSAGE, "'%s' cannot be the name of a model's folder", name);
     if (pd_fmt(path, PATH_MAX, "%s/.%s.tmp-%016llx", *dir ? dir : ".", name, (unsigned long long)tag))
@@ -237,7 +237,7 @@ static int staged_path(const char *dir, const char *name, uint64_t tag, char pat
 }
 
 int model_stage(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX], struct pd_err *err) {
-    int rc = staged_path(dir, name, tag, path, err);
+    int rc = model_staged(dir, name, tag, path, err);
     return rc ? rc : pd_mkdirs(path, 0755, err);
 }
 
@@ -291,7 +291,7 @@ int model_commit(const char *dir, const char *name, uint64_t tag, const void *ma
     struct stat st;
     if (!*dir)
         dir = ".";
-    int rc = staged_path(dir, name, tag, staged, err);
+    int rc = model_staged(dir, name, tag, staged, err);
     if (rc)
         return rc;
     if (pd_fmt(final, sizeof final, "%s/%s", dir, name) || pd_fmt(path, sizeof path, "%s/manifest.json", staged))

@@ -207,6 +207,7 @@ struct ps_save_opts {
     uint64_t pass;
     const char *config;       /* text of train.ini, kept in the manifest */
     enum ps_chain chain;
+    uint32_t copies;          /* 2: each part on the disk of another server too; 0: 1 */
     int create_rows;          /* first make all rows of tables with a known n_rows */
     const struct ps_progress *resume; /* a checkpoint: with the optimizer's state, and when batch > 0 all trainers' notes */
 };

@@ -255,6 +255,15 @@ void client_step_release(struct ps_client *c);
 /* client_save.c */
 void client_save_release(struct ps_client *c);
 
+/* client_copies.c: a copy of each file in `folder` on another server. `files`, of one server thread, stay where they are */
+struct ps_copies;
+struct model_part;
+int client_copies_new(struct ps_client *c, struct ps_copies **out, const char *folder);
+void client_copies_free(struct ps_copies *k);
+void client_copies_add(struct ps_client *c, struct ps_copies *k, uint32_t thread, uint32_t server, const struct model_part *files, uint32_t n);
+int client_copies_go_on(struct ps_client *c, struct ps_copies *k); /* asks for what comes next; 1: some is not there yet */
+int client_copies_wait(const struct ps_copies *k);                 /* it only needs answers to come */
+
 /* client_geo.c: the same in geo mode */
 struct ps_geo *geo_new(uint32_t push_nums);
 int geo_start(struct ps_client *c);

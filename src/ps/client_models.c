@@ -144,20 +144,56 @@ static int done_verify(struct ps_client *c, struct request *r, const struct answ
     c->n_calls--;
     if (!pd_rd_done(&rd))
         return pd_fail(err, PD_EPROTO, "a malformed answer");
-    if (code && !why->code)
+    if (code)
         pd_fail(why, PD_EDATA, "pserver %s:%d: %.600s", a->link->ip, a->link->port, msg);
     return 0;
 }
 
-static int verify(struct ps_client *c, const struct entry *e, const char *folder, struct pd_err *why) {
-    for (uint32_t i = 0; i < c->n_servers && !c->err.code; i++) {
-        if (!e->has[i])
+/* file "": all that the server has. */
+static int ask_verify(struct ps_client *c, uint32_t server, const char *folder, const char *file, struct pd_err *why) {
+    pd_buf_clear(&c->head);
+    pd_put_str(&c->head, folder);
+    pd_put_str(&c->head, file);
+    return client_call(c, c->servers[server].links[0], WIRE_PS_VERIFY, done_verify, why, 0);
+}
+
+/* Server i has something that is not whole: from here on it does not have it. */
+static void forget_damaged(struct ps_client *c, struct entry *e, uint32_t i, const char *folder, const struct model_manifest *m) {
+    for (uint32_t p = 0; p < e->n_parts && !c->err.code; p++) {
+        uint8_t *here = &e->here[(size_t)i * e->n_parts + p];
+        struct pd_err why = {0};
+        if (!*here)
             continue;
-        pd_buf_clear(&c->head);
-        pd_put_str(&c->head, folder);
-        client_call(c, c->servers[i].links[0], WIRE_PS_VERIFY, done_verify, why, 0);
+        ask_verify(c, i, folder, m->parts[p].file, &why);
+        client_wait(c, client_calls_done, "a server to check a checkpoint");
+        if (why.code && !c->err.code) {
+            *here = 0;
+            pd_warn(c->opts.log, "%s", why.msg);
+        }
     }
-    return client_wait(c, client_calls_done, "the servers to check a checkpoint");
+}
+
+/* All servers at once look at what they have. A damaged part counts as missing where it is; *why: one that is whole nowhere. */
+static int verify(struct ps_client *c, struct entry *e, const char *folder, const struct model_manifest *m, struct pd_err *why) {
+    struct pd_err *of = pd_calloc(c->n_servers, sizeof *of);
+    const struct pd_err *first = NULL;
+    if (!of)
+        return client_fail(c, PD_ENOMEM, "no memory to check a checkpoint");
+    for (uint32_t i = 0; i < c->n_servers && !c->err.code; i++)
+        if (e->has[i])
+            ask_verify(c, i, folder, "", &of[i]);
+    client_wait(c, client_calls_done, "the servers to check a checkpoint");
+    for (uint32_t i = 0; i < c->n_servers && !c->err.code; i++) {
+        if (!of[i].code)
+            continue;
+        first = first ? first : &of[i];
+        forget_damaged(c, e, i, folder, m);
+    }
+    for (uint32_t p = 0; p < e->n_parts && first && !why->code && !c->err.code; p++)
+        if (somewhere(c, e, p) < 0)
+            *why = *first;
+    free(of);
+    return c->err.code;
 }
 
 /* --- bytes from one server to another --- */
@@ -298,7 +334,7 @@ int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, con
         if (somewhere(c, e, p) < 0)
             pd_fail(why, PD_EDATA, "%s/%s is missing, or has another size, on every server", folder, m.parts[p].file);
     if (!rc && !why->code)
-        rc = verify(c, e, folder, why);
+        rc = verify(c, e, folder, &m, why);
     if (!rc && !why->code)
         rc = gather(c, e, folder, &m);
     model_manifest_release(&m);

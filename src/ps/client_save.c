@@ -1,6 +1,6 @@
 /* client_save.c - models: trainer 0 has all server threads write their parts, then says to every server that the model is whole.
  *
- *     ps_save_start: PS_SAVE to every thread ─▶ all parts are written ─▶ PS_COMMIT to server 0, 1, ... ─▶ done
+ *     ps_save_start: PS_SAVE to every thread ─▶ all parts are written ─▶ copies of them ─▶ PS_COMMIT to server 0, 1, ... ─▶ done
  *
  * Requests of a link are taken in order and a step needs this trainer's PS_STEP_END, so what the servers save is the state
  * between two steps, the same everywhere, though this trainer goes on at once.
@@ -20,11 +20,13 @@ struct ps_client_saving {
     struct answered {
         struct model_part *parts; /* with its layers, the highest first */
         uint32_t n;
-    } *of;          /* [n_links] */
+    } *of;          /* [n_links]: of the dense threads, then the sparse ones */
     uint64_t *rows; /* [n_sparse] */
     char *dir, *name;
     uint64_t tag;
     uint32_t parts_left; /* not written yet */
+    uint32_t n_copies;
+    struct ps_copies *copies; /* NULL: not begun */
     uint32_t server;     /* the one that is to commit */
     int committing;      /* it was asked */
     int notes;           /* wanted: how far each stream is */
@@ -39,6 +41,7 @@ static void saving_free(struct ps_client *c) {
     for (uint32_t i = 0; s->of && i < c->n_links; i++)
         free(s->of[i].parts);
     free(s->of);
+    client_copies_free(s->copies);
     pd_buf_release(&s->text);
     free(s->rows);
     free(s->dir);
@@ -85,6 +88,8 @@ static int take_parts(struct answered *a, struct pd_rd *rd) {
     }
     return 0;
 }
+
+static struct link *nth_thread(const struct ps_client *c, uint32_t k) { return k < c->n_dense ? c->dense[k] : c->sparse[k - c->n_dense]; }
 
 static int done_save(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
     struct ps_client_saving *s = c->saving;
@@ -162,6 +167,7 @@ static int new_saving(struct ps_client *c, const struct ps_save_opts *o) {
     s->name = pd_strdup(o->name);
     s->tag = c->incarnation + c->n_saves++;
     s->parts_left = c->n_links;
+    s->n_copies = o->copies > 1 ? o->copies : 1;
     int ok = s->of && s->m.params && s->m.config && s->rows && s->dir && s->name;
     if (o->resume) {
         s->m.optimizer_state = 1;
@@ -182,22 +188,20 @@ int ps_save_start(struct ps_client *c, const struct ps_save_opts *o) {
         return c->err.code;
     if (c->saving)
         return client_fail(c, PD_EUSAGE, "ps_save_start while a model is being saved");
+    if (o->copies > 1 && c->n_servers < 2)
+        return client_fail(c, PD_ECONF, "a copy of each part on another pserver (checkpoint_copies = 2), but there is only one");
     if (new_saving(c, o))
         return c->err.code;
-    uint32_t k = 0;
-    for (int sparse = 0; sparse < (c->shard ? 1 : 2); sparse++) {
-        uint32_t n = sparse ? c->n_sparse : c->n_dense;
-        for (uint32_t t = 0; t < n && !c->err.code; t++) {
-            pd_buf_clear(&c->head);
-            pd_put_u64(&c->head, c->step);
-            pd_put_u64(&c->head, c->saving->tag);
-            pd_put_str(&c->head, o->dir);
-            pd_put_str(&c->head, o->name);
-            pd_put_u32(&c->head, o->create_rows != 0);
-            pd_put_u32(&c->head, o->resume != NULL);
-            pd_put_u32(&c->head, o->chain);
-            client_ask(c, sparse ? c->sparse[t] : c->dense[t], WIRE_PS_SAVE, NULL, done_save, NULL, k++);
-        }
+    for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
+        pd_buf_clear(&c->head);
+        pd_put_u64(&c->head, c->step);
+        pd_put_u64(&c->head, c->saving->tag);
+        pd_put_str(&c->head, o->dir);
+        pd_put_str(&c->head, o->name);
+        pd_put_u32(&c->head, o->create_rows != 0);
+        pd_put_u32(&c->head, o->resume != NULL);
+        pd_put_u32(&c->head, o->chain);
+        client_ask(c, nth_thread(c, i), WIRE_PS_SAVE, NULL, done_save, NULL, i);
     }
     return c->err.code;
 }
@@ -236,14 +240,37 @@ static int ask_commit(struct ps_client *c) {
 }
 
 /* Nothing more will come by itself. */
-static int save_waits(const struct ps_client *c) { return !c->saving || (!c->saving->parts_left && !c->saving->committing); }
+static int save_waits(const struct ps_client *c) {
+    const struct ps_client_saving *s = c->saving;
+    return !s || (!s->parts_left && !s->committing && !(s->copies && client_copies_wait(s->copies)));
+}
+
+/* 1: there are files to be copied. */
+static int copy(struct ps_client *c) {
+    struct ps_client_saving *s = c->saving;
+    char folder[PATH_MAX];
+    struct pd_err err = {0};
+    if (s->n_copies == 1)
+        return 0;
+    if (!s->copies) {
+        if (model_staged(s->dir, s->name, s->tag, folder, &err))
+            return client_fail(c, err.code, "%s", err.msg), 0;
+        if (client_copies_new(c, &s->copies, folder))
+            return 0;
+        for (uint32_t i = 0; i < c->n_links; i++)
+            client_copies_add(c, s->copies, i, nth_thread(c, i)->server, s->of[i].parts, s->of[i].n);
+    }
+    return client_copies_go_on(c, s->copies);
+}
 
 /* 1: under way, 0: done. */
 static int advance(struct ps_client *c) {
     struct ps_client_saving *s = c->saving;
     if (!s || c->err.code || !save_waits(c))
         return s && !c->err.code;
-    if (!s->text.len && make_text(c))
+    if (copy(c))
+        return !c->err.code;
+    if (c->err.code || (!s->text.len && make_text(c)))
         return 0;
     if (s->server < c->n_servers)
         return !ask_commit(c);

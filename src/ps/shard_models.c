@@ -92,17 +92,18 @@ static int list(struct ps_shard *s, struct pd_rd *r, struct pd_buf *out, struct 
     return 0;
 }
 
-/* sec 0: str folder. Answer: u32 code (0: what is here of it is whole), str what is not. */
+/* sec 0: str folder, str file ("": all that is here). Answer: u32 code (0: it is whole), str what is not. */
 static int verify(struct ps_shard *s, struct pd_rd *r, struct pd_buf *out, struct pd_err *err) {
-    char folder[PATH_MAX];
+    char folder[PATH_MAX], file[MODEL_FILE_MAX + 1];
     struct pd_err why = {0};
     struct model *m = NULL;
     int rc = shard_folder(s, r, folder, err);
+    pd_get_str(r, file, sizeof file);
     if (rc || !pd_rd_done(r))
         return rc ? rc : pd_fail(err, PD_EPROTO, "a malformed PS_VERIFY");
     rc = model_open(&m, folder, &why);
     if (!rc)
-        rc = model_verify_here(m, &why);
+        rc = *file ? model_verify_part(m, file, &why) : model_verify_here(m, &why);
     model_close(m);
     pd_put_u32(out, (uint32_t)-rc);
     pd_put_str(out, rc ? why.msg : "");
@@ -162,6 +163,8 @@ static int store(struct ps_shard *s, const struct wire_frame *f, struct pd_rd *r
     int fd = open(aside, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (offset ? 0 : O_TRUNC), 0644);
     if (fd < 0 || lseek(fd, (off_t)offset, SEEK_SET) < 0 || pd_write_all(fd, f->sec[1], n) || (offset + n == size && fsync(fd)))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", aside);
+    if (!rc && offset + n < size) /* so that little is left to be written when the last piece is synced */
+        (void)sync_file_range(fd, (off_t)offset, (off_t)n, SYNC_FILE_RANGE_WRITE);
     if (fd >= 0)
         close(fd);
     if (!rc && offset + n == size && rename(aside, path))

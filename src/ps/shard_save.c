@@ -145,6 +145,7 @@ static int put_table(const struct ps_saving *j, uint32_t id, struct pd_err *err)
     const struct ps_shard *s = j->s;
     const struct ps_table *t = s->tables[id];
     const struct ps_decay *d = &s->decays[id];
+    enum { AHEAD = 16 }; /* rows lie anywhere */
     const uint32_t dim = ps_table_dim(t);
     uint64_t n;
     const struct ps_index_entry *rows = ps_table_sort(t, only_changes(j, id) ? &s->changed[id] : NULL, j->sorted, &n);
@@ -152,6 +153,8 @@ static int put_table(const struct ps_saving *j, uint32_t id, struct pd_err *err)
     for (uint64_t i = 0; i < n && !rc; i++)
         rc = model_writer_put(j->w, &rows[i].key, sizeof rows[i].key, err);
     for (uint64_t i = 0; i < n && !rc; i++) {
+        if (i + AHEAD < n)
+            __builtin_prefetch(ps_table_row(t, rows[i + AHEAD].row));
         const float *row = ps_table_row(t, rows[i].row);
         if (ps_decay_active(d)) {
             memcpy(j->row, row, dim * sizeof *row);
@@ -160,8 +163,11 @@ static int put_table(const struct ps_saving *j, uint32_t id, struct pd_err *err)
         }
         rc = model_writer_put(j->w, row, dim * sizeof *row, err);
     }
-    for (uint64_t i = 0; (j->full || s->lives[id].active) && i < n && !rc; i++)
+    for (uint64_t i = 0; (j->full || s->lives[id].active) && i < n && !rc; i++) {
+        if (i + AHEAD < n)
+            __builtin_prefetch(ps_table_row(t, rows[i + AHEAD].row) + dim);
         rc = put_state(j, id, rows[i].row, err);
+    }
     if (j->full && ps_decay_active(d) && !rc)
         rc = model_writer_put(j->w, d->at, ((size_t)d->n + 1) * sizeof *d->at, err);
     return rc || !s->lives[id].active ? rc : put_waiting(j, &s->lives[id], err);

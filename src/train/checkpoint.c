@@ -49,11 +49,15 @@ static int is_due(const struct train_loop *l, uint64_t batches) {
     return period && batches % period == 0;
 }
 
-int train_checkpoint_note(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], struct pd_err *err) {
+int train_checkpoint_keeps_pace(const struct train_loop *l) {
+    return l->options->saving_period_by_batches && l->options->update == PD_UPDATE_SYNC && !l->report->trainer_id;
+}
+
+int train_checkpoint_note(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], int unused, struct pd_err *err) {
     int sync = l->options->update == PD_UPDATE_SYNC;
     if (!l->options->saving_period_by_batches || !l->options->save_state || (sync && !is_due(l, l->batches + 1)))
         return 0;
-    return send_note(l, streams, sums, ps_step(l->client) + 1, 1, err);
+    return send_note(l, streams, sums, ps_step(l->client) + 1, unused, err);
 }
 
 int train_checkpoint_note_end(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], int unused,
@@ -111,6 +115,7 @@ static int start(struct train_loop *l, uint64_t pass, int create_rows, int state
     struct train_checkpoints *k = l->checkpoints;
     struct ps_save_opts s = {.dir = l->options->save_dir, .name = k->next, .pass = pass, .config = k->config, .create_rows = create_rows,
                              .resume = state && l->options->save_state ? &k->progress : NULL,
+                             .copies = (uint32_t)l->options->checkpoint_copies,
                              .chain = state ? next_in_chain(l) : PS_CHAIN_NONE};
     int rc = train_checkpoint_finish(l, err);
     if (rc)

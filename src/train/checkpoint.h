@@ -32,8 +32,10 @@ int train_begin_pass(struct train_loop *l, struct train_streams *streams, uint64
 
 /* --- saving --- */
 
-/* Before each ps_step_end: if a checkpoint comes behind this step. The batch behind the one that is trained has been read. */
-int train_checkpoint_note(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], struct pd_err *err);
+/* Before each ps_step_end: if a checkpoint comes behind this step. `unused`: 1 when the batch behind the one that is trained has been read. */
+int train_checkpoint_note(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], int unused, struct pd_err *err);
+/* May one come behind a step of others when this trainer's data has ended? Then it has to end those steps too, without samples. */
+int train_checkpoint_keeps_pace(const struct train_loop *l);
 /* Before ps_pass_end. `unused`: so many batches (at most 2) were read, but not trained. */
 int train_checkpoint_note_end(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], int unused,
                               struct pd_err *err);

@@ -64,9 +64,10 @@ static int collect(struct train_loop *l, int *leave, struct pd_err *err) {
     double sums[PS_STATS_MAX];
     int rc;
     while ((rc = ps_step_stats(l->client, &step, &n, sums)) == 1) {
-        train_report_step(l->report, n, sums[0]);
-        *leave |= sums[1] > 0;
-        if (!isfinite(sums[0]) && l->options->stop_on_nan)
+        train_report_step(l->report, n, sums[STEP_COST]);
+        *leave |= sums[STEP_ASKED] > 0;
+        l->others = sums[STEP_MORE];
+        if (!isfinite(sums[STEP_COST]) && l->options->stop_on_nan)
             return pd_fail(err, PD_ENUM, "the cost is not a finite number in pass %llu, batch %llu (stop_on_nan)",
                            (unsigned long long)l->report->pass, (unsigned long long)l->report->batches);
     }
@@ -130,6 +131,31 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
     return rc;
 }
 
+/* This trainer's data has ended, the others' has not: it ends their steps with them, without samples, so that a checkpoint can come
+ * behind each. */
+static int keep_pace(struct train_loop *l, const struct train_streams *streams, uint64_t pass, double (*sums)[N_SUMS], int *leave,
+                     struct pd_err *err) {
+    int rc = 0;
+    while (!rc) {
+        int left = 0;
+        rc = wait_for_servers(l, err);
+        if (!rc)
+            rc = collect(l, &left, err);
+        if (rc || !(l->others > 0)) /* all data has ended: the pass is complete, whoever was asked to stop */
+            return rc;
+        if ((*leave = left))
+            return 0;
+        rc = train_checkpoint_note(l, streams, sums, 0, err);
+        if (!rc)
+            rc = train_client_error(l, ps_step_end(l->client, 0, (const double[N_STEP_STATS]){0, asked(l), 0}, N_STEP_STATS), err);
+        if (rc)
+            return rc;
+        l->batches++;
+        rc = train_checkpoint_step(l, pass, err);
+    }
+    return rc;
+}
+
 int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, struct pd_err *err) {
     train_report_pass_begin(l->report, pass);
     train_team_clear(l->team);
@@ -138,7 +164,10 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
     int rc = sums ? train_begin_pass(l, streams, pass, sums, err) : pd_fail(err, PD_ENOMEM, "no memory for a pass");
     uint64_t first = ps_step(l->client) - l->batches;
     if (!rc && !l->only_end) {
+        l->others = 0;
         rc = run_steps(l, streams, pass, sums, &leave, &unused, err);
+        if (!rc && !leave && train_checkpoint_keeps_pace(l))
+            rc = keep_pace(l, streams, pass, sums, &leave, err);
         if (!rc)
             rc = train_client_error(l, ps_wait(l->client), err);
         if (!rc)

@@ -39,6 +39,7 @@ struct train_loop { /* borrowed; assembled by trainer.c */
     int leave, cut;
     uint64_t skip; /* batches of the pass that this trainer has done in an earlier process */
     int only_end;  /* and so the whole pass: what follows its last step is still to be done */
+    double others;    /* trainers that had another batch behind the last step whose sums have come */
     uint64_t batches; /* of this pass: done by this trainer; when the pass is over, by all */
 };
 

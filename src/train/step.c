@@ -144,20 +144,20 @@ static int step_of_nodes(struct step *s, int asked, struct pd_err *err) {
     struct train_loop *l = s->l;
     struct ps_range node[PS_NODES_MAX];
     uint32_t n = ps_tree_nodes(l->n_streams, l->stream_lo, l->stream_hi, node);
-    int rc = 0;
+    int rc = 0, more = l->next.n > 0;
     for (uint32_t i = 0; i < n && !rc; i++) {
         struct sum sum;
         if ((rc = add_up(s, node[i].lo, node[i].hi, &sum, err)) || !sum.grads)
             continue;
-        const double stats[2] = {sum.cost, asked};
-        asked = 0; /* once is enough */
-        rc = ps_part(l->client, node[i].lo, node[i].hi, stats, 2);
+        const double stats[N_STEP_STATS] = {sum.cost, asked, more};
+        asked = more = 0; /* once is enough */
+        rc = ps_part(l->client, node[i].lo, node[i].hi, stats, N_STEP_STATS);
         if (!rc)
             rc = train_grads_push(l->params, sum.grads);
         rc = train_client_error(l, rc, err);
     }
     if (!rc)
-        rc = train_checkpoint_note(l, s->streams, s->sums, err);
+        rc = train_checkpoint_note(l, s->streams, s->sums, 1, err);
     return rc ? rc : train_client_error(l, ps_step_end(l->client, s->at, NULL, 0), err);
 }
 
@@ -174,10 +174,10 @@ int train_step(struct train_loop *l, const struct train_streams *streams, uint64
     rc = train_grads_push(l->params, sum.grads);
     rc = train_client_error(l, s.rc ? s.rc : rc, err);
     if (!rc)
-        rc = train_checkpoint_note(l, streams, sums, err);
+        rc = train_checkpoint_note(l, streams, sums, 1, err);
     if (rc)
         return rc;
-    rc = ps_step_end(l->client, n, (const double[2]){sum.cost, asked}, 2);
+    rc = ps_step_end(l->client, n, (const double[N_STEP_STATS]){sum.cost, asked, l->next.n > 0}, N_STEP_STATS);
     return train_client_error(l, rc, err);
 }
 

@@ -24,6 +24,9 @@ uint32_t train_n_parts(const struct train_loop *l);
 /* Samples of part k of the batch in l->now, of n in all. */
 uint32_t train_part(const struct train_loop *l, uint32_t k, uint32_t n);
 
+/* The numbers that travel with a step: its cost, whether this trainer was asked to stop, whether it has another batch. */
+enum { STEP_COST, STEP_ASKED, STEP_MORE, N_STEP_STATS };
+
 /* What is added up over a pass, by part. The last two are of the trainer: they stand in part 0. */
 enum { SUM_COST, SUM_SAMPLES, SUM_LEFT_EARLY, SUM_ASKED, N_SUMS };
 

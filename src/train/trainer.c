@@ -53,6 +53,8 @@ static int check_options(struct trainer *t, struct pd_err *err) {
         return pd_fail(err, PD_EUSAGE, "trainer_id is %u, but there are %u trainers (num_gradient_servers)", t->id, t->n_trainers);
     if (o->local && t->n_trainers > 1)
         return pd_fail(err, PD_EUSAGE, "local = 1 is one process: num_gradient_servers must be 1");
+    if (o->checkpoint_copies > 1 && (o->local || !o->pserver_list || !strchr(o->pserver_list, ',')))
+        return pd_fail(err, PD_ECONF, "checkpoint_copies = 2 needs a second pserver to keep the copies");
     if (t->n_streams < t->n_trainers)
         return pd_fail(err, PD_ECONF, "n_streams is %u, fewer than the %u trainers", t->n_streams, t->n_trainers);
     if (o->reproducible == PD_REPRODUCIBLE_TOPOLOGY && o->update != PD_UPDATE_SYNC)

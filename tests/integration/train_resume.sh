@@ -98,7 +98,7 @@ job() {
     cp "$TMP/t$RUN-0.log" "$TMP/job.log"
     return $status
 }
-ok() { job "$@" || die "job $RUN ($*) failed: $(tail -3 "$TMP"/t$RUN-*.log "$TMP"/s$RUN-*.log)"; }
+ok() { job "$@" || die "job $RUN ($*) failed: $(tail -n 3 "$TMP"/t$RUN-*.log "$TMP"/s$RUN-*.log)"; }
 digest() { "$TOP/tests/support/model-digest" "$1/pass-00002" | cut -d' ' -f1; }
 same() { [ ${#2} = 64 ] && [ "$(digest "$1")" = "$2" ] || die "$1 has other bits than the job that nothing happened to; SEED=$SEED"; }
 said() { grep -E 'Pass . done|Test after' "$1" | sed 's/.*\(Pass\|Test\)/\1/; s/ in [0-9.]* s ([0-9]* samples.s)//'; }
@@ -123,7 +123,7 @@ for who in t0 t1 s0 s1; do
         [ $death -gt 0 ] || fault=''
         if job "$dir" 2 2 1 "$fault" --saving_period_by_batches=4 --saving_deltas=2 --resume=latest --resume_older=1; then break; fi
         deaths=$((deaths + 1))
-        [ -n "$fault" ] || die "nobody was killed, and it failed: $(tail -3 "$TMP"/t$RUN-*.log)"
+        [ -n "$fault" ] || die "nobody was killed, and it failed: $(tail -n 3 "$TMP"/t$RUN-*.log)"
     done
     [ $deaths -gt 0 ] || die "nobody was killed: $who"
     ls "$dir"/*/*.delta-00002.bin >"$TMP/deltas" || die "no saves of changes: $(ls "$dir"/*)"
@@ -134,6 +134,18 @@ for who in t0 t1 s0 s1; do
 done
 ok "$dir" 2 2 1 "" --resume=latest
 grep -q 'All 3 passes are done' "$TMP/job.log" || die "$(cat "$TMP/job.log")"
+
+# --- trainer 0's data ends long before the others': checkpoints go on to come, and a job goes on from any of them ---
+cp -R train train.even && for i in 0 1 2; do head -40 train.even/part-0000$i >train/part-0000$i; done
+ok "$TMP/early" 2 1 1 "" && early=$(digest "$TMP/early")
+ok "$TMP/early" 2 1 1 "" --saving_period_by_batches=5
+same "$TMP/early" "$early"
+n=$(sed -n 's/.*Pass 1 done: \([0-9]*\) batches.*/\1/p' "$TMP/job.log")
+[ "$n" -gt 20 ] && [ "$(grep -c Saved.*pass-00001-batch "$TMP/job.log")" = $((n / 5)) ] || die "$n batches: $(grep Saved "$TMP/job.log")"
+rm -r "$TMP/early/pass-00002"
+ok "$TMP/early" 2 1 1 "" --resume="$(printf 'pass-00001-batch-%06d' $((n / 5 * 5)))" --saving_period_by_batches=5
+same "$TMP/early" "$early"
+rm -r train && mv train.even train
 
 # --- start_pass, a name, only one is kept, a folder without the state ---
 rm -rf "$TMP/saved/pass-00002" && ok "$TMP/saved" 2 2 1 "" --start_pass=2 && same "$TMP/saved" "$want"
@@ -146,6 +158,22 @@ job "$TMP/values" 1 1 1 "x 0" --resume=pass-00007 && die "nothing was resumed"
 grep -q 'there is no checkpoint output/pass-00007' "$TMP/job.log" || die "$(cat "$TMP/job.log")"
 job "$TMP/values" 1 1 1 "x 0" --resume=latest --init_model_path=output/pass-00000 && die "two beginnings"
 
+# --- without a barrier there are no same bits: a job that was killed and went on ends as good as one that was not ---
+cost() { sed -n 's/.*Test after pass 2.* cost \([0-9.]*\).*/\1/p' "$TMP/job.log"; }
+for update in async ssp geo; do
+    U="--update=$update --staleness=2 --geo_sgd_need_push_nums=3 --saving_period_by_batches=5"
+    # shellcheck disable=SC2086
+    ok "$TMP/$update-plain" 2 2 1 "" $U && undisturbed=$(cost)
+    for fault in "t1 $((12 + $(rand 20)))" "s1 $((30 + $(rand 20)))" ""; do
+        # shellcheck disable=SC2086
+        if job "$TMP/$update" 2 2 1 "$fault" $U --resume=latest --resume_older=1; then break; fi
+        [ -n "$fault" ] || die "$update: nobody was killed, and it failed: $(tail -n 3 "$TMP"/t$RUN-*.log)"
+    done
+    grep -q 'Going on from output/pass-' "$TMP/job.log" || die "$update: it did not go on: $(cat "$TMP/job.log")"
+    echo "$update: cost of the test data $undisturbed, killed $(cost)"
+    awk -v a="$undisturbed" -v b="$(cost)" 'BEGIN { exit !(a > 0 && b > 0 && b < 3.5 && b - a < 0.5) }' || die "$update: $(cost) instead of $undisturbed; SEED=$SEED"
+done
+
 # --- other numbers of trainers, servers and threads; each server has its own disk ---
 T="--reproducible=topology"
 ok "$TMP/topology" 1 1 1 "" $T
@@ -156,7 +184,7 @@ while read -r trainers servers threads fault; do
     if job "$dir" "$trainers" "$servers" "$threads" "$fault" $T --saving_period_by_batches=3 --saving_deltas=3 --resume=latest --resume_older=1; then
         [ -z "$fault" ] || die "nobody was killed: $fault"
     elif [ -z "$fault" ]; then
-        die "it failed: $(tail -3 "$TMP"/t$RUN-*.log "$TMP"/s$RUN-*.log)"
+        die "it failed: $(tail -n 3 "$TMP"/t$RUN-*.log "$TMP"/s$RUN-*.log)"
     fi
 done <<END
 2 2 1 t1 $((8 + $(rand 8)))
@@ -166,6 +194,31 @@ done <<END
 END
 grep -q 'Going on from output/pass-' "$TMP/job.log" || die "it did not go on: $(cat "$TMP/job.log")"
 mkdir "$TMP/merged" && cp -R "$dir"/*/pass-00002 "$TMP/merged/" && same "$TMP/merged" "$want"
+
+# --- checkpoint_copies: of three servers any one loses its disk, or one part of it is damaged, and the job goes on with the same bits ---
+dir=$TMP/copies
+ok "$dir" 2 3 1 "" $T --saving_period_by_batches=10 --saving_period=1 --checkpoint_copies=2 --saving_deltas=2
+for i in 0 1 2; do rm -r "$dir/$i/pass-00002"; [ "$(ls "$dir/$i/pass-00001" | grep -c -e ^sparse -e ^dense)" -ge 4 ] || die "no copies: $(ls "$dir/$i/pass-00001")"; done
+cp -R "$dir" "$dir.whole"
+for lost in 0 1 2 damaged; do
+    rm -r "$dir" && cp -R "$dir.whole" "$dir"
+    if [ $lost = damaged ]; then
+        for i in 0 1; do printf X | dd of="$(ls "$dir/$i/pass-00001/sparse-0000$i"* | tail -1)" bs=1 seek=700 conv=notrunc 2>"$TMP/dd.log"; done
+    else
+        rm -r "${dir:?}/$lost"
+    fi
+    ok "$dir" 2 3 1 "" $T --resume=pass-00001 --checkpoint_copies=2
+    grep -q 'Going on from output/pass-00001: pass 2' "$TMP/job.log" || die "lost $lost: it did not go on: $(cat "$TMP/job.log")"
+    for i in 0 1 2; do
+        rm -rf "$TMP/merged" && mkdir "$TMP/merged"
+        for k in 0 1 2; do [ $k = $i ] || cp -R "$dir/$k/pass-00002" "$TMP/merged/"; done
+        same "$TMP/merged" "$want" # what two of them have is complete
+    done
+done
+# Two of three cannot stand in for each other: that is said, with the part's name.
+rm -r "$dir/0" "$dir/1"
+job "$dir" 2 3 1 "x 0" $T --resume=pass-00002 && die "went on from a third of a checkpoint"
+grep -q 'output/pass-00002: .*\.bin is missing' "$TMP/job.log" || die "$(cat "$TMP/job.log")"
 
 # --- what is wrong with a checkpoint is said by name, and the one before it is used when asked to ---
 part=local-00000-of-00001.bin
@@ -218,4 +271,10 @@ saving_period_by_batches = 4
 END
 expect 0 "$BIN/paddlectl" run --conf=conf.ini
 has "restart 2 of 5" && has_not "restart 3 of 5" && has "Going on from output/pass-00002-batch-"
+same "$TMP/output/latest" "$(digest "$TMP/topology")"
+
+# --- the same of the pservers, of which each has its own disk, and a copy of the other's part ---
+sed -i 's/kill.train.step:34/kill.ps.step:70/; $a checkpoint_copies = 2\nsaving_deltas = 1' conf.ini
+expect 0 "$BIN/paddlectl" run --conf=conf.ini
+has "restart 1 of 5" && has "Going on from output/pass-0000"
 same "$TMP/output/latest" "$(digest "$TMP/topology")"
