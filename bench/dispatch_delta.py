@@ -62,12 +62,15 @@ def edits(hosts, ws, rng):
 
 
 def unchanged(hosts, ws):
-    best = float("inf")
+    """The best of a dispatch of what is there, and what part of it is log-ins: `exec true` on the same hosts, in turns."""
+    best = log_in = float("inf")
     for _ in range(ROUNDS):
         run = hosts.dispatch(ws)
         if run.status or len(run.event("result")["had"]) != hosts.n:
             raise RuntimeError(f"not unchanged: {run.text[-1500:]}")
         best = min(best, run.seconds)
+        log_in = min(log_in, hosts.ctl("exec", "true"))
+    print(f"unchanged: {best:.3f} s; exec true on the same {hosts.n} hosts {log_in:.3f} s, so {best - log_in:.3f} s are ours", flush=True)
     return best
 
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/heap.h"
 #include "base/version.h"
 #include "launcher/cmd/cmd.h"
 
@@ -66,6 +67,7 @@ static int finish(int status) {
 }
 
 int main(int argc, char **argv) {
+    pd_heap_keep();
     if (fill_standard_files())
         return 1;
     raise_file_limit();

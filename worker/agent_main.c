@@ -11,6 +11,7 @@
 #include "agent/lost.h"
 #include "agent/msg.h"
 #include "agent/relay.h"
+#include "base/heap.h"
 #include "base/str.h"
 #include "base/version.h"
 #include "wire/msg.h"
@@ -81,6 +82,7 @@ static int relay(const struct options *o, struct pd_err *err) {
 int main(int argc, char **argv) {
     struct options o;
     struct pd_err err = {0};
+    pd_heap_keep();
     if (argc == 2 && !strcmp(argv[1], "--version")) {
         puts("paddle_agent " PD_VERSION);
         return 0;

@@ -10,6 +10,7 @@
 #include "launcher/cluster/gather.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/dispatch/bar.h"
+#include "launcher/dispatch/cache.h"
 #include "launcher/dispatch/dispatch.h"
 #include "launcher/dispatch/listing.h"
 
@@ -192,6 +193,7 @@ static int dispatch(const struct pd_options *o, struct command_dispatch *c, stru
     struct cluster cl;
     struct gather g;
     struct scan *scan;
+    char hashed[PATH_MAX];
     int rc;
     c->o = o;
     c->g = &g;
@@ -202,7 +204,12 @@ static int dispatch(const struct pd_options *o, struct command_dispatch *c, stru
     name_of(o->job_dispatch_package, c->name, sizeof c->name);
     if ((rc = scan_new(&scan, o->job_dispatch_package, c->dry_run ? SCAN_IGNORED : 0, err))) {
         pd_err_prefix(err, "%s", option_where(o, "job_dispatch_package"));
-    } else if (c->dry_run) {
+        cluster_release(&cl);
+        return rc;
+    }
+    if (!cache_file("hashed", o->job_dispatch_package, hashed))
+        scan_set_cache(scan, hashed);
+    if (c->dry_run) {
         rc = dry_run(c, &cl, scan, err);
     } else if ((rc = gather_init(&g, &cl, err))) {
         scan_free(scan);

@@ -12,6 +12,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "launcher/dispatch/bar.h"
+#include "launcher/dispatch/cache.h"
 #include "pack/chunker.h"
 
 enum { LARGE = 100000000, N_LARGEST = 10, CACHE_MAX = 256 << 20 };
@@ -57,21 +58,6 @@ struct before {
     char hash[33];
     const char *path; /* hex */
 };
-
-static int cache_file(const char *workspace, char out[PATH_MAX]) {
-    const char *home = getenv("XDG_CACHE_HOME");
-    char full[PATH_MAX], dir[PATH_MAX], hex[33];
-    uint8_t h[16];
-    if (!realpath(workspace, full))
-        return -1;
-    crypto_generichash(h, sizeof h, (const uint8_t *)full, strlen(full), NULL, 0);
-    pd_hex(hex, h, sizeof h);
-    if (home && *home == '/')
-        pd_fmt(dir, sizeof dir, "%s/paddlectl", home);
-    else if (!(home = getenv("HOME")) || *home != '/' || pd_fmt(dir, sizeof dir, "%s/.cache/paddlectl", home))
-        return -1;
-    return *dir && !pd_fmt(out, PATH_MAX, "%s/sent-%s", dir, hex) ? 0 : -1;
-}
 
 struct hashing {
     const struct scan *s;
@@ -128,14 +114,10 @@ static int is_remembered(const char *file, const char *head) {
 }
 
 void listing_remember(const struct scan *s, const char *workspace) {
-    char file[PATH_MAX], dir[PATH_MAX], hash[33], hex[2 * NAME_MAX + 1], head[2 * OBJECT_ID + 4];
+    char file[PATH_MAX], hash[33], hex[2 * NAME_MAX + 1], head[2 * OBJECT_ID + 4];
     struct pd_buf b;
     headline(s, head);
-    if (cache_file(workspace, file) || is_remembered(file, head))
-        return;
-    pd_fmt(dir, sizeof dir, "%s", file);
-    *strrchr(dir, '/') = 0;
-    if (pd_mkdirs(dir, 0700, NULL))
+    if (cache_file("sent", workspace, file) || is_remembered(file, head))
         return;
     pd_buf_init(&b);
     pd_put(&b, head, strlen(head));
@@ -163,7 +145,7 @@ static struct before *load(const char *workspace, struct pd_buf *text, size_t *n
     struct before *v = NULL;
     size_t cap = 0;
     *n = 0;
-    if (cache_file(workspace, file) || pd_read_file(file, CACHE_MAX, text, NULL))
+    if (cache_file("sent", workspace, file) || pd_read_file(file, CACHE_MAX, text, NULL))
         return NULL;
     for (char *s = (char *)text->data, *end; s && (end = strchr(s, '\n')); s = end + 1) {
         *end = 0;

@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "base/str.h"
+#include "launcher/dispatch/cache.h"
 #include "launcher/dispatch/listing.h"
 #include "launcher/job/job_impl.h"
 #include "pack/packed.h"
@@ -49,10 +50,14 @@ static void on_change(void *arg) {
         bar_update(&j->bar, j->dispatch, uv_now(&j->c.loop));
 }
 
-static int open_workspace(const struct job *j, struct scan **out, struct pd_err *err) {
+/* `hashes`: the kind of its cache (cache.h); two packages of one workspace have different parts of it. */
+static int open_workspace(const struct job *j, const char *hashes, struct scan **out, struct pd_err *err) {
+    char hashed[PATH_MAX];
     int rc = scan_new(out, j->opts->job_dispatch_package, j->flags.dry_run ? SCAN_IGNORED : 0, err);
     if (rc)
         pd_err_prefix(err, "%s", option_where(j->opts, "job_dispatch_package"));
+    else if (!cache_file(hashes, j->opts->job_dispatch_package, hashed))
+        scan_set_cache(*out, hashed);
     return rc;
 }
 
@@ -98,12 +103,12 @@ int job_dispatch_open(struct job *j, struct pd_err *err) {
     int apart = j->sends_workspace && has_data_apart(j);
     if (!rc && apart)
         rc = job_data_new(j, err);
-    if (!rc && j->sends_workspace && !(rc = open_workspace(j, &scan, err))) {
+    if (!rc && j->sends_workspace && !(rc = open_workspace(j, "hashed", &scan, err))) {
         if (apart)
             job_data_leave_out(j->data, scan);
         rc = add(j, "workspace", "", scan, &j->workspace_package, err);
     }
-    if (!rc && apart && !(rc = open_workspace(j, &scan, err))) {
+    if (!rc && apart && !(rc = open_workspace(j, "hashed-data", &scan, err))) {
         job_data_keep(j->data, scan);
         j->data_package = dispatch_add_parts(j->dispatch, "data", scan, err);
         rc = j->data_package < 0 ? j->data_package : 0;
@@ -115,7 +120,7 @@ int job_scan_now(struct job *j, struct scan **workspace, struct pd_err *err) {
     *workspace = NULL;
     if (!j->sends_workspace)
         return 0;
-    int rc = open_workspace(j, workspace, err);
+    int rc = open_workspace(j, "hashed", workspace, err);
     if (!rc && (rc = scan_run(*workspace, err))) {
         scan_free(*workspace);
         *workspace = NULL;

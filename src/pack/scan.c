@@ -96,6 +96,19 @@ int scan_put_piece(struct scan *s, uint64_t off, uint32_t object, uint32_t obj_o
     return 0;
 }
 
+int scan_put_member(struct scan *s, uint32_t entry) {
+    if (s->n_members == s->cap_members) {
+        size_t cap = s->cap_members ? 2 * s->cap_members : 256;
+        uint32_t *v = pd_realloc(s->members, cap * sizeof *v);
+        if (!v)
+            return PD_ENOMEM;
+        s->members = v;
+        s->cap_members = cap;
+    }
+    s->members[s->n_members++] = entry;
+    return 0;
+}
+
 /* --- the package -------------------------------------------------------------------------------------------------- */
 
 static int new_scan(struct scan **out, const char *path, const char *what, unsigned flags, struct pd_err *err) {
@@ -159,6 +172,7 @@ void scan_free(struct scan *s) {
     if (s->added_fd >= 0)
         close(s->added_fd);
     free(s->top);
+    free(s->cache_file);
     pd_buf_release(&s->names);
     pd_buf_release(&s->manifest);
     free(s->entries);
@@ -208,6 +222,11 @@ int scan_add_file(struct scan *s, const char *name, const void *p, size_t n, str
     memmove(&s->entries[at + 1], &s->entries[at], (s->n_entries - 1 - at) * sizeof *s->entries);
     s->entries[at] = e;
     return 0;
+}
+
+void scan_set_cache(struct scan *s, const char *file) {
+    free(s->cache_file);
+    s->cache_file = s->is_archive || s->is_file ? NULL : pd_strdup(file);
 }
 
 void scan_cancel(struct scan *s) { atomic_store(&s->cancelled, 1); }

@@ -39,6 +39,8 @@ void scan_keep(struct scan *s, int (*keep)(void *arg, const char *path, int is_f
 void scan_on_listed(struct scan *s, int (*listed)(void *arg, struct scan *s, struct pd_err *err), void *arg);
 /* A file of the top folder that is in the package and not on disk, mode 0644, mtime 0; in the place of one of that name. Copies. */
 int scan_add_file(struct scan *s, const char *name, const void *p, size_t n, struct pd_err *err);
+/* What was hashed is remembered in `file`: what has not changed since is not read again. Of a folder, for one scan_run. */
+void scan_set_cache(struct scan *s, const char *file);
 
 int scan_run(struct scan *s, struct pd_err *err);
 /* From any thread: scan_run ends with PD_ECANCELED soon. */
@@ -49,6 +51,7 @@ void scan_progress(const struct scan *s, uint64_t *entries, uint64_t *hashed, ui
 struct scan_totals {
     uint64_t entries, files, bytes; /* bytes: of contents, with holes */
     uint64_t objects, object_bytes; /* each distinct object once, manifest included */
+    uint64_t reused;                /* bytes of contents that were not read: the cache knew them */
 };
 void scan_get_totals(const struct scan *s, struct scan_totals *t);
 

@@ -6,15 +6,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "pack/object_ids.h"
-#include "pack/scan_int.h"
+#include "pack/scan_cache.h"
 
 enum { BUFFER = 1 << 20, CUTS = 256 };
+#define SETTLED_NS INT64_C(2500000000) /* beyond the grain of any file system's clock */
 
 struct hasher {
     struct scan *s;
     struct pd_err *err;
+    struct scan_cache *cache; /* NULL: none */
     uint8_t *buf;      /* BUFFER */
     uint8_t *bundle;   /* CHUNKER_BUNDLE_MAX */
     size_t bundle_len, first_member;
@@ -58,8 +61,8 @@ static int same_file(const struct scan *s, const struct scan_entry *e, const str
            a->st_ctim.tv_sec == b.st_ctim.tv_sec && a->st_ctim.tv_nsec == b.st_ctim.tv_nsec;
 }
 
-/* The entry says what the file was when it was opened. */
-static int refresh(const struct scan *s, struct scan_entry *e, const struct stat *st, struct pd_err *err) {
+/* The entry says what the file was when it was opened, not before began_ns. */
+static int refresh(const struct scan *s, struct scan_entry *e, const struct stat *st, int64_t began_ns, struct pd_err *err) {
     const char *name = scan_name(s, e->path);
     if (!S_ISREG(st->st_mode))
         return pd_fail(err, PD_EDATA, "%.300s/%.400s became something else while it was read", s->top, name);
@@ -67,6 +70,9 @@ static int refresh(const struct scan *s, struct scan_entry *e, const struct stat
     if (s->is_file) /* the worker: a name for its bytes, and nothing else of it */
         return 0;
     e->mtime_ns = st->st_mtim.tv_sec * INT64_C(1000000000) + st->st_mtim.tv_nsec;
+    e->ctime_ns = st->st_ctim.tv_sec * INT64_C(1000000000) + st->st_ctim.tv_nsec;
+    e->ino = st->st_ino;
+    e->settled = scan_on_disk(s, e) && e->ctime_ns < began_ns - SETTLED_NS;
     e->mode = st->st_mode & 0777;
     return 0;
 }
@@ -153,10 +159,11 @@ static int hash_once(struct hasher *h, uint32_t entry, int *again) {
     struct chunker c;
     struct stat st;
     uint64_t base, from, to;
+    int64_t began_ns = (int64_t)pd_wall_us() * 1000;
     int fd, rc = scan_open_entry(s, e, &fd, &base, &st, h->err);
     if (rc)
         return rc;
-    rc = refresh(s, e, &st, h->err);
+    rc = refresh(s, e, &st, began_ns, h->err);
     e->first_piece = (uint32_t)s->n_pieces;
     chunker_init(&c, e->size, atomic_load(&s->total));
     int sparse = !scan_on_disk(s, e) || (uint64_t)st.st_blocks * 512 < e->size;
@@ -179,8 +186,20 @@ static void forget_objects(struct scan *s, size_t n) {
     }
 }
 
+static void note_reused(struct scan *s, size_t entry) {
+    s->totals.reused += s->entries[entry].size;
+    atomic_fetch_add(&s->hashed, s->entries[entry].size);
+}
+
 static int hash_large(struct hasher *h, uint32_t entry) {
     struct scan *s = h->s;
+    struct chunker c;
+    chunker_init(&c, s->entries[entry].size, atomic_load(&s->total));
+    int known = h->cache ? scan_cache_large(h->cache, s, entry, c.mean) : 0;
+    if (known) {
+        note_reused(s, entry);
+        return known < 0 ? scan_fail_memory(s, h->err) : 0;
+    }
     size_t n_objects = s->n_objects, n_pieces = s->n_pieces;
     for (int i = 0; i < SCAN_TRIES; i++) {
         int again = 0, rc = hash_once(h, entry, &again);
@@ -188,6 +207,9 @@ static int hash_large(struct hasher *h, uint32_t entry) {
             return rc;
         if (!again) {
             s->entries[entry].hashed = 1;
+            chunker_init(&c, s->entries[entry].size, atomic_load(&s->total));
+            if (h->cache)
+                scan_cache_keep_large(h->cache, s, entry, c.mean);
             return 0;
         }
         if (s->table_size)
@@ -216,22 +238,10 @@ static int flush_bundle(struct hasher *h) {
             return scan_fail_memory(s, h->err);
         at += (uint32_t)e->size;
     }
+    if (h->cache)
+        scan_cache_keep_bundle(h->cache, s, h->first_member, object);
     h->bundle_len = 0;
     h->first_member = s->n_members;
-    return 0;
-}
-
-static int add_member(struct hasher *h, uint32_t entry) {
-    struct scan *s = h->s;
-    if (s->n_members == s->cap_members) {
-        size_t cap = s->cap_members ? 2 * s->cap_members : 256;
-        uint32_t *v = pd_realloc(s->members, cap * sizeof *v);
-        if (!v)
-            return scan_fail_memory(s, h->err);
-        s->members = v;
-        s->cap_members = cap;
-    }
-    s->members[s->n_members++] = entry;
     return 0;
 }
 
@@ -242,10 +252,11 @@ static int read_small(struct hasher *h, struct scan_entry *e, int *large) {
     for (int i = 0; i < SCAN_TRIES; i++) {
         struct stat st;
         uint64_t base;
+        int64_t began_ns = (int64_t)pd_wall_us() * 1000;
         int fd, rc = scan_open_entry(s, e, &fd, &base, &st, h->err);
         if (rc)
             return rc;
-        rc = refresh(s, e, &st, h->err);
+        rc = refresh(s, e, &st, began_ns, h->err);
         *large = !rc && e->size >= CHUNKER_SMALL;
         if (!rc && !*large)
             rc = read_at(s, e, fd, h->buf, (size_t)e->size, base, h->err);
@@ -278,10 +289,27 @@ static int hash_small(struct hasher *h, uint32_t entry) {
         return rc;
     memcpy(h->bundle + h->bundle_len, h->buf, e->size);
     h->bundle_len += e->size;
-    rc = add_member(h, entry);
-    if (!rc && chunker_bundle_ends(scan_name(s, e->path), e->path_len, h->bundle_len, e->size))
+    if (scan_put_member(s, entry))
+        return scan_fail_memory(s, h->err);
+    if (chunker_bundle_ends(scan_name(s, e->path), e->path_len, h->bundle_len, e->size))
         rc = flush_bundle(h);
     return rc;
+}
+
+/* A whole bundle that begins with entry *i, from the cache: 1, and *i is its last file. */
+static int reuse_bundle(struct hasher *h, size_t *i) {
+    struct scan *s = h->s;
+    size_t first = s->n_members, last = *i;
+    int known = h->cache && !h->bundle_len && s->entries[*i].size ? scan_cache_bundle(h->cache, s, *i, &last) : 0;
+    if (known < 0)
+        return scan_fail_memory(s, h->err);
+    for (size_t m = first; m < s->n_members && known; m++)
+        note_reused(s, s->members[m]);
+    if (known) {
+        h->first_member = s->n_members;
+        *i = last;
+    }
+    return known;
 }
 
 int scan_hash_all(struct scan *s, struct pd_err *err) {
@@ -294,20 +322,27 @@ int scan_hash_all(struct scan *s, struct pd_err *err) {
     h->first_member = s->n_members;
     h->buf = pd_malloc(BUFFER);
     h->bundle = pd_malloc(CHUNKER_BUNDLE_MAX);
-    if (!h->buf || !h->bundle)
+    s->totals.reused = 0;
+    if (!h->buf || !h->bundle || (s->cache_file && !(h->cache = scan_cache_open(s->cache_file))))
         rc = scan_fail_memory(s, err);
     for (size_t i = 0; i < s->n_entries && !rc; i++) {
         const struct scan_entry *e = &s->entries[i];
         if (e->type != MANIFEST_FILE || !s->kept[i])
             continue;
         rc = scan_check_cancel(s, err);
-        if (!rc && !e->hashed && e->size < CHUNKER_SMALL)
-            rc = hash_small(h, (uint32_t)i);
-        else if (!rc && !(rc = flush_bundle(h)) && !e->hashed) /* a bundle is of files that follow each other in the manifest */
+        if (!rc && !e->hashed && e->size < CHUNKER_SMALL) {
+            rc = reuse_bundle(h, &i);
+            rc = rc ? rc < 0 ? rc : 0 : hash_small(h, (uint32_t)i);
+        } else if (!rc && !(rc = flush_bundle(h)) && !e->hashed) /* a bundle is of files that follow each other in the manifest */
             rc = hash_large(h, (uint32_t)i);
     }
     if (!rc)
         rc = flush_bundle(h);
+    if (!rc && h->cache)
+        scan_cache_save(h->cache);
+    scan_cache_free(h->cache);
+    free(s->cache_file);
+    s->cache_file = NULL;
     free(h->buf);
     free(h->bundle);
     free(h);

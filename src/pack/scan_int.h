@@ -17,10 +17,12 @@ struct scan_entry {
     uint64_t path, target; /* offsets in `names`; target: of links */
     uint64_t spool;        /* of an archive's file: where its contents are */
     uint64_t size;
-    int64_t mtime_ns;
+    int64_t mtime_ns, ctime_ns;
+    uint64_t ino;
     uint32_t mode, path_len;
     uint32_t first_piece, n_pieces; /* its contents, once hashed */
     uint8_t type, hashed, added; /* added: by scan_add_file */
+    uint8_t settled;             /* it was last changed long enough before it was hashed (scan_cache.h) */
 };
 
 /* A piece of a file: bytes [off, off + len) of it are bytes [obj_off, obj_off + len) of the object. */
@@ -70,6 +72,7 @@ struct scan {
     uint8_t *kept; /* by entry: it is in the package */
     struct scan_root root;
     struct scan_totals totals;
+    char *cache_file; /* for the next run of hashing; NULL: none */
     atomic_int cancelled;
     atomic_ullong seen, hashed, total;
 };
@@ -85,6 +88,7 @@ int scan_add_entry(struct scan *s, const struct scan_entry *e, struct pd_err *er
 /* The object with this id; made from the rest when there is none. PD_ENOMEM. */
 int scan_put_object(struct scan *s, const struct object_id *id, uint32_t raw_len, uint32_t entry, uint64_t off, uint32_t *object);
 int scan_put_piece(struct scan *s, uint64_t off, uint32_t object, uint32_t obj_off, uint32_t len);
+int scan_put_member(struct scan *s, uint32_t entry); /* of the bundle that comes next */
 /* Small enough to be bundled with its neighbours. */
 static inline int scan_is_small(const struct scan_entry *e) { return e->type == MANIFEST_FILE && e->size && e->size < CHUNKER_SMALL; }
 

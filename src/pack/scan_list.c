@@ -140,6 +140,8 @@ static int walk_one(struct walk *k, int dirfd, const char *name) {
         return note_ignored(k, dirfd, name, &st);
     int rc = scan_put_name(k->s, k->path, k->len, &e.path, k->err);
     e.mtime_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
+    e.ctime_ns = st.st_ctim.tv_sec * INT64_C(1000000000) + st.st_ctim.tv_nsec;
+    e.ino = st.st_ino;
     e.mode = st.st_mode & 0777;
     if (S_ISREG(st.st_mode)) {
         e.type = MANIFEST_FILE;
