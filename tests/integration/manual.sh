@@ -83,7 +83,7 @@ tab run --conf = o && is "other.ini|output"
 tab run --conf o && is "other.ini|output"
 tab run --num_passes = "" && is ""
 tab prepare --out = s && is sub
-tab prepare --format = l && is lines
+tab prepare --format = l && is "libsvm|lines"
 tab stop J && is JOB20260101000000-0001
 tab stop --conf = conf.ini J && is JOB20260101000000-0001
 tab init wo && is word2vec
