@@ -44,7 +44,7 @@ int trainer_main(int argc, char **argv) {
     int rc = worker_init(&w, "trainer", PD_TRAINER, argc, argv, &err);
     if (!rc && w.cpus.n && pd_pin_thread(&w.cpus, 0))
         rc = pd_fail_errno(&err, PD_EHOST, errno, "cannot pin the trainer's thread");
-    if (!rc && w.options.save_on_stop)
+    if (!rc && (w.options.save_on_stop || w.options.job == PD_JOB_ONLINE)) /* which has no other end */
         stop_add_terminal(&stop);
     if (!rc) {
         const char *restarts = getenv("PADDLE_RESTART_COUNT");

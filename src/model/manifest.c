@@ -13,6 +13,7 @@ void model_resume_release(struct model_resume *r) {
     for (size_t i = 0; i < r->n_streams; i++)
         free(r->streams[i]);
     free(r->streams);
+    free(r->data);
     memset(r, 0, sizeof *r);
 }
 
@@ -59,8 +60,13 @@ static json_t *resume_json(const struct model_resume *r) {
     json_t *streams = json_array();
     for (size_t i = 0; i < r->n_streams; i++)
         json_array_append_new(streams, json_string(r->streams[i]));
-    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "updates", (json_int_t)r->updates, "samples", (json_int_t)r->samples, "pass",
-                     (json_int_t)r->pass, "batch", (json_int_t)r->batch, "streams", streams);
+    json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:o}", "updates", (json_int_t)r->updates, "samples", (json_int_t)r->samples, "pass",
+                          (json_int_t)r->pass, "batch", (json_int_t)r->batch, "streams", streams);
+    if (o && r->data && json_object_set_new(o, "data", json_string(r->data))) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
 }
 
 int model_manifest_write(const struct model_manifest *m, struct pd_buf *out, struct pd_err *err) {
@@ -149,6 +155,9 @@ static int read_resume(const json_t *o, struct model_resume *r) {
         if (!s || !(r->streams[r->n_streams] = pd_strdup(s)))
             return -1;
     }
+    const char *data = json_string_value(json_object_get(o, "data"));
+    if (data && !(r->data = pd_strdup(data)))
+        return -1;
     return 0;
 }
 

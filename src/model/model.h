@@ -51,7 +51,7 @@
  *
  * and of a checkpoint, from which a training can go on, "optimizer_state": true and before "config"
  *
- *      "resume": {"updates": N, "samples": N, "pass": N, "batch": N, "streams": [S, ...]}
+ *      "resume": {"updates": N, "samples": N, "pass": N, "batch": N, "streams": [S, ...]}, and of an online job "data": S in it
  */
 #ifndef PD_MODEL_MODEL_H
 #define PD_MODEL_MODEL_H
@@ -92,6 +92,7 @@ struct model_resume {
     uint64_t pass, batch;      /* go on in this pass, of which so many batches are done */
     char **streams;            /* how far each stream of data is; n_streams 0: at the beginning of the pass */
     size_t n_streams;
+    char *data;                /* of an online job: the folder of data that was trained last, or is being trained; else NULL */
 };
 
 struct model_manifest {

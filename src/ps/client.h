@@ -210,6 +210,7 @@ struct ps_save_opts {
     uint32_t copies;          /* 2: each part on the disk of another server too; 0: 1 */
     int create_rows;          /* first make all rows of tables with a known n_rows */
     const struct ps_progress *resume; /* a checkpoint: with the optimizer's state, and when batch > 0 all trainers' notes */
+    const char *data;         /* and what was trained last, for who goes on from it; may be NULL */
 };
 /* BLOCKS. One trainer calls this (trainer 0), while no step is under way on the servers: after ps_start,
  * ps_pass_end or ps_barrier, or with all pulls of the last step answered. */
@@ -219,6 +220,12 @@ int ps_save(struct ps_client *c, const struct ps_save_opts *opts);
 int ps_save_start(struct ps_client *c, const struct ps_save_opts *opts); /* copies opts */
 int ps_save_busy(struct ps_client *c); /* never blocks: 1 under way, 0 done (or none), or PD_E* */
 int ps_save_wait(struct ps_client *c); /* BLOCKS until it is done */
+struct ps_saved {
+    uint64_t step, bytes; /* of all its files, links included */
+    int changes;          /* some of it lies in files of the saves before */
+    uint8_t hash[16];     /* XXH3-128 of its manifest.json, canonical form */
+};
+const struct ps_saved *ps_last_saved(const struct ps_client *c); /* zeros before the first is done */
 
 /* How far this trainer is, for a checkpoint: one line of at most PS_NOTE_MAX - 1 bytes and its newline for each of its streams,
  * as it is after so many steps: ps_step, or one more in front of ps_step_end. A checkpoint has the last one that is not after it. */

@@ -201,6 +201,7 @@ struct ps_client {
     size_t first_sum, n_sums, n_sums_asked;
     struct reducing *reductions, **last_reduction;
     uint64_t n_saves;
+    struct ps_saved last_saved;
     struct ps_client_saving *saving; /* a model on its way to the disks; NULL: none */
     struct ps_client_stats stats;
 };

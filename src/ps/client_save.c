@@ -174,6 +174,8 @@ static int new_saving(struct ps_client *c, const struct ps_save_opts *o) {
         s->m.resume.pass = o->resume->pass;
         s->m.resume.batch = o->resume->batch;
         s->notes = o->resume->batch > 0;
+        if (o->data && !(s->m.resume.data = pd_strdup(o->data)))
+            ok = 0;
     }
     if (ok && s->notes) {
         s->m.resume.streams = pd_calloc(c->job.n_streams, sizeof *s->m.resume.streams);
@@ -274,6 +276,12 @@ static int advance(struct ps_client *c) {
         return 0;
     if (s->server < c->n_servers)
         return !ask_commit(c);
+    c->last_saved = (struct ps_saved){.step = s->m.step};
+    model_hash(s->text.data, s->text.len, c->last_saved.hash);
+    for (size_t i = 0; i < s->m.n_parts; i++) {
+        c->last_saved.bytes += s->m.parts[i].bytes;
+        c->last_saved.changes |= s->m.parts[i].layer > 0;
+    }
     saving_free(c);
     return 0;
 }
@@ -286,6 +294,8 @@ int ps_save_busy(struct ps_client *c) {
     int busy = advance(c);
     return c->err.code ? c->err.code : busy;
 }
+
+const struct ps_saved *ps_last_saved(const struct ps_client *c) { return &c->last_saved; }
 
 int ps_save_wait(struct ps_client *c) {
     while (advance(c))

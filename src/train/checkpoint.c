@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/fault.h"
+#include "base/str.h"
 #include "train/checkpoint_int.h"
 
 int train_checkpoints_new(struct train_checkpoints **out, const char *config, struct pd_err *err) {
@@ -23,6 +24,13 @@ void train_checkpoints_free(struct train_checkpoints *k) {
     pd_buf_release(&k->note);
     model_resume_release(&k->from);
     free(k);
+}
+
+void train_checkpoints_online(struct train_loop *l, const struct train_saves *online) { l->checkpoints->online = *online; }
+
+void train_checkpoints_data(struct train_loop *l, const char *data, int base) {
+    (void)pd_fmt(l->checkpoints->data, sizeof l->checkpoints->data, "%s", data);
+    l->checkpoints->chain = base ? PS_CHAIN_BASE : PS_CHAIN_DELTA;
 }
 
 /* --- how far the streams are --- */
@@ -67,15 +75,16 @@ int train_checkpoint_note_end(struct train_loop *l, const struct train_streams *
 
 /* --- a save's life --- */
 
-/* What is no further than the one that is complete now. */
+/* What is no further than the one that is complete now, or of an online job older than what is kept. */
 static int remove_older(struct train_loop *l, struct pd_err *err) {
     const struct train_checkpoints *k = l->checkpoints;
     struct ps_models *m = NULL;
     int rc = ps_models(l->client, l->options->save_dir, NULL, &m);
     for (size_t i = 0; !rc && i < ps_models_n(m); i++) {
         const struct ps_checkpoint *c = ps_models_at(m, i);
-        if (strcmp(c->name, k->name) && strcmp(c->name, "pass-init") &&
-            (c->pass < k->progress.pass || (c->pass == k->progress.pass && c->batch <= k->progress.batch)))
+        int older = k->online.keep ? c->pass + k->online.keep <= k->progress.pass
+                                   : c->pass < k->progress.pass || (c->pass == k->progress.pass && c->batch <= k->progress.batch);
+        if (strcmp(c->name, k->name) && strcmp(c->name, "pass-init") && older)
             rc = ps_models_remove(l->client, l->options->save_dir, c->name);
     }
     ps_models_free(m);
@@ -83,10 +92,13 @@ static int remove_older(struct train_loop *l, struct pd_err *err) {
 }
 
 static int completed(struct train_loop *l, struct pd_err *err) {
-    l->checkpoints->under_way = 0;
-    train_report_saved(l->report, l->options->save_dir, l->checkpoints->name);
+    struct train_checkpoints *k = l->checkpoints;
+    const struct train_saved s = {k->name, k->saved_data, k->saved_pass};
+    k->under_way = 0;
+    train_report_saved(l->report, l->options->save_dir, k->name);
     (void)pd_fault("train.saved");
-    return l->options->save_only_one ? remove_older(l, err) : 0;
+    int rc = k->online.saved ? k->online.saved(k->online.arg, &s, err) : 0;
+    return !rc && (l->options->save_only_one || k->online.keep) ? remove_older(l, err) : rc;
 }
 
 int train_checkpoint_finish(struct train_loop *l, struct pd_err *err) {
@@ -99,6 +111,8 @@ int train_checkpoint_finish(struct train_loop *l, struct pd_err *err) {
 /* All rows, or those that have changed since the save before. */
 static enum ps_chain next_in_chain(struct train_loop *l) {
     struct train_checkpoints *k = l->checkpoints;
+    if (k->online.saved)
+        return k->chain;
     if (!l->options->saving_deltas)
         return PS_CHAIN_NONE;
     if (!k->has_base || k->n_deltas == l->options->saving_deltas) {
@@ -116,12 +130,14 @@ static int start(struct train_loop *l, uint64_t pass, int create_rows, int state
     struct ps_save_opts s = {.dir = l->options->save_dir, .name = k->next, .pass = pass, .config = k->config, .create_rows = create_rows,
                              .resume = state && l->options->save_state ? &k->progress : NULL,
                              .copies = (uint32_t)l->options->checkpoint_copies,
-                             .chain = state ? next_in_chain(l) : PS_CHAIN_NONE};
+                             .chain = state ? next_in_chain(l) : PS_CHAIN_NONE, .data = *k->data ? k->data : NULL};
     int rc = train_checkpoint_finish(l, err);
     if (rc)
         return rc;
     k->progress = k->next_progress;
     memcpy(k->name, k->next, sizeof k->name);
+    memcpy(k->saved_data, k->data, sizeof k->saved_data);
+    k->saved_pass = pass;
     k->under_way = 1;
     return train_client_error(l, ps_save_start(l->client, &s), err);
 }

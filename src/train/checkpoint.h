@@ -41,6 +41,24 @@ int train_checkpoint_note_end(struct train_loop *l, const struct train_streams *
                               struct pd_err *err);
 /* After each step: starts the save that is due, and looks after the one under way. */
 int train_checkpoint_step(struct train_loop *l, uint64_t pass, struct pd_err *err);
+/* --- an online job's: online.c --- */
+
+struct train_saved {
+    const char *name, *data; /* in save_dir; the folder of data that it has come to */
+    uint64_t pass;           /* that it was saved behind */
+};
+struct train_saves {
+    int (*saved)(void *arg, const struct train_saved *s, struct pd_err *err); /* at trainer 0, when a model is complete */
+    void *arg;
+    uint64_t keep; /* the saved models of so many passes, older ones are removed; 0: all */
+};
+enum { TRAIN_DATA_MAX = 128 };
+void train_checkpoints_online(struct train_loop *l, const struct train_saves *online);
+/* What is trained from here on, and whether the next save is of all rows or of changes. */
+void train_checkpoints_data(struct train_loop *l, const char *data, int base);
+const char *train_resumed_data(const struct train_loop *l); /* of what it goes on from; "" */
+int train_resumed_inside(const struct train_loop *l);       /* of a pass */
+
 /* Called by all trainers between passes, l->batches being those of the pass. last: nothing is trained after it. */
 int train_save_pass(struct train_loop *l, uint64_t pass, int last, struct pd_err *err);
 int train_save_initial(struct train_loop *l, struct pd_err *err);

@@ -146,6 +146,11 @@ int train_resume(struct train_loop *l, uint64_t restarts, struct pd_err *err) {
 }
 
 int train_resumed(const struct train_loop *l) { return l->checkpoints->resumed; }
+const char *train_resumed_data(const struct train_loop *l) {
+    const struct train_checkpoints *k = l->checkpoints;
+    return k->resumed && k->from.data ? k->from.data : "";
+}
+int train_resumed_inside(const struct train_loop *l) { return l->checkpoints->resumed && l->checkpoints->from.batch > 0; }
 uint64_t train_first_pass(const struct train_loop *l) { return l->checkpoints->resumed ? l->checkpoints->from.pass : 0; }
 
 /* A line of a note: its position, cost, samples. */

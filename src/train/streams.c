@@ -143,40 +143,47 @@ static int list_files(struct data_files *files, const struct train_files *w, uin
     return rc;
 }
 
-int train_streams_new(struct train_streams **out, const struct data_spec *spec, const struct train_files *where, uint32_t n_streams, uint32_t lo,
-                      uint32_t hi, uint64_t batch_size, int own_batches, struct pd_err *err) {
-    struct data_files files = {0};
+int train_streams_of(struct train_streams **out, const struct data_spec *spec, const char *dir, const struct data_files *files,
+                     uint32_t n_streams, uint32_t lo, uint32_t hi, uint64_t batch_size, int own_batches, struct pd_err *err) {
     struct train_streams *s = pd_calloc(1, sizeof *s);
-    int rc = s ? list_files(&files, where, n_streams, lo, hi, err) : pd_fail(err, PD_ENOMEM, "out of memory");
-    for (uint32_t i = 0; s && i <= AHEAD; i++)
+    if (!s)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    for (uint32_t i = 0; i <= AHEAD; i++)
         pd_buf_init(&s->made[i].messages);
-    if (rc)
-        goto out;
     s->lo = lo;
     s->hi = hi;
     s->first = own_batches ? lo : 0;
     s->n_shares = own_batches ? hi - lo : n_streams;
     s->batch_size = batch_size;
-    for (size_t i = 0; i < files.n && where->layout != PD_DATA_LOCAL; i++)
-        for (const char *p = files.path[i]; p == files.path[i] || p[-1]; p++) /* the NUL parts the names */
+    for (size_t i = 0; i < files->n; i++)
+        for (const char *p = files->path[i]; p == files->path[i] || p[-1]; p++) /* the NUL parts the names */
             s->fingerprint = pd_mix64(s->fingerprint ^ (uint64_t)(unsigned char)*p) + 1;
     s->reader = pd_calloc(hi - lo, sizeof *s->reader);
-    s->before = pd_calloc(files.n + n_streams, sizeof *s->before);
+    s->before = pd_calloc(files->n + n_streams, sizeof *s->before);
     s->earlier = pd_calloc(hi - lo, sizeof *s->earlier);
-    if (!s->reader || !s->before || !s->earlier) {
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
-        goto out;
+    int rc = s->reader && s->before && s->earlier ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    if (!rc) {
+        measure(s, dir, files, n_streams);
+        rc = open_readers(s, spec, dir, files, err);
     }
-    measure(s, where->dir, &files, n_streams);
-    rc = open_readers(s, spec, where->dir, &files, err);
-    if (!rc)
-        train_streams_rewind(s, 0);
-out:
-    data_files_release(&files);
-    if (rc)
+    if (rc) {
         train_streams_free(s);
-    else
-        *out = s;
+        return rc;
+    }
+    train_streams_rewind(s, 0);
+    *out = s;
+    return 0;
+}
+
+int train_streams_new(struct train_streams **out, const struct data_spec *spec, const struct train_files *where, uint32_t n_streams, uint32_t lo,
+                      uint32_t hi, uint64_t batch_size, int own_batches, struct pd_err *err) {
+    struct data_files files = {0};
+    int rc = list_files(&files, where, n_streams, lo, hi, err);
+    if (!rc)
+        rc = train_streams_of(out, spec, where->dir, &files, n_streams, lo, hi, batch_size, own_batches, err);
+    if (!rc && where->layout == PD_DATA_LOCAL)
+        (*out)->fingerprint = 0; /* every trainer's is another one */
+    data_files_release(&files);
     return rc;
 }
 

@@ -26,6 +26,9 @@ struct train_files {
 };
 int train_streams_new(struct train_streams **out, const struct data_spec *spec, const struct train_files *where, uint32_t n_streams, uint32_t lo,
                       uint32_t hi, uint64_t batch_size, int own_batches, struct pd_err *err);
+/* The same of a list of files in its order; streams may be without one, and places in it empty (""). */
+int train_streams_of(struct train_streams **out, const struct data_spec *spec, const char *dir, const struct data_files *files,
+                     uint32_t n_streams, uint32_t lo, uint32_t hi, uint64_t batch_size, int own_batches, struct pd_err *err);
 void train_streams_free(struct train_streams *s);
 
 /* A hash of the whole list of files, equal on all trainers of a job; 0 for NULL, and where each trainer has a list of its own. */

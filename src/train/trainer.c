@@ -17,6 +17,7 @@
 #include "ps/rule.h"
 #include "ps/table.h"
 #include "train/checkpoint.h"
+#include "train/online.h"
 
 enum { MAX_CONFIG = 1 << 20 };
 
@@ -26,7 +27,8 @@ struct trainer {
     uint32_t id, n_trainers, n_streams, lo, hi;
     struct nn_graph *graph;
     struct data_workers *workers;       /* NULL: none */
-    struct train_streams *train, *test; /* test: NULL without test data */
+    struct data_spec spec[2];           /* of training data, of test data */
+    struct train_streams *train, *test; /* test: NULL without test data; of an online job, whose folders come later, without files */
     struct ps_client *client;
     struct train_params *params;
     struct train_input input[2];
@@ -65,6 +67,8 @@ static int check_options(struct trainer *t, struct pd_err *err) {
     if (o->batch_size < t->n_streams)
         return pd_fail(err, PD_ECONF, "batch_size is %lld, fewer than one sample for each of %u streams",
                        (long long)o->batch_size, t->n_streams);
+    if (o->job == PD_JOB_ONLINE && o->on_trainer_lost != PD_TRAINER_LOST_FAIL)
+        return pd_fail(err, PD_ECONF, "job = online goes on after a failure by on_failure = restart, not by on_trainer_lost");
     if (o->job == PD_JOB_TEST && !*o->init_model_path)
         return pd_fail(err, PD_EUSAGE, "job = test needs init_model_path, the saved model to test");
     data_stream_range(t->n_streams, t->n_trainers, t->id, &t->lo, &t->hi);
@@ -73,10 +77,12 @@ static int check_options(struct trainer *t, struct pd_err *err) {
 
 static int open_data(struct trainer *t, struct pd_err *err) {
     const struct model_ini *m = nn_graph_model(t->graph);
-    struct data_spec spec = {.schema = m->schema, .max_bad_lines = (uint64_t)t->o->max_bad_lines, .seed = (uint64_t)t->o->seed,
-                             .workers = t->workers, .on_bad = on_bad_line, .arg = t};
-    struct data_spec train = spec;
-    train.shuffle_buffer = (uint64_t)t->o->shuffle_buffer;
+    const struct data_spec *train = &t->spec[0], *test = &t->spec[1];
+    const struct data_files none = {0};
+    t->spec[1] = (struct data_spec){.schema = m->schema, .max_bad_lines = (uint64_t)t->o->max_bad_lines, .seed = (uint64_t)t->o->seed,
+                                    .workers = t->workers, .on_bad = on_bad_line, .arg = t};
+    t->spec[0] = *test;
+    t->spec[0].shuffle_buffer = (uint64_t)t->o->shuffle_buffer;
     uint64_t batch = (uint64_t)t->o->batch_size;
     int own = t->o->update != PD_UPDATE_SYNC;
     const struct train_files train_files = {m->dir, m->data.train.text, "train", (enum pd_data_layout)t->o->data_layout};
@@ -86,9 +92,11 @@ static int open_data(struct trainer *t, struct pd_err *err) {
         t->report.unit = "words";
     t->report.perplexity = m->n_costs == 1 && !strcmp(m->cost[0].type.text, "cross_entropy");
     if (t->o->job == PD_JOB_TRAIN)
-        rc = train_streams_new(&t->train, &train, &train_files, t->n_streams, t->lo, t->hi, batch, own, err);
-    if (!rc && *m->data.test.text)
-        rc = train_streams_new(&t->test, &spec, &test_files, t->n_streams, t->lo, t->hi, batch, own, err);
+        rc = train_streams_new(&t->train, train, &train_files, t->n_streams, t->lo, t->hi, batch, own, err);
+    if (t->o->job == PD_JOB_ONLINE)
+        rc = train_streams_of(&t->train, train, m->dir, &none, t->n_streams, t->lo, t->hi, batch, own, err);
+    if (!rc && *m->data.test.text && t->o->job != PD_JOB_ONLINE)
+        rc = train_streams_new(&t->test, test, &test_files, t->n_streams, t->lo, t->hi, batch, own, err);
     if (!rc && t->o->job == PD_JOB_TEST && !t->test)
         rc = pd_fail(err, PD_ECONF, "%s: job = test, but [data] names no test files", m->file);
     if (rc)
@@ -188,12 +196,13 @@ static int load(struct trainer *t, struct pd_err *err) {
 static int agree(struct trainer *t, struct pd_err *err) {
     static const char *const what[] = {"another list of training files", "another list of test files",
                                        "other options (batch_size, num_passes, saving_period, saving_period_by_batches, save_initial, "
-                                       "save_state, resume, resume_older, start_pass, seed, shuffle_buffer, data_layout, reproducible, job or evaluators)"};
+                                       "save_state, resume, resume_older, start_pass, seed, shuffle_buffer, data_layout, reproducible, job, online_* or evaluators)"};
     const struct pd_options *o = t->o;
     uint64_t options = 0;
     const int64_t values[] = {o->batch_size, o->num_passes, o->saving_period, o->save_initial, o->seed, o->reproducible, o->job, nn_graph_n_evaluators(t->graph),
                               o->saving_period_by_batches, o->save_state, o->resume_older, o->start_pass, (int64_t)t->setup->restarts,
-                              (int64_t)ps_name_hash(o->resume), o->shuffle_buffer, o->data_layout};
+                              (int64_t)ps_name_hash(o->resume), o->shuffle_buffer, o->data_layout, o->online_shuffle, o->online_test, o->online_base_period,
+                              o->online_delta_period};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         options = pd_mix64(options ^ pd_mix64((uint64_t)values[i] + i));
     const uint64_t mine[] = {train_streams_fingerprint(t->train), train_streams_fingerprint(t->test), options};
@@ -241,6 +250,19 @@ static int run_passes(struct trainer *t, struct train_loop *l, struct pd_err *er
     return rc ? rc : train_checkpoint_finish(l, err);
 }
 
+static int run_online(struct trainer *t, struct train_loop *l, struct pd_err *err) {
+    const struct model_ini *m = nn_graph_model(t->graph);
+    const struct train_online o = {.loop = l, .train = &t->spec[0], .test = &t->spec[1], .dir = m->dir, .pattern = m->data.train.text,
+                                   .output_dir = t->setup->output_dir, .own_batches = t->o->update != PD_UPDATE_SYNC};
+    return train_online(&o, err);
+}
+
+static int run_job(struct trainer *t, struct train_loop *l, struct pd_err *err) {
+    if (t->o->job == PD_JOB_TEST)
+        return train_evaluate(l, t->test, "of the saved model", err);
+    return t->o->job == PD_JOB_ONLINE ? run_online(t, l, err) : run_passes(t, l, err);
+}
+
 static int train_or_test(struct trainer *t, struct pd_err *err) {
     int rc = t->o->reader_threads ? data_workers_new(&t->workers, (uint32_t)t->o->reader_threads, err) : 0;
     if (!rc)
@@ -257,12 +279,12 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
                            .team = t->team, .eval = t->eval, .batch = &t->batch, .report = &t->report,
                            .stop = t->setup->stop, .stop_arg = t->setup->stop_arg};
     rc = train_checkpoints_new(&l.checkpoints, (const char *)t->config.data, err);
-    if (!rc && t->o->job == PD_JOB_TRAIN && !t->from_pass)
+    if (!rc && t->o->job != PD_JOB_TEST && !t->from_pass)
         rc = train_resume(&l, t->setup->restarts, err);
     if (!rc && *t->o->init_model_path && !t->from_pass && !train_resumed(&l))
         rc = load(t, err);
     if (!rc)
-        rc = t->o->job == PD_JOB_TEST ? train_evaluate(&l, t->test, "of the saved model", err) : run_passes(t, &l, err);
+        rc = run_job(t, &l, err);
     train_checkpoints_free(l.checkpoints);
     if (!rc && (rc = ps_bye(t->client)))
         pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);

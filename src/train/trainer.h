@@ -6,6 +6,7 @@
  *     step.c      one step of it: what is computed in one batch, and in which order it is added up
  *     team.c      the threads that compute it
  *     checkpoint.c, resume.c    what is saved, and going on from it
+ *     online.c    folders of data as they appear; watch.c looks for them, done.c tells of what is saved
  *     report.c    lines for people and events for the launcher
  *     trainer.c   the jobs: train, test, checkgrad
  */

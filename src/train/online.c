@@ -1,0 +1,308 @@
+/* online.c - see online.h. */
+#include "train/online.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/rng.h"
+#include "base/str.h"
+#include "train/checkpoint.h"
+#include "train/done.h"
+#include "train/watch.h"
+
+enum { PER_DOUBLE = 6, SAID = 1 + (WATCH_KEY_MAX + PER_DOUBLE) / PER_DOUBLE }; /* bytes of a key that a double holds exactly */
+enum { SAY_END = 1, SAY_FOLDER = 2 };
+
+struct online {
+    const struct train_online *o;
+    struct train_loop *l;
+    struct watch *w;
+    struct train_done done;
+    char last[WATCH_KEY_MAX + 1]; /* the folder that was trained last; "": none */
+    int has_base;                 /* this process has saved all rows */
+    int unsaved;                  /* something was trained since the last save */
+};
+
+static int is_first(const struct online *x) { return x->l->options->trainer_id == 0; }
+
+/* --- which folder is next --- */
+
+static void pause_ms(long ms) {
+    const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    (void)nanosleep(&t, NULL);
+}
+
+static int stop_file(const struct pd_options *o) { return *o->online_stop_file && !access(o->online_stop_file, F_OK); }
+
+static int is_behind_the_end(const struct pd_options *o, const char *key) {
+    return *o->online_until && strncmp(key, o->online_until, strlen(o->online_until)) > 0;
+}
+
+/* Trainer 0, until there is something to say. `what`: for the line that tells of the wait. */
+static int look_out(struct online *x, int *say, char key[WATCH_KEY_MAX + 1], struct pd_err *err) {
+    struct train_loop *l = x->l;
+    const struct pd_options *o = l->options;
+    const uint64_t began = pd_mono_ns();
+    uint64_t told = began;
+    for (;;) {
+        int rc = watch_next(x->w, x->last, key, err);
+        if (rc < 0 && rc != PD_ENOENT)
+            return rc;
+        const char *why = NULL;
+        double waited = (double)(pd_mono_ns() - began) * 1e-9;
+        if (l->stop && l->stop(l->stop_arg))
+            why = "asked to stop";
+        else if (stop_file(o))
+            why = "there is the stop file";
+        else if (*key && is_behind_the_end(o, key))
+            why = "the last folder (online_until) is trained";
+        else if (rc != 1 && o->online_idle > 0 && waited >= o->online_idle)
+            why = "no folder was complete for online_idle";
+        if (why || rc == 1) {
+            if (why)
+                train_report_say(l->report, "Ending behind %s: %s", *x->last ? x->last : "no folder", why);
+            *say = why ? SAY_END : SAY_FOLDER;
+            return 0;
+        }
+        if ((double)(pd_mono_ns() - told) * 1e-9 >= 60) {
+            told = pd_mono_ns();
+            train_report_say(l->report, *key ? "Waiting for folder %s%s to be complete" : "Waiting for a folder behind %s%s", *key ? key : x->last,
+                             *key || *x->last ? "" : "none");
+        }
+        if ((rc = train_client_error(l, ps_flush(l->client), err)))
+            return rc;
+        pause_ms(100);
+    }
+}
+
+/* The others have heard of it: a shared disk may show it a little later, and a local one has its own. */
+static int wait_for_it(struct online *x, const char *key, struct pd_err *err) {
+    struct train_loop *l = x->l;
+    const double patience = 300 + l->options->online_quiet;
+    for (uint64_t began = pd_mono_ns();;) {
+        int rc = watch_complete(x->w, key, err);
+        if (rc == 1)
+            return 0;
+        if (rc < 0 && rc != PD_ENOENT)
+            return rc;
+        if ((double)(pd_mono_ns() - began) * 1e-9 > patience)
+            return pd_fail(err, PD_ENOENT, "trainer 0 trains folder %s, which is not complete here after %.0f s", key, patience);
+        if ((rc = train_client_error(l, ps_flush(l->client), err)))
+            return rc;
+        pause_ms(100);
+    }
+}
+
+static int next_folder(struct online *x, int *say, char key[WATCH_KEY_MAX + 1], struct pd_err *err) {
+    double v[SAID] = {0};
+    int rc = is_first(x) ? look_out(x, say, key, err) : 0;
+    if (!rc && is_first(x)) {
+        v[0] = *say;
+        for (size_t i = 0; *say == SAY_FOLDER && key[i]; i++)
+            v[1 + i / PER_DOUBLE] = v[1 + i / PER_DOUBLE] * 256 + (unsigned char)key[i];
+    }
+    if (!rc)
+        rc = train_client_error(x->l, ps_reduce(x->l->client, v, SAID), err);
+    if (rc || is_first(x))
+        return rc;
+    *say = (int)v[0];
+    size_t n = 0;
+    for (size_t i = 1; i < SAID; i++)
+        for (int k = PER_DOUBLE - 1; k >= 0; k--) {
+            uint64_t byte = (uint64_t)v[i] >> (8 * k) & 255;
+            if (byte && n < WATCH_KEY_MAX) /* the last number has fewer bytes */
+                key[n++] = (char)byte;
+        }
+    key[n] = 0;
+    return *say == SAY_FOLDER ? wait_for_it(x, key, err) : 0;
+}
+
+/* --- its files --- */
+
+struct dealt {
+    uint64_t rank;
+    size_t file;
+};
+
+static int by_rank(const void *a, const void *b) {
+    const struct dealt *x = a, *y = b;
+    return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : (x->file > y->file) - (x->file < y->file);
+}
+
+/* File i of the list goes to stream i mod n_streams, so the order is what deals them. Of files of its own a trainer makes a list in which they
+ * come to its own streams. */
+static int deal(struct online *x, const char *key, uint64_t pass, struct data_files *out, struct pd_err *err) {
+    const struct train_loop *l = x->l;
+    const uint32_t own = l->stream_hi - l->stream_lo;
+    const int local = l->options->online_data == PD_ONLINE_LOCAL;
+    struct data_files f = {0};
+    int rc = watch_files(x->w, key, &f, err);
+    struct dealt *d = pd_calloc(f.n + 1, sizeof *d);
+    if (!rc && !d)
+        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+    for (size_t i = 0; i < f.n && !rc; i++) {
+        uint32_t u[4];
+        pd_rng_u32x4(pd_rng_key((uint64_t)l->options->seed, PD_RNG_DEAL, pass, 0), 0, i, u);
+        d[i] = (struct dealt){l->options->online_shuffle ? (uint64_t)u[0] << 32 | u[1] : i, i};
+    }
+    if (!rc)
+        qsort(d, f.n, sizeof *d, by_rank);
+    size_t n = local ? (f.n + own - 1) / own * l->n_streams : f.n;
+    for (size_t i = 0; i < n && !rc; i++) {
+        size_t stream = i % l->n_streams, at = i;
+        if (local)
+            at = stream < l->stream_lo || stream >= l->stream_hi ? SIZE_MAX : i / l->n_streams * own + stream - l->stream_lo;
+        if (data_files_add(out, at < f.n ? f.path[d[at].file] : "/dev/null"))
+            rc = pd_fail(err, PD_ENOMEM, "out of memory");
+    }
+    free(d);
+    data_files_release(&f);
+    return rc;
+}
+
+/* Lists that differ would train some files twice and others never. */
+static int agree(struct online *x, const char *key, uint64_t fingerprint, struct pd_err *err) {
+    const struct train_loop *l = x->l;
+    const uint32_t n = (uint32_t)l->options->num_gradient_servers, id = (uint32_t)l->options->trainer_id;
+    if (n == 1 || l->options->online_data == PD_ONLINE_LOCAL)
+        return 0;
+    double *all = pd_calloc(n, sizeof *all);
+    if (!all)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    all[id] = (double)(fingerprint >> 12);
+    int rc = train_client_error(l, ps_reduce(l->client, all, n), err);
+    for (uint32_t i = 0; i < n && !rc; i++)
+        if (all[i] != all[id])
+            rc = pd_fail(err, PD_ECONF, "folder %s: trainer %u sees other files than trainer %u (online_data = local: each trains its own)", key, i, id);
+    free(all);
+    return rc;
+}
+
+static int open_folder(struct online *x, const char *key, uint64_t pass, struct train_streams **train, struct train_streams **test, struct pd_err *err) {
+    const struct train_online *o = x->o;
+    const struct train_loop *l = x->l;
+    struct data_files f = {0};
+    const uint64_t batch = (uint64_t)l->options->batch_size;
+    int rc = deal(x, key, pass, &f, err);
+    if (!rc)
+        rc = train_streams_of(train, o->train, o->dir, &f, l->n_streams, l->stream_lo, l->stream_hi, batch, o->own_batches, err);
+    if (!rc && test)
+        rc = train_streams_of(test, o->test, o->dir, &f, l->n_streams, l->stream_lo, l->stream_hi, batch, o->own_batches, err);
+    data_files_release(&f);
+    return rc ? rc : agree(x, key, train_streams_fingerprint(*train), err);
+}
+
+/* --- a folder --- */
+
+static int same_day(const char *a, const char *b) {
+    char x[WATCH_KEY_MAX + 1], y[WATCH_KEY_MAX + 1];
+    watch_day(a, x);
+    watch_day(b, y);
+    return !strcmp(x, y);
+}
+
+static int end_day(struct online *x, struct pd_err *err) {
+    struct train_loop *l = x->l;
+    char day[WATCH_KEY_MAX + 1];
+    struct ps_day d;
+    int rc = train_checkpoint_finish(l, err); /* of the rows as they are */
+    if (!rc && is_first(x)) {
+        watch_day(x->last, day);
+        rc = train_client_error(l, ps_day_end(l->client, &d), err);
+        if (!rc)
+            train_report_say(l->report, "Day %s is over: %llu rows went, %llu are left, %llu ids wait for one", day, (unsigned long long)d.removed,
+                             (unsigned long long)d.rows, (unsigned long long)d.candidates);
+    }
+    return rc ? rc : train_client_error(l, ps_barrier(l->client), err);
+}
+
+static int test_first(struct online *x, struct train_streams *test, const char *key, uint64_t pass, struct pd_err *err) {
+    char when[WATCH_KEY_MAX + 60];
+    (void)pd_fmt(when, sizeof when, "before pass %llu (%s)", (unsigned long long)pass, key);
+    return train_evaluate(x->l, test, when, err);
+}
+
+/* first: of its day. */
+static int save(struct online *x, uint64_t pass, int first, struct pd_err *err) {
+    const struct pd_options *o = x->l->options;
+    const uint64_t base_period = (uint64_t)o->online_base_period, delta_period = (uint64_t)o->online_delta_period;
+    int base = base_period ? (pass + 1) % base_period == 0 : first, due = base || (delta_period && (pass + 1) % delta_period == 0);
+    x->unsaved = 1;
+    if (!due && !x->l->leave)
+        return 0;
+    base |= !x->has_base;
+    x->has_base = 1;
+    x->unsaved = 0;
+    train_checkpoints_data(x->l, x->last, base);
+    return train_save_pass(x->l, pass, x->l->leave, err);
+}
+
+/* inside: some of it was trained by the process before. */
+static int train_folder(struct online *x, const char *key, uint64_t pass, int inside, struct pd_err *err) {
+    struct train_loop *l = x->l;
+    struct train_streams *train = NULL, *test = NULL;
+    const int first = !*x->last || !same_day(x->last, key);
+    int rc = open_folder(x, key, pass, &train, l->options->online_test && !inside ? &test : NULL, err);
+    l->report->n_passes = pass + 1;
+    if (!rc && first && *x->last)
+        rc = end_day(x, err);
+    if (!rc && test)
+        rc = test_first(x, test, key, pass, err);
+    if (!rc && !l->leave) {
+        strcpy(x->last, key);
+        train_checkpoints_data(l, key, 0);
+        rc = train_pass(l, train, pass, err);
+        if (!rc)
+            rc = save(x, pass, first, err);
+    }
+    if (rc) /* a save may be under way that has nothing to do with it */
+        pd_err_prefix(err, key);
+    train_streams_free(train);
+    train_streams_free(test);
+    return rc;
+}
+
+int train_online(const struct train_online *o, struct pd_err *err) {
+    struct train_loop *l = o->loop;
+    struct online x = {.o = o, .l = l};
+    const struct watch_opts w = {.dir = o->dir, .pattern = o->pattern, .done_file = l->options->online_done_file, .quiet = l->options->online_quiet};
+    const struct train_saves saves = {.saved = train_done_write, .arg = &x.done, .keep = (uint64_t)l->options->online_keep};
+    uint64_t pass = train_first_pass(l);
+    int rc = watch_new(&x.w, &w, err), inside = train_resumed_inside(l);
+    if (!rc)
+        rc = train_done_init(&x.done, l->client, l->options->save_dir, o->output_dir, err);
+    if (!rc && pd_fmt(x.last, sizeof x.last, "%s", train_resumed_data(l)))
+        rc = pd_fail(err, PD_EDATA, "the checkpoint's folder of data has too long a name");
+    if (!rc && train_resumed(l) && !*x.last)
+        rc = pd_fail(err, PD_ECONF, "the checkpoint is not one of an online job: begin from it with init_model_path");
+    if (!rc && l->options->save_initial && !train_resumed(l))
+        rc = train_save_initial(l, err);
+    train_checkpoints_online(l, &saves);
+    for (; !rc && !l->leave; inside = 0) {
+        char key[WATCH_KEY_MAX + 1] = "";
+        int say = SAY_FOLDER;
+        if (inside)
+            strcpy(key, x.last);
+        else
+            rc = next_folder(&x, &say, key, err);
+        if (rc || say == SAY_END)
+            break;
+        rc = train_folder(&x, key, pass, inside, err);
+        if (!rc && !strcmp(x.last, key))
+            pass++;
+    }
+    if (!rc && x.unsaved) {
+        train_checkpoints_data(l, x.last, !x.has_base);
+        rc = train_save_pass(l, pass - 1, 1, err);
+    }
+    if (!rc)
+        rc = train_checkpoint_finish(l, err);
+    watch_free(x.w);
+    return rc;
+}
