@@ -142,17 +142,21 @@ static int start(struct train_loop *l, uint64_t pass, int create_rows, int state
     return train_client_error(l, ps_save_start(l->client, &s), err);
 }
 
+int train_checkpoint_poll(struct train_loop *l, struct pd_err *err) {
+    if (!l->checkpoints->under_way)
+        return 0;
+    int busy = ps_save_busy(l->client);
+    return busy < 0 ? train_client_error(l, busy, err) : busy ? 0 : completed(l, err);
+}
+
 int train_checkpoint_step(struct train_loop *l, uint64_t pass, struct pd_err *err) {
     struct train_checkpoints *k = l->checkpoints;
     (void)pd_fault("train.step");
     if (l->report->trainer_id)
         return 0;
-    if (k->under_way) {
-        int busy = ps_save_busy(l->client);
-        int rc = busy < 0 ? train_client_error(l, busy, err) : busy ? 0 : completed(l, err);
-        if (rc)
-            return rc;
-    }
+    int rc = train_checkpoint_poll(l, err);
+    if (rc)
+        return rc;
     if (!is_due(l, l->batches))
         return 0;
     snprintf(k->next, sizeof k->next, "pass-%05llu-batch-%06llu", (unsigned long long)pass, (unsigned long long)l->batches);

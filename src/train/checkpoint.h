@@ -62,6 +62,7 @@ int train_resumed_inside(const struct train_loop *l);       /* of a pass */
 /* Called by all trainers between passes, l->batches being those of the pass. last: nothing is trained after it. */
 int train_save_pass(struct train_loop *l, uint64_t pass, int last, struct pd_err *err);
 int train_save_initial(struct train_loop *l, struct pd_err *err);
+int train_checkpoint_poll(struct train_loop *l, struct pd_err *err); /* looks after the one under way; never blocks */
 /* Until what is under way is complete. */
 int train_checkpoint_finish(struct train_loop *l, struct pd_err *err);
 

@@ -17,7 +17,8 @@
 #include "train/watch.h"
 
 enum { PER_DOUBLE = 6, SAID = 1 + (WATCH_KEY_MAX + PER_DOUBLE) / PER_DOUBLE }; /* bytes of a key that a double holds exactly */
-enum { SAY_END = 1, SAY_FOLDER = 2 };
+enum { SAY_END = 1, SAY_FOLDER = 2, SAY_WAIT = 3 }; /* wait: nothing yet, so that nobody takes trainer 0 for lost */
+static const double SAY_SOMETHING_S = 4;
 
 struct online {
     const struct train_online *o;
@@ -27,6 +28,7 @@ struct online {
     char last[WATCH_KEY_MAX + 1]; /* the folder that was trained last; "": none */
     int has_base;                 /* this process has saved all rows */
     int unsaved;                  /* something was trained since the last save */
+    uint64_t waits_ns, told_ns;   /* since when trainer 0 waits for a folder, and when it said so; 0: it does not */
 };
 
 static int is_first(const struct online *x) { return x->l->options->trainer_id == 0; }
@@ -40,42 +42,49 @@ static void pause_ms(long ms) {
 
 static int stop_file(const struct pd_options *o) { return *o->online_stop_file && !access(o->online_stop_file, F_OK); }
 
-static int is_behind_the_end(const struct pd_options *o, const char *key) {
-    return *o->online_until && strncmp(key, o->online_until, strlen(o->online_until)) > 0;
+/* A folder behind the last one wanted is there (key, or ""), or this one was the last. */
+static int is_the_end(const struct pd_options *o, const char *last, const char *key) {
+    return *o->online_until && (!strcmp(last, o->online_until) || strncmp(key, o->online_until, strlen(o->online_until)) > 0);
 }
 
-/* Trainer 0, until there is something to say. `what`: for the line that tells of the wait. */
+static double seconds_since(uint64_t ns) { return (double)(pd_mono_ns() - ns) * 1e-9; }
+
+/* Trainer 0, until there is something to say. */
 static int look_out(struct online *x, int *say, char key[WATCH_KEY_MAX + 1], struct pd_err *err) {
     struct train_loop *l = x->l;
     const struct pd_options *o = l->options;
     const uint64_t began = pd_mono_ns();
-    uint64_t told = began;
+    if (!x->waits_ns)
+        x->waits_ns = x->told_ns = began;
     for (;;) {
         int rc = watch_next(x->w, x->last, key, err);
         if (rc < 0 && rc != PD_ENOENT)
             return rc;
         const char *why = NULL;
-        double waited = (double)(pd_mono_ns() - began) * 1e-9;
         if (l->stop && l->stop(l->stop_arg))
             why = "asked to stop";
         else if (stop_file(o))
             why = "there is the stop file";
-        else if (*key && is_behind_the_end(o, key))
+        else if (is_the_end(o, x->last, key))
             why = "the last folder (online_until) is trained";
-        else if (rc != 1 && o->online_idle > 0 && waited >= o->online_idle)
+        else if (rc != 1 && o->online_idle > 0 && seconds_since(x->waits_ns) >= o->online_idle)
             why = "no folder was complete for online_idle";
         if (why || rc == 1) {
             if (why)
                 train_report_say(l->report, "Ending behind %s: %s", *x->last ? x->last : "no folder", why);
             *say = why ? SAY_END : SAY_FOLDER;
+            x->waits_ns = 0;
             return 0;
         }
-        if ((double)(pd_mono_ns() - told) * 1e-9 >= 60) {
-            told = pd_mono_ns();
+        *say = SAY_WAIT;
+        if (seconds_since(began) >= SAY_SOMETHING_S)
+            return 0;
+        if (seconds_since(x->told_ns) >= 60) {
+            x->told_ns = pd_mono_ns();
             train_report_say(l->report, *key ? "Waiting for folder %s%s to be complete" : "Waiting for a folder behind %s%s", *key ? key : x->last,
                              *key || *x->last ? "" : "none");
         }
-        if ((rc = train_client_error(l, ps_flush(l->client), err)))
+        if ((rc = train_client_error(l, ps_flush(l->client), err)) || (rc = train_checkpoint_poll(l, err)))
             return rc;
         pause_ms(100);
     }
@@ -91,7 +100,7 @@ static int wait_for_it(struct online *x, const char *key, struct pd_err *err) {
             return 0;
         if (rc < 0 && rc != PD_ENOENT)
             return rc;
-        if ((double)(pd_mono_ns() - began) * 1e-9 > patience)
+        if (seconds_since(began) > patience)
             return pd_fail(err, PD_ENOENT, "trainer 0 trains folder %s, which is not complete here after %.0f s", key, patience);
         if ((rc = train_client_error(l, ps_flush(l->client), err)))
             return rc;
@@ -293,6 +302,8 @@ int train_online(const struct train_online *o, struct pd_err *err) {
             rc = next_folder(&x, &say, key, err);
         if (rc || say == SAY_END)
             break;
+        if (say == SAY_WAIT)
+            continue;
         rc = train_folder(&x, key, pass, inside, err);
         if (!rc && !strcmp(x.last, key))
             pass++;
