@@ -133,8 +133,6 @@ static const struct pd_option table[] = {
      "threads of a trainer that read and parse data ahead, besides one that makes batches; 0: data is read when it is needed"},
     {"train", "shuffle_buffer", PD_INT, F(shuffle_buffer), ALL, "0", 0, 1 << 28, 0, "samples",
      "training samples are shuffled within groups of so many of a stream, in another order each pass; 0: they stay in order"},
-    {"train", "online_data", PD_CHOICE, F(online_data), ALL, "shared", 0, 0, "shared|local", "",
-     "job = online: every trainer sees the same folders, and reads its part of their files; or each sees its own files, and reads all of them"},
     {"train", "online_done_file", PD_STR, F(online_done_file), ALL, "_DONE", 0, 0, 0, "",
      "job = online: a folder is complete when it has this file; empty: when nothing in it has changed for online_quiet"},
     {"train", "online_quiet", PD_F64, F(online_quiet), ALL, "60", 0, 86400, 0, "s", "job = online: see online_done_file"},

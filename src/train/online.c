@@ -149,7 +149,7 @@ static int by_rank(const void *a, const void *b) {
 static int deal(struct online *x, const char *key, uint64_t pass, struct data_files *out, struct pd_err *err) {
     const struct train_loop *l = x->l;
     const uint32_t own = l->stream_hi - l->stream_lo;
-    const int local = l->options->online_data == PD_ONLINE_LOCAL;
+    const int local = l->options->data_layout == PD_DATA_LOCAL;
     struct data_files f = {0};
     int rc = watch_files(x->w, key, &f, err);
     struct dealt *d = pd_calloc(f.n + 1, sizeof *d);
@@ -167,7 +167,8 @@ static int deal(struct online *x, const char *key, uint64_t pass, struct data_fi
         size_t stream = i % l->n_streams, at = i;
         if (local)
             at = stream < l->stream_lo || stream >= l->stream_hi ? SIZE_MAX : i / l->n_streams * own + stream - l->stream_lo;
-        if (data_files_add(out, at < f.n ? f.path[d[at].file] : "/dev/null"))
+        const char *none = at == SIZE_MAX ? "" : "/dev/null"; /* another's place; one that an own stream has nothing for */
+        if (data_files_add(out, at < f.n ? f.path[d[at].file] : none))
             rc = pd_fail(err, PD_ENOMEM, "out of memory");
     }
     free(d);
@@ -179,7 +180,7 @@ static int deal(struct online *x, const char *key, uint64_t pass, struct data_fi
 static int agree(struct online *x, const char *key, uint64_t fingerprint, struct pd_err *err) {
     const struct train_loop *l = x->l;
     const uint32_t n = (uint32_t)l->options->num_gradient_servers, id = (uint32_t)l->options->trainer_id;
-    if (n == 1 || l->options->online_data == PD_ONLINE_LOCAL)
+    if (n == 1 || l->options->data_layout == PD_DATA_LOCAL)
         return 0;
     double *all = pd_calloc(n, sizeof *all);
     if (!all)
@@ -188,7 +189,7 @@ static int agree(struct online *x, const char *key, uint64_t fingerprint, struct
     int rc = train_client_error(l, ps_reduce(l->client, all, n), err);
     for (uint32_t i = 0; i < n && !rc; i++)
         if (all[i] != all[id])
-            rc = pd_fail(err, PD_ECONF, "folder %s: trainer %u sees other files than trainer %u (online_data = local: each trains its own)", key, i, id);
+            rc = pd_fail(err, PD_ECONF, "folder %s: trainer %u sees other files than trainer %u (data_layout = shared: all see the same; local: each trains its own)", key, i, id);
     free(all);
     return rc;
 }
