@@ -8,14 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAX_POINTS = 8 };
 
 static struct {
     char name[48];
-    int kill;
-    atomic_long left; /* fails when it goes from 1 to 0 */
+    int kill, slow;
+    atomic_long left; /* fails when it goes from 1 to 0; slow: milliseconds, and stays */
 } points[MAX_POINTS];
 static atomic_int n_points;
 
@@ -26,10 +27,11 @@ void pd_fault_arm(const char *spec) {
         const char *colon = strchr(spec, ':');
         if (!colon)
             return;
-        int kill = !strncmp(spec, "kill.", 5);
-        const char *name = spec + (kill ? 5 : 0);
+        int kill = !strncmp(spec, "kill.", 5), slow = !strncmp(spec, "slow.", 5);
+        const char *name = spec + (kill || slow ? 5 : 0);
         snprintf(points[n].name, sizeof points[n].name, "%.*s", (int)(colon - name), name);
         points[n].kill = kill;
+        points[n].slow = slow;
         char *end;
         atomic_store(&points[n].left, strtol(colon + 1, &end, 10));
         n++;
@@ -41,7 +43,14 @@ void pd_fault_arm(const char *spec) {
 int pd_fault(const char *name) {
     int n = atomic_load_explicit(&n_points, memory_order_relaxed);
     for (int i = 0; i < n; i++) {
-        if (strcmp(points[i].name, name) || atomic_fetch_sub(&points[i].left, 1) != 1)
+        if (strcmp(points[i].name, name))
+            continue;
+        if (points[i].slow) {
+            long ms = atomic_load(&points[i].left);
+            nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+            continue;
+        }
+        if (atomic_fetch_sub(&points[i].left, 1) != 1)
             continue;
         if (points[i].kill)
             kill(getpid(), SIGKILL);

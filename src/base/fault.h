@@ -2,7 +2,7 @@
  *
  * A program arms them from PADDLE_FAULT="name:count[,name:count]" at start (pd_fault_arm); "alloc:7" makes
  * the 7th pd_malloc/pd_realloc/pd_calloc fail, "save.write:2" the 2nd pd_fault("save.write"), and
- * "kill.NAME:n" ends the process with SIGKILL at the n-th pd_fault("NAME"). Unarmed they cost a load.
+ * "kill.NAME:n" ends the process with SIGKILL at the n-th pd_fault("NAME"), "slow.NAME:n" sleeps n ms at each. Unarmed they cost a load.
  */
 #ifndef PD_BASE_FAULT_H
 #define PD_BASE_FAULT_H

@@ -91,6 +91,9 @@ static const struct pd_option table[] = {
      "threads of a trainer, which cut its part of a batch among them"},
     {"train", "n_streams", PD_INT, F(n_streams), ALL, "0", 0, 65536, 0, "streams",
      "streams that the data is divided into; 0: one for each trainer"},
+    {"train", "data", PD_CHOICE, F(data), ALL, "static", 0, 0, "static|queue", "",
+     "static: a trainer reads the files of its streams; queue: it is handed one file after the other, so that fast trainers read more, and the "
+     "file of one that is lost goes to another; not with update = sync"},
     {"train", "seed", PD_INT, F(seed), ALL, "1", 0, 9007199254740992.0, 0, "", "seed of every random number of the job"},
     {"train", "update", PD_CHOICE, F(update), ALL, "sync", 0, 0, "sync|async|ssp|geo", "",
      "sync: all trainers' gradients are one update; async: applied as they come; ssp: async, but nobody is more than staleness "

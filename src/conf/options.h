@@ -30,6 +30,7 @@ enum pd_relay { PD_RELAY_AUTO, PD_RELAY_OFF };
 enum pd_data_layout { PD_DATA_DISPATCHED, PD_DATA_SHARED, PD_DATA_LOCAL };
 enum pd_encrypt { PD_ENCRYPT_RELAY, PD_ENCRYPT_OFF };
 enum pd_on_failure { PD_FAILURE_STOP, PD_FAILURE_RESTART };
+enum pd_data { PD_DATA_STATIC, PD_DATA_QUEUE };
 enum pd_train_job { PD_JOB_TRAIN, PD_JOB_TEST, PD_JOB_CHECKGRAD, PD_JOB_ONLINE };
 enum pd_update { PD_UPDATE_SYNC, PD_UPDATE_ASYNC, PD_UPDATE_SSP, PD_UPDATE_GEO };
 enum pd_reproducible { PD_REPRODUCIBLE_RUN, PD_REPRODUCIBLE_TOPOLOGY };
@@ -81,7 +82,7 @@ struct pd_options {
     int64_t on_failure, max_restarts;  /* enum pd_on_failure */
     /* [train] */
     char *config, *save_dir, *init_model_path, *resume, *online_done_file, *online_until, *online_stop_file;
-    int64_t job, num_passes, batch_size, trainer_count, n_streams, seed, update, reproducible, staleness, geo_sgd_need_push_nums, log_period,
+    int64_t job, num_passes, batch_size, trainer_count, n_streams, data, seed, update, reproducible, staleness, geo_sgd_need_push_nums, log_period,
         saving_period, saving_period_by_batches, saving_deltas, checkpoint_copies, save_only_one, save_state, start_pass, resume_older, save_initial, max_bad_lines,
         reader_threads, shuffle_buffer,
         stop_on_nan, reject_nan, local, use_gpu, load_missing_parameter_strategy, on_trainer_lost, overlap, online_shuffle, online_test,

@@ -128,13 +128,13 @@ void data_workers_free(struct data_workers *w) {
 /* --- a pipe -------------------------------------------------------------------------------------- */
 
 int data_pipe_init(struct data_pipe *p, struct data_workers *w, const struct data_schema *schema, const struct data_plan *plan,
-                   const char *dir, const struct data_files *files, uint64_t seed, uint32_t stream, struct pd_err *err) {
+                   const char *dir, const struct data_files *files, uint64_t seed, struct pd_err *err) {
     memset(p, 0, sizeof *p);
     p->n_slots = w && w->n ? w->n + 2 : 1;
     p->slot = pd_calloc(p->n_slots, sizeof *p->slot);
     int rc = p->slot && !data_source_init(&p->source, schema, dir, files) ? 0 : PD_ENOMEM;
     for (uint32_t i = 0; i < p->n_slots && !rc; i++) {
-        p->slot[i].parser = (struct data_parser){.plan = plan, .schema = schema, .seed = seed, .stream = stream};
+        p->slot[i].parser = (struct data_parser){.plan = plan, .schema = schema, .seed = seed};
         rc = data_block_init(&p->slot[i].block, schema);
     }
     if (rc) {
@@ -177,25 +177,26 @@ void data_pipe_release(struct data_pipe *p) {
     memset(p, 0, sizeof *p);
 }
 
-static void reset(struct data_pipe *p, uint64_t pass, uint64_t file, uint64_t offset, uint64_t line) {
-    data_source_goto(&p->source, file, offset, line);
+static void reset(struct data_pipe *p, uint64_t pass, uint32_t stream, struct data_place at, uint64_t end) {
+    data_source_goto(&p->source, at, end);
     for (uint32_t i = 0; i < p->n_slots; i++) {
         p->slot[i].state = SLOT_FREE;
         p->slot[i].parser.pass = pass;
+        p->slot[i].parser.stream = stream;
     }
     p->filled = p->taken = 0;
     p->ended = 0;
     p->running = 1;
 }
 
-void data_pipe_start(struct data_pipe *p, uint64_t pass, uint64_t file, uint64_t offset, uint64_t line) {
+void data_pipe_start(struct data_pipe *p, uint64_t pass, uint32_t stream, struct data_place at, uint64_t end) {
     if (!p->workers) {
-        reset(p, pass, file, offset, line);
+        reset(p, pass, stream, at, end);
         return;
     }
     pthread_mutex_lock(&p->workers->mutex);
     quiesce(p);
-    reset(p, pass, file, offset, line);
+    reset(p, pass, stream, at, end);
     pthread_cond_broadcast(&p->workers->work);
     pthread_mutex_unlock(&p->workers->mutex);
 }

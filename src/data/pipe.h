@@ -37,11 +37,12 @@ struct data_pipe {
 
 /* The pipe begins at once when started, and stops by itself at the end of the stream. `schema`, `plan`, `dir`, `files` stay the caller's. */
 int data_pipe_init(struct data_pipe *p, struct data_workers *w, const struct data_schema *schema, const struct data_plan *plan,
-                   const char *dir, const struct data_files *files, uint64_t seed, uint32_t stream, struct pd_err *err);
+                   const char *dir, const struct data_files *files, uint64_t seed, struct pd_err *err);
 void data_pipe_release(struct data_pipe *p); /* for a zeroed one, too */
 
-/* From this place on; what had been read ahead is forgotten, blocks that are taken become invalid. */
-void data_pipe_start(struct data_pipe *p, uint64_t pass, uint64_t file, uint64_t offset, uint64_t line);
+/* From this place on, as far as file `end`; random numbers are those of this pass and stream. What had been read ahead is forgotten,
+ * blocks that are taken become invalid. */
+void data_pipe_start(struct data_pipe *p, uint64_t pass, uint32_t stream, struct data_place at, uint64_t end);
 
 /* The next block, when it is parsed; the caller's until given back. Not to be called again after is_end or an error. */
 struct data_block *data_pipe_take(struct data_pipe *p);

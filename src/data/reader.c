@@ -30,6 +30,8 @@ struct data_reader {
     struct data_block *block;      /* being taken from, or NULL */
     uint32_t at, at_bad;           /* its next sample, its next bad line */
     uint64_t file, offset, line;   /* without a block: where the next one begins */
+    uint64_t end;                  /* the first file that is not read: there are no more, or only one is wanted */
+    uint32_t name;                 /* what samples and random numbers go by: the stream, or the file that is read alone */
     uint64_t raw;                  /* bytes of that file on disk before it */
     uint64_t pass, index, bad_lines;
     int ended, failed;             /* failed: an error was returned; only rewind and seek help */
@@ -94,6 +96,7 @@ int data_reader_new(struct data_reader **out, const struct data_spec *spec, cons
     r->spec = *spec;
     r->schema = spec->schema;
     r->stream = stream;
+    r->name = stream;
     r->line = 1;
     if (!r->schema) {
         rc = data_schema_plain(&r->own, spec->format, spec->n_fields, spec->vocabulary, spec->start_id, spec->end_id, err);
@@ -107,7 +110,8 @@ int data_reader_new(struct data_reader **out, const struct data_spec *spec, cons
     if (!rc && make_pool(r))
         rc = pd_fail(err, PD_ENOMEM, "out of memory for a shuffle_buffer of %" PRIu64 " samples", spec->shuffle_buffer);
     if (!rc)
-        rc = data_pipe_init(&r->pipe, spec->workers, r->schema, r->plan, r->dir, &r->files, spec->seed, stream, err);
+        rc = data_pipe_init(&r->pipe, spec->workers, r->schema, r->plan, r->dir, &r->files, spec->seed, err);
+    r->end = r->files.n;
     if (rc) {
         data_reader_free(r);
         return rc;
@@ -156,13 +160,13 @@ static int leave_block(struct data_reader *r, struct pd_err *err) {
 
 static void next_block(struct data_reader *r) {
     if (!r->started) {
-        data_pipe_start(&r->pipe, r->pass, r->file, r->offset, r->line);
+        data_pipe_start(&r->pipe, r->pass, r->name, (struct data_place){r->file, r->offset, r->line}, r->end);
         r->started = 1;
     }
     struct data_block *b = data_pipe_take(&r->pipe);
     if (b->is_end) {
         r->ended = 1;
-        r->file = r->files.n;
+        r->file = r->end;
         r->offset = r->raw = 0;
         r->line = 1;
         return;
@@ -199,7 +203,7 @@ static int deliver(struct data_reader *r, uint32_t n, struct pd_batch *b, struct
             break;
         }
         for (uint32_t i = 0; i < run; i++) {
-            b->stream[first + i] = r->stream;
+            b->stream[first + i] = r->name;
             b->index[first + i] = r->index++;
         }
         r->at += run;
@@ -218,7 +222,7 @@ static void tell_in_order(const struct data_reader *r, struct data_pos *pos);
 
 /* The next group of samples, in an order that is a function of (seed, pass, stream, the samples before it). */
 static int fill_pool(struct data_reader *r, struct pd_err *err) {
-    struct pd_rng_key key = pd_rng_key(r->spec.seed, PD_RNG_READER, r->pass, r->stream);
+    struct pd_rng_key key = pd_rng_key(r->spec.seed, PD_RNG_READER, r->pass, r->name);
     uint64_t group = r->index;
     tell_in_order(r, &r->group);
     pd_batch_clear(&r->pool);
@@ -274,12 +278,20 @@ static void go_to(struct data_reader *r, uint64_t pass, uint64_t file, uint64_t 
     r->offset = offset;
     r->line = line;
     r->raw = 0;
+    r->end = r->files.n;
+    r->name = r->stream;
     r->index = r->bad_lines = 0;
     r->given = 0;
     pd_batch_clear(&r->pool);
 }
 
 void data_reader_rewind(struct data_reader *r, uint64_t pass) { go_to(r, pass, 0, 0, 1); }
+
+void data_reader_only(struct data_reader *r, uint64_t pass, uint64_t file) {
+    go_to(r, pass, file, 0, 1);
+    r->end = file + 1;
+    r->name = (uint32_t)file;
+}
 
 /* Behind the last sample of a line the position is the start of the next line that holds one, or can't be read. */
 static void tell_in_order(const struct data_reader *r, struct data_pos *pos) {

@@ -95,6 +95,9 @@ void data_reader_free(struct data_reader *r);
 int data_reader_next(struct data_reader *r, uint32_t n, struct pd_batch *b, struct pd_err *err);
 
 void data_reader_rewind(struct data_reader *r, uint64_t pass); /* to the start of the stream, for pass number `pass` */
+/* The same, but only this file of the stream's is read, as a stream by itself whose number is the file's: what comes out is the same
+ * whoever reads it. Until the next rewind or seek. */
+void data_reader_only(struct data_reader *r, uint64_t pass, uint64_t file);
 
 /* tell: where the sample that _next would give next comes from, whatever was read ahead. seek: go there; what follows is what would have
  * followed, whichever process reads on and with how many threads. Costs reading a packed file up to there, and refilling the

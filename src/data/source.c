@@ -18,6 +18,7 @@ int data_source_init(struct data_source *s, const struct data_schema *schema, co
     s->dir = dir;
     s->files = files;
     s->line = 1;
+    s->end = files->n;
     return (s->tail = pd_malloc(BLOCK_BYTES)) ? 0 : PD_ENOMEM;
 }
 
@@ -34,11 +35,12 @@ void data_source_release(struct data_source *s) {
     s->tail = NULL;
 }
 
-void data_source_goto(struct data_source *s, uint64_t file, uint64_t offset, uint64_t line) {
+void data_source_goto(struct data_source *s, struct data_place at, uint64_t end) {
     close_files(s);
-    s->file = file;
-    s->offset = offset;
-    s->line = line;
+    s->file = at.file;
+    s->offset = at.offset;
+    s->line = at.line;
+    s->end = end < s->files->n ? end : s->files->n;
 }
 
 static int open_file(struct data_source *s, struct pd_err *err) {
@@ -126,7 +128,7 @@ static int fill_lines(struct data_source *s, struct data_block *b) {
 
 void data_source_fill(struct data_source *s, struct data_block *b) {
     for (;;) {
-        if (s->file >= s->files->n) {
+        if (s->file >= s->end) {
             b->is_end = 1;
             b->file = b->end_offset = 0;
             return;

@@ -10,7 +10,7 @@ struct data_source {
     const struct data_schema *schema;
     const char *dir;
     const struct data_files *files;
-    uint64_t file;              /* the one being read */
+    uint64_t file, end;         /* the one being read; the first that is not */
     struct data_input *in;      /* open on it, or NULL */
     struct data_input *labels;  /* idx: the file beside it */
     uint32_t idx_left;          /* idx: images of this file still to come */
@@ -22,8 +22,12 @@ struct data_source {
 int data_source_init(struct data_source *s, const struct data_schema *schema, const char *dir, const struct data_files *files);
 void data_source_release(struct data_source *s);
 
-/* Go on at this place: unpacked offset and number of a line's start. Opens nothing yet. */
-void data_source_goto(struct data_source *s, uint64_t file, uint64_t offset, uint64_t line);
+struct data_place { /* of a line's start */
+    uint64_t file, offset, line; /* unpacked offset; line: from 1 */
+};
+
+/* Go on at this place and stop before file `end` (at the latest behind the last). Opens nothing yet. */
+void data_source_goto(struct data_source *s, struct data_place at, uint64_t end);
 
 /* Fill the next block (cleared before): its chunk, is_end, or rc and err. */
 void data_source_fill(struct data_source *s, struct data_block *b);

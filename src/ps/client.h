@@ -37,6 +37,7 @@ enum {
     PS_DIMS_MAX = 4,
     PS_STATS_MAX = 16,     /* numbers that may travel with a step */
     PS_REDUCE_MAX = 65536, /* numbers in one ps_reduce */
+    PS_TASKS_MAX = 1 << 24, /* files that are handed out in a pass */
     PS_NOTE_MAX = 512,     /* bytes of a line of ps_note */
     PS_PARTS_MAX = 64,     /* contributions of a trainer to one step: twice the depth of a tree over 2^32 streams */
 };
@@ -167,6 +168,16 @@ int ps_wait_stats(struct ps_client *c); /* BLOCKS until the sums of every step t
 size_t ps_stats_pending(const struct ps_client *c); /* steps whose sums have not arrived or not been collected */
 
 uint64_t ps_step(const struct ps_client *c); /* the next step's number; the first is 0 */
+
+/* --- files that are handed out: data = queue, under the rules without a barrier --- */
+
+enum ps_task { PS_TASK_FILE, PS_TASK_OVER, PS_TASK_LATER };
+
+/* BLOCKS. The next file of the pass for this trainer, of n (the same for all, at most PS_TASKS_MAX): 1 and *file in [0, n); 0: all have been
+ * read, whoever read them, and the pass is over; or PD_E*. `done`: all samples of the file that it was given last are in steps
+ * that it has ended, which every call but the first of a pass says; else 0. A trainer that is lost, or says ps_pass_end, before it has said so
+ * gives its file back, and another one gets all of it: each file is read once when nobody is lost, and at least once always. */
+int ps_next_task(struct ps_client *c, uint64_t n, int done, uint64_t *file);
 
 /* --- between steps --- */
 

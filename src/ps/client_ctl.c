@@ -55,6 +55,47 @@ int ps_pass_end(struct ps_client *c) {
     return 0;
 }
 
+/* --- files of the pass --- */
+
+static int done_task(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct pd_rd rd;
+    (void)r;
+    pd_rd_init(&rd, a->sec[0], a->len[0]);
+    for (int i = 0; i < 4; i++)
+        c->task_answer[i] = pd_get_u64(&rd);
+    if (!pd_rd_done(&rd) || c->task_answer[0] > PS_TASK_LATER)
+        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    c->n_calls--;
+    return 0;
+}
+
+int ps_next_task(struct ps_client *c, uint64_t n, int done, uint64_t *file) {
+    const uint64_t *what = &c->task_answer[0], *which = &c->task_answer[1], *furthest = &c->task_answer[3];
+    if (c->rule->barrier)
+        return client_fail(c, PD_EUSAGE, "ps_next_task under update = %s", c->rule->name);
+    for (uint64_t before = done ? c->task : 0;; before = 0) {
+        if (client_ready_for(c, "ps_next_task"))
+            return c->err.code;
+        pd_buf_clear(&c->head);
+        pd_put_u64(&c->head, c->dense[0]->epoch);
+        pd_put_u64(&c->head, c->pass);
+        pd_put_u64(&c->head, n);
+        pd_put_u64(&c->head, before);
+        c->task = 0;
+        if (client_call(c, c->dense[0], WIRE_PS_TASK, done_task, NULL, 0) || client_wait(c, client_calls_done, "a file to read"))
+            return c->err.code;
+        if (*what == PS_TASK_FILE && *which >= n)
+            return client_fail(c, PD_EPROTO, "the server hands out file %llu of %llu", (unsigned long long)*which, (unsigned long long)n);
+        if (*what != PS_TASK_LATER)
+            break;
+        while (!c->err.code && c->step < *furthest)
+            ps_step_end(c, 0, NULL, 0);
+    }
+    *file = *which;
+    c->task = *what == PS_TASK_FILE ? *which + 1 : 0;
+    return *what == PS_TASK_FILE;
+}
+
 /* --- reduction --- */
 
 static int done_reduce(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {

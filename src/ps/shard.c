@@ -81,6 +81,7 @@ void ps_shard_free(struct ps_shard *s) {
     for (size_t i = 0; i < s->n_waiting; i++)
         wire_frame_free(s->waiting[i].f);
     shard_forget_reduced(s);
+    shard_tasks_release(s);
     free(s->reduced);
     drop_declaration(s);
     free(s->members);
@@ -262,6 +263,7 @@ static int on_pass_end(struct ps_shard *s, uint32_t trainer, struct wire_frame *
     if (shard_step_of(m, m->step)->n_parts)
         return pd_fail(err, PD_EPROTO, "PS_PASS_END while step %llu has pushes without PS_STEP_END",
                        (unsigned long long)m->step);
+    shard_task_back(s, trainer);
     m->in_pass = 0;
     m->pass_req = f->req;
     return 0;
@@ -342,6 +344,7 @@ static int reduce_once(struct ps_shard *s) {
 
 static int on_bye(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, struct pd_err *err) {
     (void)err;
+    shard_task_back(s, trainer);
     s->members[trainer].state = MEMBER_LEFT;
     s->members[trainer].in_pass = 0;
     s->n_left++;
@@ -375,6 +378,7 @@ static int pass_over(struct ps_shard *s) {
     }
     if (!any)
         return 0;
+    shard_tasks_over(s);
     s->pass++;
     s->pass_step = s->step;
     shard_forget_reduced(s);
@@ -392,22 +396,29 @@ static int pass_over(struct ps_shard *s) {
     return 1;
 }
 
+uint64_t shard_furthest(const struct ps_shard *s) {
+    uint64_t most = s->step;
+    for (uint32_t i = 0; i < s->n_joined; i++)
+        if (s->members[s->order[i]].step > most)
+            most = s->members[s->order[i]].step;
+    return most;
+}
+
 /* Without a barrier: the step that every member of the pass has reached, or once all are out, the last one of any. */
 static uint64_t slowest(const struct ps_shard *s) {
-    uint64_t least = UINT64_MAX, most = s->step;
+    uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < s->n_joined; i++) {
         const struct member *m = &s->members[s->order[i]];
         if (m->in_pass && m->step < least)
             least = m->step;
-        if (m->step > most)
-            most = m->step;
     }
-    return least == UINT64_MAX ? most : least;
+    return least == UINT64_MAX ? shard_furthest(s) : least;
 }
 
 int shard_advance(struct ps_shard *s, struct pd_err *err) {
     if (s->declared && !s->rule->barrier && s->n_waiting) /* a member's own step may be what its pull waits for */
         shard_answer_waiting(s);
+    shard_hand_out(s);
     if (s->n_joined + s->n_absent < s->opts.n_trainers || !s->n_joined)
         return 0; /* somebody has never been here */
     while (reduce_once(s)) {
@@ -442,6 +453,7 @@ static int take(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, str
     case WIRE_PS_COMMIT:
     case WIRE_PS_DAY_END:
     case WIRE_PS_LOAD: return shard_pull(s, trainer, f, err);
+    case WIRE_PS_TASK: return shard_task(s, trainer, *f, err);
     case WIRE_PS_NOTE: return shard_note(s, trainer, *f, err);
     case WIRE_PS_MODELS:
     case WIRE_PS_VERIFY:
@@ -519,6 +531,8 @@ void ps_shard_fail(struct ps_shard *s, const struct pd_err *why) {
         struct member *m = &s->members[s->order[i]];
         if (m->state != MEMBER_JOINED)
             continue;
+        if (m->task_req)
+            s->ops.fail(s->arg, s->order[i], WIRE_PS_TASK, m->task_req, why);
         if (!m->in_pass && m->pass_req)
             s->ops.fail(s->arg, s->order[i], WIRE_PS_PASS_END, m->pass_req, why);
         for (uint32_t k = 0; k < m->n_reduces; k++)

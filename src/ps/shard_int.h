@@ -1,5 +1,5 @@
 /* shard_int.h - the shard's inside, shared by shard.c (declaration, barrier), shard_member.c (members that are lost), shard_again.c (what comes twice), shard_step.c (contributions), shard_apply.c (their
- * application), shard_life.c (rows that come and go), shard_pull.c (answers to pulls), shard_save.c, shard_chain.c, shard_load.c and shard_models.c (models).
+ * application), shard_life.c (rows that come and go), shard_pull.c (answers to pulls), shard_task.c (files handed out), shard_save.c, shard_chain.c, shard_load.c and shard_models.c (models).
  */
 #ifndef PD_PS_SHARD_INT_H
 #define PD_PS_SHARD_INT_H
@@ -110,6 +110,9 @@ struct member {
     int lost;                    /* gone for good: this process of it does not come back */
     int resumed;                 /* it was started again, and goes on where the lost process was */
     uint32_t n_replayed;         /* reductions since the pass began that it has the answer to */
+    uint64_t task;     /* the file that it reads, counted from 1; 0: none (data = queue) */
+    uint64_t task_req; /* it waits for one; 0: it does not */
+    uint64_t n_tasks;  /* that it has read in this pass */
     struct note {
         uint64_t after; /* so many steps */
         struct pd_buf text;
@@ -173,6 +176,12 @@ struct ps_shard {
     uint64_t step, pass; /* steps applied (without a barrier: by every member that is in the pass), passes ended */
     struct waiting *waiting;
     size_t n_waiting, cap_waiting;
+
+    struct {             /* data = queue: the files of the pass; see shard_task.c */
+        uint32_t *owner; /* [n] NULL: nobody has asked */
+        uint64_t n, next, n_done; /* next: the first that has never been handed out */
+        uint64_t n_back, n_again; /* given back: not handed out since; in all */
+    } tasks;
 
     /* scratch of one step: as many as there are contributions, and as members */
     size_t cap_parts;
@@ -247,6 +256,14 @@ int shard_day_end(struct ps_shard *s, const struct wire_frame *f, struct pd_buf 
 int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err); /* save and load too */
 void shard_answer_waiting(struct ps_shard *s);
 void shard_gather(struct ps_shard *s, uint32_t id, const uint64_t *keys, const uint32_t *rows, size_t n, float *out);
+
+/* shard_task.c */
+int shard_task(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err);
+void shard_task_back(struct ps_shard *s, uint32_t trainer); /* what it holds, and its request */
+void shard_hand_out(struct ps_shard *s);
+void shard_tasks_over(struct ps_shard *s); /* the pass is */
+void shard_tasks_release(struct ps_shard *s);
+uint64_t shard_furthest(const struct ps_shard *s); /* without a barrier: the step that some member has reached */
 
 /* shard_save.c: answered by itself, when the part is written */
 int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err);

@@ -60,6 +60,7 @@ static void drop_unfinished(struct ps_shard *s, uint32_t trainer) {
     struct member *m = &s->members[trainer];
     shard_step_clear(s, shard_step_of(m, m->step));
     shard_forget_waiting(s, trainer);
+    shard_task_back(s, trainer);
     while (m->n_reduces)
         free(m->reduces[(m->first_reduce + --m->n_reduces) % SHARD_REDUCES].v);
     for (uint32_t t = 0; t < s->job.n_sparse * SHARD_LISTS; t++)
@@ -166,11 +167,13 @@ int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why
     struct pd_err e = {0}, then = {0};
     m->lost = 1;
     m->attached = 0;
+    shard_task_back(s, trainer);
     s->stats.progress++;
     pd_fail(&e, PD_EFAIL, "trainer %u (%s) is gone in step %llu%s%s", trainer, m->addr, (unsigned long long)m->step,
             why && why->msg[0] ? ": " : "", why ? why->msg : "");
     if (!s->failed.code && s->opts.on_lost == PS_LOST_WAIT) {
         pd_warn(s->opts.log, "%s; waiting until it is started again (on_trainer_lost = wait)", e.msg);
+        shard_hand_out(s);
         return 0;
     }
     m->state = MEMBER_LEFT; /* nothing is answered to it any more */

@@ -37,6 +37,8 @@ void train_checkpoints_data(struct train_loop *l, const char *data, int base) {
 
 static int send_note(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], uint64_t after, int unused,
                      struct pd_err *err) {
+    if (l->options->data == PD_DATA_QUEUE) /* no stream belongs to a trainer */
+        return 0;
     struct pd_buf *b = &l->checkpoints->note;
     uint32_t n_parts = train_n_parts(l);
     pd_buf_clear(b);
@@ -71,6 +73,11 @@ int train_checkpoint_note(struct train_loop *l, const struct train_streams *stre
 int train_checkpoint_note_end(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], int unused,
                               struct pd_err *err) {
     return l->options->save_state ? send_note(l, streams, sums, ps_step(l->client), unused, err) : 0;
+}
+
+/* With data = queue nobody can say which samples are in the model: going on from inside a pass begins the pass again. */
+static struct ps_progress inside(const struct train_loop *l, uint64_t pass) {
+    return (struct ps_progress){pass, l->options->data == PD_DATA_QUEUE ? 0 : l->batches};
 }
 
 /* --- a save's life --- */
@@ -160,7 +167,7 @@ int train_checkpoint_step(struct train_loop *l, uint64_t pass, struct pd_err *er
     if (!is_due(l, l->batches))
         return 0;
     snprintf(k->next, sizeof k->next, "pass-%05llu-batch-%06llu", (unsigned long long)pass, (unsigned long long)l->batches);
-    k->next_progress = (struct ps_progress){pass, l->batches};
+    k->next_progress = inside(l, pass);
     return start(l, pass, 0, 1, err);
 }
 
@@ -190,7 +197,7 @@ int train_save_pass(struct train_loop *l, uint64_t pass, int last, struct pd_err
     int rc = choose_speaker(l, err);
     if (!rc && !l->report->trainer_id && !ps_repeated(l->client)) {
         snprintf(k->next, sizeof k->next, "pass-%05llu%s", (unsigned long long)pass, l->cut ? "-stopped" : "");
-        k->next_progress = l->cut ? (struct ps_progress){pass, l->batches} : (struct ps_progress){pass + 1, 0};
+        k->next_progress = l->cut ? inside(l, pass) : (struct ps_progress){pass + 1, 0};
         rc = start(l, pass, 0, 1, err);
         if (!rc && wait)
             rc = train_checkpoint_finish(l, err);

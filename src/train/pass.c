@@ -156,6 +156,32 @@ static int keep_pace(struct train_loop *l, const struct train_streams *streams, 
     return rc;
 }
 
+/* data = queue: one file after the other, as they are handed out. */
+static int run_files(struct train_loop *l, struct train_streams *streams, uint64_t pass, double (*sums)[N_SUMS], int *leave, struct pd_err *err) {
+    const uint64_t n = train_streams_n_files(streams);
+    uint64_t file, n_read = 0;
+    int rc = 0, unused;
+    l->skip = 0; /* what a lost process had read is done, or was handed to another */
+    while (!rc && !*leave) {
+        int got = ps_next_task(l->client, n, n_read > 0, &file);
+        if (got <= 0) {
+            rc = train_client_error(l, got, err);
+            break;
+        }
+        if ((*leave = asked(l)))
+            break;
+        train_streams_only(streams, pass, file);
+        rc = run_steps(l, streams, pass, sums, leave, &unused, err);
+        if (!rc)
+            rc = train_client_error(l, ps_wait(l->client), err); /* its gradients are on their way */
+        n_read += !rc && !*leave;
+    }
+    if (!rc)
+        train_report_say(l->report, "Pass %llu: this trainer read %llu of %llu files, %.0f samples", (unsigned long long)pass, (unsigned long long)n_read,
+                         (unsigned long long)n, sums[0][SUM_SAMPLES]);
+    return rc;
+}
+
 int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, struct pd_err *err) {
     train_report_pass_begin(l->report, pass);
     train_team_clear(l->team);
@@ -165,7 +191,8 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
     uint64_t first = ps_step(l->client) - l->batches;
     if (!rc && !l->only_end) {
         l->others = 0;
-        rc = run_steps(l, streams, pass, sums, &leave, &unused, err);
+        rc = l->options->data == PD_DATA_QUEUE ? run_files(l, streams, pass, sums, &leave, err)
+                                               : run_steps(l, streams, pass, sums, &leave, &unused, err);
         if (!rc && !leave && train_checkpoint_keeps_pace(l))
             rc = keep_pace(l, streams, pass, sums, &leave, err);
         if (!rc)

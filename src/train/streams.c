@@ -318,14 +318,26 @@ static void begin(struct train_streams *s) {
     memset(m->count, 0, (s->hi - s->lo) * sizeof *m->count);
 }
 
-void train_streams_rewind(struct train_streams *s, uint64_t pass) {
+static void stand_still(struct train_streams *s) {
     if (s->ahead)
         train_ahead_stop(s->ahead);
     s->ran = 0;
+}
+
+void train_streams_rewind(struct train_streams *s, uint64_t pass) {
+    stand_still(s);
     for (uint32_t i = s->lo; i < s->hi; i++)
         data_reader_rewind(s->reader[i - s->lo], pass);
     begin(s);
 }
+
+void train_streams_only(struct train_streams *s, uint64_t pass, uint64_t file) {
+    stand_still(s);
+    data_reader_only(s->reader[0], pass, file);
+    begin(s);
+}
+
+uint64_t train_streams_n_files(const struct train_streams *s) { return data_reader_n_files(s->reader[0]); }
 
 void train_streams_tell(const struct train_streams *s, uint32_t i, int back, char out[TRAIN_POS_TEXT]) {
     const struct made *m = &s->made[AHEAD];

@@ -47,6 +47,9 @@ enum { TRAIN_POS_TEXT = 256 };
 void train_streams_tell(const struct train_streams *s, uint32_t i, int back, char out[TRAIN_POS_TEXT]);
 int train_streams_seek(struct train_streams *s, uint32_t i, const char *text, struct pd_err *err);
 void train_streams_rewind(struct train_streams *s, uint64_t pass);
+/* The same, but this file of the first stream's is all that is read until the next rewind: see data_reader_only. */
+void train_streams_only(struct train_streams *s, uint64_t pass, uint64_t file);
+uint64_t train_streams_n_files(const struct train_streams *s); /* of the first stream */
 double train_streams_fraction(const struct train_streams *s); /* of this pass that has been read, 0..1, by bytes; -1: unknown */
 uint64_t train_streams_bad_lines(const struct train_streams *s); /* of this pass */
 

@@ -64,6 +64,14 @@ static int check_options(struct trainer *t, struct pd_err *err) {
     if (o->reproducible == PD_REPRODUCIBLE_TOPOLOGY && !o->n_streams)
         return pd_fail(err, PD_ECONF, "reproducible = topology needs n_streams, the same for every number of trainers (12 suits 1, 2, 3, "
                        "4, 6 and 12)");
+    if (o->data == PD_DATA_QUEUE && o->update == PD_UPDATE_SYNC)
+        return pd_fail(err, PD_ECONF, "data = queue needs update = async, ssp or geo: under sync all trainers read the same number of samples");
+    if (o->data == PD_DATA_QUEUE && o->n_streams)
+        return pd_fail(err, PD_ECONF, "n_streams means nothing with data = queue: each file is a stream by itself");
+    if (o->data == PD_DATA_QUEUE && o->data_layout == PD_DATA_LOCAL)
+        return pd_fail(err, PD_ECONF, "data = queue needs a list of files that is the same for all: not data_layout = local");
+    if (o->data == PD_DATA_QUEUE && o->job == PD_JOB_ONLINE)
+        return pd_fail(err, PD_ECONF, "data = queue hands out the files of a pass of job = train; job = online deals those of a folder");
     if (o->batch_size < t->n_streams)
         return pd_fail(err, PD_ECONF, "batch_size is %lld, fewer than one sample for each of %u streams",
                        (long long)o->batch_size, t->n_streams);
@@ -92,7 +100,9 @@ static int open_data(struct trainer *t, struct pd_err *err) {
         t->report.unit = "words";
     t->report.perplexity = m->n_costs == 1 && !strcmp(m->cost[0].type.text, "cross_entropy");
     if (t->o->job == PD_JOB_TRAIN)
-        rc = train_streams_new(&t->train, train, &train_files, t->n_streams, t->lo, t->hi, batch, own, err);
+        rc = t->o->data == PD_DATA_QUEUE /* all files are one list, which each trainer may read any of */
+                 ? train_streams_new(&t->train, train, &train_files, 1, 0, 1, batch, own, err)
+                 : train_streams_new(&t->train, train, &train_files, t->n_streams, t->lo, t->hi, batch, own, err);
     if (t->o->job == PD_JOB_ONLINE)
         rc = train_streams_of(&t->train, train, m->dir, &none, t->n_streams, t->lo, t->hi, batch, own, err);
     if (!rc && *m->data.test.text && t->o->job != PD_JOB_ONLINE)
@@ -196,12 +206,12 @@ static int load(struct trainer *t, struct pd_err *err) {
 static int agree(struct trainer *t, struct pd_err *err) {
     static const char *const what[] = {"another list of training files", "another list of test files",
                                        "other options (batch_size, num_passes, saving_period, saving_period_by_batches, save_initial, "
-                                       "save_state, resume, resume_older, start_pass, seed, shuffle_buffer, data_layout, reproducible, job, online_* or evaluators)"};
+                                       "save_state, resume, resume_older, start_pass, seed, shuffle_buffer, data, data_layout, reproducible, job, online_* or evaluators)"};
     const struct pd_options *o = t->o;
     uint64_t options = 0;
     const int64_t values[] = {o->batch_size, o->num_passes, o->saving_period, o->save_initial, o->seed, o->reproducible, o->job, nn_graph_n_evaluators(t->graph),
                               o->saving_period_by_batches, o->save_state, o->resume_older, o->start_pass, (int64_t)t->setup->restarts,
-                              (int64_t)ps_name_hash(o->resume), o->shuffle_buffer, o->data_layout, o->online_shuffle, o->online_test, o->online_base_period,
+                              (int64_t)ps_name_hash(o->resume), o->shuffle_buffer, o->data, o->data_layout, o->online_shuffle, o->online_test, o->online_base_period,
                               o->online_delta_period};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         options = pd_mix64(options ^ pd_mix64((uint64_t)values[i] + i));

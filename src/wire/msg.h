@@ -83,7 +83,8 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(PS_VERIFY, 0x412, "trainer: is what you have of this checkpoint whole?")                              \
     X(PS_READ, 0x413, "trainer: bytes of a file of a checkpoint")                                           \
     X(PS_STORE, 0x414, "trainer: bytes of a file of a checkpoint, from another server")                     \
-    X(PS_REMOVE, 0x415, "trainer: this checkpoint is no longer needed")
+    X(PS_REMOVE, 0x415, "trainer: this checkpoint is no longer needed")                                     \
+    X(PS_TASK, 0x416, "trainer: the file that it was given is read; which one is next?")
 
 enum wire_type {
 #define X(name, number, text) WIRE_##name = number,

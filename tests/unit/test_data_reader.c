@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "base/fs.h"
+#include "data/pipe.h"
 #include "data/reader.h"
 
 static char dir[] = "/tmp/test-data-[x]-XXXXXX"; /* brackets: the folder's name is no pattern */
@@ -217,6 +218,52 @@ static void samples_carry_stream_and_index(void **state) {
     for (uint32_t s = 0; s < 2; s++)
         data_reader_free(r[s]);
     pd_batch_release(&b);
+    data_files_release(&files);
+}
+
+/* A file read alone: its own samples, whatever was read before, named by the file; then the whole stream again. */
+static void one_file_can_be_read_alone(void **state) {
+    (void)state;
+    struct data_files files = {0};
+    struct data_reader *r = NULL;
+    struct data_workers *workers = NULL;
+    struct pd_err err = {0};
+    struct pd_batch b;
+    struct pd_buf got;
+    static const uint64_t order[] = {2, 0, 1, 2};
+    static const char *const want[] = {"3 1;3 2;", "1 1;", "2 1;2 2;", "3 1;3 2;"};
+    pd_buf_init(&got);
+    put_text("only0", "1 1\n");
+    put_text("only1", "2 1\n2 2");
+    put_text("only2", "3 1\n3 2\n");
+    assert_int_equal(data_files_expand(&files, dir, "only?", &err), 0);
+    assert_int_equal(pd_batch_init(&b, 2, 8), 0);
+    for (uint32_t n_threads = 0; n_threads < 3; n_threads++) {
+        struct data_spec spec = spec_of("ids", 2);
+        if (n_threads)
+            assert_int_equal(data_workers_new(&workers, n_threads, &err), 0);
+        spec.workers = n_threads ? workers : NULL;
+        assert_int_equal(data_reader_new(&r, &spec, dir, &files, 0, 1, &err), 0);
+        for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+            data_reader_only(r, 7, order[i]);
+            pd_buf_clear(&got);
+            assert_int_equal(read_all(r, 2, 1, &got, &err), 0);
+            assert_string_equal((char *)got.data, want[i]);
+            data_reader_only(r, 7, order[i]);
+            pd_batch_clear(&b);
+            assert_true(data_reader_next(r, 8, &b, &err) > 0);
+            assert_int_equal(b.stream[b.n - 1], order[i]);
+            assert_int_equal(b.index[b.n - 1], b.n - 1);
+        }
+        data_reader_rewind(r, 0);
+        pd_buf_clear(&got);
+        assert_int_equal(read_all(r, 2, 3, &got, &err), 0);
+        assert_string_equal((char *)got.data, "1 1;2 1;2 2;3 1;3 2;");
+        data_reader_free(r);
+        data_workers_free(n_threads ? workers : NULL);
+    }
+    pd_batch_release(&b);
+    pd_buf_release(&got);
     data_files_release(&files);
 }
 
@@ -449,6 +496,7 @@ int main(void) {
         cmocka_unit_test(lists_are_expanded_and_sorted_by_bytes),
         cmocka_unit_test(file_i_belongs_to_stream_i_mod_n),
         cmocka_unit_test(samples_carry_stream_and_index),
+        cmocka_unit_test(one_file_can_be_read_alone),
         cmocka_unit_test(reading_goes_on_from_every_position),
         cmocka_unit_test(bad_lines_are_named_counted_and_bounded),
         cmocka_unit_test(a_line_of_1_mib_is_read_and_one_byte_more_is_not),

@@ -1,0 +1,120 @@
+/* shard_task.c - data = queue: which trainer reads which file of the pass.
+ *
+ *     waiting ──asked for──▶ held by a trainer ──its next request says so──▶ done
+ *        ▲                        │
+ *        └── back ◀───────────────┘  the trainer is lost, or leaves the pass before the file is done
+ *
+ * Files go out in the order of the job's list, those that came back first. When none is left to hand out, a request waits: until one comes
+ * back, or all are done and the pass is over for everybody at the same time. Only the first dense thread of the first server is asked.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "ps/shard_int.h"
+
+enum { TASK_BACK = UINT32_MAX - 2, TASK_DONE = UINT32_MAX - 1 }; /* owners that are no trainers */
+
+void shard_tasks_release(struct ps_shard *s) {
+    free(s->tasks.owner);
+    memset(&s->tasks, 0, sizeof s->tasks);
+}
+
+void shard_task_back(struct ps_shard *s, uint32_t trainer) {
+    struct member *m = &s->members[trainer];
+    m->task_req = 0;
+    if (!m->task)
+        return;
+    pd_info(s->opts.log, "file %llu of pass %llu, which trainer %u has not read to its end, is handed out again", (unsigned long long)m->task - 1,
+            (unsigned long long)s->pass, trainer);
+    s->tasks.owner[m->task - 1] = TASK_BACK;
+    s->tasks.n_back++;
+    s->tasks.n_again++;
+    m->task = 0;
+}
+
+/* What became of the pass's files, for people. */
+void shard_tasks_over(struct ps_shard *s) {
+    if (s->tasks.owner) {
+        char text[500];
+        size_t n = 0;
+        for (uint32_t i = 0; i < s->opts.n_trainers && n < sizeof text; i++)
+            n += (size_t)snprintf(text + n, sizeof text - n, ", trainer %u: %llu", i, (unsigned long long)s->members[i].n_tasks);
+        pd_info(s->opts.log, "pass %llu: %llu of %llu files read (%s), %llu handed out again", (unsigned long long)s->pass,
+                (unsigned long long)s->tasks.n_done, (unsigned long long)s->tasks.n, text + 2, (unsigned long long)s->tasks.n_again);
+    }
+    for (uint32_t i = 0; i < s->opts.n_trainers; i++)
+        s->members[i].n_tasks = s->members[i].task = 0;
+    shard_tasks_release(s);
+}
+
+static void answer(struct ps_shard *s, uint32_t trainer, enum ps_task what, uint64_t file) {
+    struct member *m = &s->members[trainer];
+    const uint64_t v[] = {what, file, s->tasks.n_done, shard_furthest(s)};
+    const uint64_t req = m->task_req;
+    m->task_req = 0;
+    s->stats.progress++;
+    shard_answer_kept(s, trainer, WIRE_PS_TASK, req, v, sizeof v);
+}
+
+static uint64_t next_task(struct ps_shard *s) {
+    if (!s->tasks.n_back)
+        return s->tasks.next++;
+    uint64_t i = 0;
+    while (s->tasks.owner[i] != TASK_BACK)
+        i++;
+    s->tasks.n_back--;
+    return i;
+}
+
+void shard_hand_out(struct ps_shard *s) {
+    for (uint32_t i = 0; i < s->opts.n_trainers && s->tasks.owner; i++) {
+        struct member *m = &s->members[i];
+        if (m->state != MEMBER_JOINED || !m->task_req)
+            continue;
+        if (!m->in_pass) {
+            answer(s, i, PS_TASK_OVER, 0); /* the process before it had heard so */
+        } else if (s->tasks.n_back || s->tasks.next < s->tasks.n) {
+            uint64_t file = next_task(s);
+            s->tasks.owner[file] = i;
+            m->task = file + 1;
+            answer(s, i, PS_TASK_FILE, file);
+        } else if (s->tasks.n_done == s->tasks.n) {
+            answer(s, i, PS_TASK_OVER, 0);
+        } else if (s->rule->bounded && m->step < shard_furthest(s)) {
+            answer(s, i, PS_TASK_LATER, 0); /* nobody is to wait for one that waits */
+        }
+    }
+}
+
+/* sec 0: u64 epoch, u64 pass, u64 n_files, u64 the file that is done, counted from 1; 0: none. */
+int shard_task(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+    struct member *m = &s->members[trainer];
+    struct pd_rd r;
+    pd_rd_init(&r, f->sec[0], f->len[0]);
+    uint64_t epoch = pd_get_u64(&r), pass = pd_get_u64(&r), n = pd_get_u64(&r), done = pd_get_u64(&r);
+    if (!pd_rd_done(&r) || epoch != s->opts.epoch || pass != s->pass || (!m->in_pass && m->pass_req) || m->task_req)
+        return pd_fail(err, PD_EPROTO, "PS_TASK of pass %llu does not fit: pass %llu%s", (unsigned long long)pass, (unsigned long long)s->pass,
+                       m->task_req ? ", and one is under way" : m->in_pass ? "" : ", which this trainer has ended");
+    if (s->rule->barrier)
+        return pd_fail(err, PD_ECONF, "files are not handed out under update = %s: trainers would not have the same steps", s->rule->name);
+    if (n < 1 || n > PS_TASKS_MAX || (s->tasks.owner && n != s->tasks.n))
+        return pd_fail(err, PD_EPROTO, "PS_TASK of %llu files, others have %llu; at most %d", (unsigned long long)n, (unsigned long long)s->tasks.n,
+                       PS_TASKS_MAX);
+    if (done != m->task)
+        return pd_fail(err, PD_EPROTO, "PS_TASK: file %lld is done, but %lld was handed out", (long long)done - 1, (long long)m->task - 1);
+    if (!s->tasks.owner) {
+        if (!(s->tasks.owner = pd_calloc(n, sizeof *s->tasks.owner)))
+            return pd_fail(err, PD_ENOMEM, "no memory for a list of %llu files", (unsigned long long)n);
+        s->tasks.n = n;
+    }
+    if (done) {
+        s->tasks.owner[done - 1] = TASK_DONE;
+        s->tasks.n_done++;
+        m->n_tasks++;
+        m->task = 0;
+    }
+    m->task_req = f->req;
+    return 0;
+}

@@ -1,0 +1,210 @@
+/* test_ps_task.c - data = queue: which trainer is handed which file; one server thread by itself. Whole jobs: tests/integration/train_queue.sh. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/support/ps_frames.h"
+
+static struct pd_err last;
+static struct recorder r;
+
+static void ok(struct ps_shard *s, uint32_t trainer, struct wire_frame *f) {
+    pd_err_clear(&last);
+    if (ps_shard_frame(s, trainer, "10.0.0.9:1", f, &last))
+        fail_msg("trainer %u: %s", trainer, last.msg);
+}
+
+static void refused(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, const char *why) {
+    pd_err_clear(&last);
+    if (!ps_shard_frame(s, trainer, "10.0.0.9:1", f, &last) || !strstr(last.msg, why))
+        fail_msg("'%s', not '%s'", last.msg, why);
+}
+
+static struct ps_shard *joined(uint32_t n, const char *update, enum ps_lost on_lost) {
+    fr_on_lost = on_lost;
+    memset(&r, 0, sizeof r);
+    struct ps_shard *s = rec_shard(&r, n);
+    for (uint32_t i = 0; i < n; i++)
+        ok(s, i, f_declare_as(n, i, "sgd", update));
+    fr_on_lost = PS_LOST_FAIL;
+    return s;
+}
+
+static struct wire_frame *f_task(uint64_t pass, uint64_t n, uint64_t done) {
+    const uint64_t v[] = {FR_EPOCH, pass, n, done};
+    return frame(WIRE_PS_TASK, next_req(), v, sizeof v, NULL, 0, NULL, 0);
+}
+
+enum { NOTHING = -1, OVER = -2, LATER = -3 };
+
+/* The file that answer number `i` hands to this trainer. */
+static int64_t given(int i, uint32_t trainer) {
+    if (i >= r.n_answers)
+        return NOTHING;
+    const struct recorded *a = &r.a[i % 64];
+    uint64_t v[4];
+    assert_int_equal(a->type, WIRE_PS_TASK);
+    assert_int_equal(a->trainer, trainer);
+    assert_int_equal(a->n_head, sizeof v);
+    memcpy(v, a->head, sizeof v);
+    return v[0] == PS_TASK_FILE ? (int64_t)v[1] : v[0] == PS_TASK_OVER ? OVER : LATER;
+}
+
+static int64_t asks(struct ps_shard *s, uint32_t trainer, uint64_t n, int64_t done) {
+    int before = r.n_answers;
+    ok(s, trainer, f_task(0, n, (uint64_t)(done + 1)));
+    return given(before, trainer);
+}
+
+static void each_file_goes_out_once_and_the_pass_ends_for_all(void **state) {
+    (void)state;
+    struct ps_shard *s = joined(2, "async", PS_LOST_FAIL);
+    assert_int_equal(asks(s, 0, 4, -1), 0);
+    assert_int_equal(asks(s, 1, 4, -1), 1);
+    assert_int_equal(asks(s, 0, 4, 0), 2); /* the fast one */
+    assert_int_equal(asks(s, 0, 4, 2), 3);
+    assert_int_equal(asks(s, 0, 4, 3), NOTHING); /* all are out, one is not read */
+    int n = r.n_answers;
+    ok(s, 1, f_task(0, 4, 2)); /* now it is: both hear the end */
+    assert_int_equal(given(n, 0), OVER);
+    assert_int_equal(given(n + 1, 1), OVER);
+    ok(s, 0, f_pass_end(0, 0));
+    ok(s, 1, f_pass_end(0, 0));
+    n = r.n_answers;
+    ok(s, 1, f_task(1, 4, 0)); /* the next pass begins with the first file */
+    assert_int_equal(given(n, 1), 0);
+    ps_shard_free(s);
+}
+
+static void files_of_a_lost_trainer_go_to_one_that_waits(void **state) {
+    (void)state;
+    struct ps_shard *s = joined(3, "geo", PS_LOST_CONTINUE);
+    struct pd_err why = {.code = PD_EFAIL, .msg = "killed"}, err = {0};
+    for (uint32_t t = 0; t < 3; t++)
+        assert_int_equal(asks(s, t, 3, -1), t);
+    assert_int_equal(asks(s, 2, 3, 2), NOTHING);
+    int n = r.n_answers;
+    assert_int_equal(ps_shard_gone(s, 0, &why, &err), 0);
+    assert_int_equal(given(n, 2), 0);
+    ok(s, 1, f_pass_end(0, 0)); /* asked to stop: it has not read its file either */
+    assert_int_equal(asks(s, 2, 3, 0), 1);
+    assert_int_equal(asks(s, 2, 3, 1), OVER);
+    ok(s, 2, f_pass_end(0, 0));
+    assert_int_equal(r.a[(r.n_answers - 1) % 64].type, WIRE_PS_PASS_END);
+    ps_shard_free(s);
+}
+
+static void a_trainer_that_is_started_again_is_handed_files(void **state) {
+    (void)state;
+    struct ps_shard *s = joined(2, "async", PS_LOST_WAIT);
+    struct pd_err why = {.code = PD_EFAIL, .msg = "killed"}, err = {0};
+    assert_int_equal(asks(s, 0, 2, -1), 0);
+    assert_int_equal(asks(s, 1, 2, -1), 1);
+    assert_int_equal(asks(s, 0, 2, 0), NOTHING);
+    int n = r.n_answers;
+    assert_int_equal(ps_shard_gone(s, 1, &why, &err), 0);
+    assert_int_equal(given(n, 0), 1); /* not before it is back: at once */
+    struct wire_frame *f = f_declare_as(2, 1, "sgd", "async");
+    const uint64_t incarnation = 4711;
+    memcpy(f->data + 40, &incarnation, 8);
+    ok(s, 1, f);
+    assert_int_equal(asks(s, 1, 2, -1), NOTHING);
+    n = r.n_answers;
+    ok(s, 0, f_task(0, 2, 2));
+    assert_int_equal(given(n, 0), OVER);
+    assert_int_equal(given(n + 1, 1), OVER);
+    ps_shard_free(s);
+}
+
+/* The answer was lost with the connection: the same request again gets the same file. */
+static void a_repeated_request_gets_the_same_file(void **state) {
+    (void)state;
+    struct ps_shard *s = joined(1, "async", PS_LOST_FAIL);
+    const uint64_t v[] = {FR_EPOCH, 0, 5, 0}, req = next_req(), incarnation = 100;
+    int n = r.n_answers;
+    ok(s, 0, frame(WIRE_PS_TASK, req, v, sizeof v, NULL, 0, NULL, 0));
+    assert_int_equal(given(n, 0), 0);
+    assert_int_equal(ps_shard_detach(s, 0), 1);
+    struct wire_frame *f = f_declare_as(1, 0, "sgd", "async");
+    const uint64_t epoch = FR_EPOCH;
+    memcpy(f->data + 40, &incarnation, 8);
+    memcpy(f->data + 48, &epoch, 8);
+    ok(s, 0, f);
+    n = r.n_answers;
+    ok(s, 0, frame(WIRE_PS_TASK, req, v, sizeof v, NULL, 0, NULL, 0));
+    assert_int_equal(given(n, 0), 0);
+    assert_int_equal(asks(s, 0, 5, 0), 1);
+    ps_shard_free(s);
+}
+
+/* Under ssp one that waits for a file must not hold up the others: it is told how far they are, and steps there. */
+static void under_ssp_who_waits_keeps_up(void **state) {
+    (void)state;
+    struct ps_shard *s = joined(2, "ssp", PS_LOST_FAIL); /* staleness 2 */
+    uint32_t w = 0;
+    assert_int_equal(asks(s, 0, 1, -1), 0);
+    assert_int_equal(asks(s, 1, 1, -1), NOTHING);
+    int n = r.n_answers;
+    ok(s, 0, f_step_end(0, 0, 2, NULL, 0));
+    assert_int_equal(given(n, 1), LATER);
+    uint64_t furthest;
+    memcpy(&furthest, r.a[n % 64].head + 24, 8);
+    assert_int_equal(furthest, 1);
+    for (uint64_t k = 1; k < 4; k++)
+        ok(s, 0, f_step_end(k, 0, 2, NULL, 0));
+    n = r.n_answers;
+    ok(s, 0, f_pull_dense(4, 1, &w));
+    assert_int_equal(r.n_answers, n); /* 4 ahead */
+    for (uint64_t k = 0; k < 4; k++)
+        ok(s, 1, f_step_end(k, 1, 0, NULL, 0));
+    assert_int_equal(r.n_answers, n + 1);
+    assert_int_equal(asks(s, 1, 1, -1), NOTHING); /* as far as the other one: it waits again */
+    n = r.n_answers;
+    ok(s, 0, f_task(0, 1, 1));
+    assert_int_equal(given(n, 0), OVER);
+    assert_int_equal(given(n + 1, 1), OVER);
+    ps_shard_free(s);
+}
+
+static void what_does_not_fit_is_refused(void **state) {
+    (void)state;
+    struct ps_shard *s = joined(2, "async", PS_LOST_FAIL);
+    assert_int_equal(asks(s, 0, 3, -1), 0);
+    refused(s, 1, f_task(0, 4, 0), "PS_TASK of 4 files, others have 3");
+    refused(s, 1, f_task(0, 3, 1), "file 0 is done, but -1 was handed out"); /* another's */
+    refused(s, 1, f_task(1, 3, 0), "PS_TASK of pass 1 does not fit");
+    refused(s, 0, f_task(0, 3, 0), "file -1 is done, but 0 was handed out");
+    refused(s, 0, f_task(0, UINT64_MAX, 1), "at most 16777216");
+    refused(s, 0, frame(WIRE_PS_TASK, next_req(), &s, 8, NULL, 0, NULL, 0), "does not fit");
+    assert_int_equal(asks(s, 0, 3, 0), 1);
+    assert_int_equal(asks(s, 0, 3, 1), 2);
+    assert_int_equal(asks(s, 0, 3, 2), OVER);
+    assert_int_equal(asks(s, 1, 3, -1), OVER);
+    struct pd_err why = {.code = PD_EFAIL, .msg = "the disk is full"};
+    ps_shard_free(s);
+    s = joined(2, "async", PS_LOST_FAIL);
+    assert_int_equal(asks(s, 0, 1, -1), 0);
+    assert_int_equal(asks(s, 1, 1, -1), NOTHING);
+    ps_shard_fail(s, &why);
+    assert_int_equal(r.n_fails, 1);
+    assert_string_equal(r.last_fail.msg, "the disk is full");
+    ps_shard_free(s);
+    s = joined(1, "sync", PS_LOST_FAIL);
+    refused(s, 0, f_task(0, 3, 0), "files are not handed out under update = sync");
+    ps_shard_free(s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_file_goes_out_once_and_the_pass_ends_for_all),
+        cmocka_unit_test(files_of_a_lost_trainer_go_to_one_that_waits),
+        cmocka_unit_test(a_trainer_that_is_started_again_is_handed_files),
+        cmocka_unit_test(a_repeated_request_gets_the_same_file),
+        cmocka_unit_test(under_ssp_who_waits_keeps_up),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
