@@ -93,6 +93,7 @@ expect 0 "$ctl" dispatch "${args[@]}" --known_hosts="$TMP/known_none"
 agent=$(echo "$fx"/node1/root/.paddlectl/bin/agent-*)
 damage_tail() { dd if=/dev/zero of="$agent" bs=1 count=64 seek=$(($(stat -c %s "$agent") - 64)) conv=notrunc status=none; }
 for damage in ': >"$agent"' 'truncate -s 100000 "$agent"' damage_tail; do
+    wait_for 30 "no process that still has it open" "$fixture" left "$fx"
     eval "$damage"
     cmp -s "$agent" "$BIN/paddle_agent" && die "no damage: $damage"
     expect 0 "$ctl" dispatch "${args[@]}"
