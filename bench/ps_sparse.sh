@@ -4,7 +4,23 @@
 # p99 is wanted below 1.5 ms at 16 floats a row. In the same run the same bytes go there and back with nothing behind them (104 KB
 # of keys up, 832 KB of rows down): a virtual machine whose host takes its cores away shows that there, too.
 # The limit of a request is the same work in one process plus its bytes at iperf3's speed: 1 / (1/here + bytes_per_key/iperf3).
+# PSLITE=folder, a checkout of github.com/dmlc/ps-lite: the same requests to a server of ps-lite's (bench/peers/pslite.cc).
 . "$(dirname "$0")/ps.sh"
+PEER=build/bench-pslite
+[ -z "${PSLITE:-}" ] || {
+    mkdir -p $PEER
+    protoc --cpp_out=$PEER --proto_path="$PSLITE/src" "$PSLITE/src/meta.proto"
+    g++ -std=c++14 -O3 -w -I"$PSLITE/include" -I"$PSLITE/src" -I$PEER -o $PEER/pslite bench/peers/pslite.cc \
+        "$PSLITE"/src/{customer,postoffice,van}.cc $PEER/meta.pb.cc -lzmq -lprotobuf -lpthread
+}
+pslite() { # pslite DIM ROWS KEYS SECONDS: Mkeys/s of pull, of push, their p99 in ms
+    export DMLC_NUM_WORKER=1 DMLC_NUM_SERVER=1 DMLC_PS_ROOT_URI=127.0.0.1 DMLC_PS_ROOT_PORT=$((20000 + RANDOM % 10000)) \
+        DMLC_INTERFACE=lo DMLC_NODE_HOST=127.0.0.1
+    DMLC_ROLE=scheduler timeout 120 $PEER/pslite "$@" >/dev/null &
+    DMLC_ROLE=server timeout 120 $PEER/pslite "$@" >/dev/null &
+    DMLC_ROLE=worker timeout 120 $PEER/pslite "$@" | awk '{ print $7, $9, $13, $15 }'
+    wait
+}
 for shape in "16 1000000" "16 10000000" "64 1000000"; do
     read -r dim rows <<<"$shape"
     worst=9 p99=999 bare=999 both=0
@@ -22,6 +38,12 @@ for shape in "16 1000000" "16 10000000" "64 1000000"; do
         bare=$(min "$bare" "$("$PS" rtt $((13000 * 8)) $((13000 * 4 * dim)) 3 | awk '{ printf "%.2f", $7 / 1e3 }')")
     done
     line "ps_sparse_${dim}_$((rows / 1000000))M" "$worst" '>=0.80' "in-process work + iperf3" "pull $pull, push $push Mkeys/s, p99 $p99 ms" "pull $lpull, push $lpush Mkeys/s"
+    if [ -n "${PSLITE:-}" ]; then
+        read -r ppull ppush p99pull p99push <<<"$(pslite "$dim" "$rows" 13000 4)"
+        theirs=$(awk -v a="$ppull" -v b="$ppush" 'BEGIN { printf "%.2f", 1 / (1 / a + 1 / b) }')
+        line "ps_sparse_${dim}_$((rows / 1000000))M_pslite" "$(ratio "$both" "$theirs")" '>=1' "ps-lite" "$both Mkeys/s, p99 $p99 ms" \
+            "pull $ppull, push $ppush Mkeys/s, p99 $(max "$p99pull" "$p99push") ms"
+    fi
     [ "$dim" != 16 ] || line "ps_sparse_${dim}_$((rows / 1000000))M_p99" "$(ratio "$p99" 1.5)" '<=1' "1.5 ms; a bare exchange of the same bytes $bare ms" "$p99 ms" "1.5 ms"
     if [ "$shape" = "16 1000000" ]; then
         torch=$(/usr/bin/python3 bench/ps_torch.py "$dim" "$rows" 13000)
