@@ -57,7 +57,7 @@ static int look_out(struct online *x, int *say, char key[WATCH_KEY_MAX + 1], str
     if (!x->waits_ns)
         x->waits_ns = x->told_ns = began;
     for (;;) {
-        int rc = watch_next(x->w, x->last, key, err);
+        int rc = train_watch_next(x->w, x->last, key, err);
         if (rc < 0 && rc != PD_ENOENT)
             return rc;
         const char *why = NULL;
@@ -95,7 +95,7 @@ static int wait_for_it(struct online *x, const char *key, struct pd_err *err) {
     struct train_loop *l = x->l;
     const double patience = 300 + l->options->online_quiet;
     for (uint64_t began = pd_mono_ns();;) {
-        int rc = watch_complete(x->w, key, err);
+        int rc = train_watch_complete(x->w, key, err);
         if (rc == 1)
             return 0;
         if (rc < 0 && rc != PD_ENOENT)
@@ -151,7 +151,7 @@ static int deal(struct online *x, const char *key, uint64_t pass, struct data_fi
     const uint32_t own = l->stream_hi - l->stream_lo;
     const int local = l->options->data_layout == PD_DATA_LOCAL;
     struct data_files f = {0};
-    int rc = watch_files(x->w, key, &f, err);
+    int rc = train_watch_files(x->w, key, &f, err);
     struct dealt *d = pd_calloc(f.n + 1, sizeof *d);
     if (!rc && !d)
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
@@ -212,8 +212,8 @@ static int open_folder(struct online *x, const char *key, uint64_t pass, struct 
 
 static int same_day(const char *a, const char *b) {
     char x[WATCH_KEY_MAX + 1], y[WATCH_KEY_MAX + 1];
-    watch_day(a, x);
-    watch_day(b, y);
+    train_watch_day(a, x);
+    train_watch_day(b, y);
     return !strcmp(x, y);
 }
 
@@ -223,7 +223,7 @@ static int end_day(struct online *x, struct pd_err *err) {
     struct ps_day d;
     int rc = train_checkpoint_finish(l, err); /* of the rows as they are */
     if (!rc && is_first(x)) {
-        watch_day(x->last, day);
+        train_watch_day(x->last, day);
         rc = train_client_error(l, ps_day_end(l->client, &d), err);
         if (!rc)
             train_report_say(l->report, "Day %s is over: %llu rows went, %llu are left, %llu ids wait for one", day, (unsigned long long)d.removed,
@@ -284,7 +284,7 @@ int train_online(const struct train_online *o, struct pd_err *err) {
     const struct watch_opts w = {.dir = o->dir, .pattern = o->pattern, .done_file = l->options->online_done_file, .quiet = l->options->online_quiet};
     const struct train_saves saves = {.saved = train_done_write, .arg = &x.done, .keep = (uint64_t)l->options->online_keep};
     uint64_t pass = train_first_pass(l);
-    int rc = watch_new(&x.w, &w, err), inside = train_resumed_inside(l);
+    int rc = train_watch_new(&x.w, &w, err), inside = train_resumed_inside(l);
     if (!rc)
         rc = train_done_init(&x.done, l->client, l->options->save_dir, o->output_dir, err);
     if (!rc && pd_fmt(x.last, sizeof x.last, "%s", train_resumed_data(l)))
@@ -315,6 +315,6 @@ int train_online(const struct train_online *o, struct pd_err *err) {
     }
     if (!rc)
         rc = train_checkpoint_finish(l, err);
-    watch_free(x.w);
+    train_watch_free(x.w);
     return rc;
 }

@@ -21,7 +21,7 @@ struct watch {
     uint64_t looks, since_ns;
 };
 
-int watch_new(struct watch **out, const struct watch_opts *opts, struct pd_err *err) {
+int train_watch_new(struct watch **out, const struct watch_opts *opts, struct pd_err *err) {
     const char *p = opts->pattern, *file = strrchr(p, '/'), *minute = NULL;
     for (const char *s = p; file && s < file; s++)
         if (*s == '/')
@@ -41,7 +41,7 @@ int watch_new(struct watch **out, const struct watch_opts *opts, struct pd_err *
     return 0;
 }
 
-void watch_free(struct watch *w) { free(w); }
+void train_watch_free(struct watch *w) { free(w); }
 
 /* "DAY/MINUTE" of a folder's path; -1: its names are too long. */
 static int key_of(const char *path, char key[WATCH_KEY_MAX + 1]) {
@@ -51,7 +51,7 @@ static int key_of(const char *path, char key[WATCH_KEY_MAX + 1]) {
     return pd_fmt(key, WATCH_KEY_MAX + 1, "%s", s);
 }
 
-void watch_day(const char *key, char day[WATCH_KEY_MAX + 1]) { (void)pd_fmt(day, WATCH_KEY_MAX + 1, "%.*s", (int)strcspn(key, "/"), key); }
+void train_watch_day(const char *key, char day[WATCH_KEY_MAX + 1]) { (void)pd_fmt(day, WATCH_KEY_MAX + 1, "%.*s", (int)strcspn(key, "/"), key); }
 
 static int is_dir(const char *path) {
     struct stat st;
@@ -100,7 +100,7 @@ static int list(const struct watch *w, const char *path, struct data_files *out,
     return rc;
 }
 
-int watch_files(const struct watch *w, const char *key, struct data_files *out, struct pd_err *err) {
+int train_watch_files(const struct watch *w, const char *key, struct data_files *out, struct pd_err *err) {
     char path[PATH_MAX], found[WATCH_KEY_MAX + 1];
     int rc = find(w, key, 1, path, found, err);
     if (rc == PD_ENOENT)
@@ -143,13 +143,13 @@ static int complete(struct watch *w, const char *key, const char *path, struct p
     return (double)(now - w->since_ns) * 1e-9 >= w->o.quiet;
 }
 
-int watch_complete(struct watch *w, const char *key, struct pd_err *err) {
+int train_watch_complete(struct watch *w, const char *key, struct pd_err *err) {
     char path[PATH_MAX], found[WATCH_KEY_MAX + 1];
     int rc = find(w, key, 1, path, found, err);
     return rc ? rc : complete(w, key, path, err);
 }
 
-int watch_next(struct watch *w, const char *last, char key[WATCH_KEY_MAX + 1], struct pd_err *err) {
+int train_watch_next(struct watch *w, const char *last, char key[WATCH_KEY_MAX + 1], struct pd_err *err) {
     char path[PATH_MAX];
     int rc = find(w, last, 0, path, key, err);
     return rc ? rc : complete(w, key, path, err);

@@ -21,17 +21,17 @@ struct watch_opts {
 };
 
 struct watch;
-int watch_new(struct watch **out, const struct watch_opts *opts, struct pd_err *err); /* opts' texts are borrowed. PD_ECONF: not such a pattern */
-void watch_free(struct watch *w);
+int train_watch_new(struct watch **out, const struct watch_opts *opts, struct pd_err *err); /* opts' texts are borrowed. PD_ECONF: not such a pattern */
+void train_watch_free(struct watch *w);
 
 /* The first folder behind `last` ("" : the first of all). 1: it is complete; 0: it is there, but not complete yet; PD_ENOENT: there is
  * none (no message); or another PD_E*. */
-int watch_next(struct watch *w, const char *last, char key[WATCH_KEY_MAX + 1], struct pd_err *err);
-int watch_complete(struct watch *w, const char *key, struct pd_err *err); /* this one: 1, 0, PD_ENOENT, PD_E* */
+int train_watch_next(struct watch *w, const char *last, char key[WATCH_KEY_MAX + 1], struct pd_err *err);
+int train_watch_complete(struct watch *w, const char *key, struct pd_err *err); /* this one: 1, 0, PD_ENOENT, PD_E* */
 /* Its files, sorted by name, relative to `dir`; the done-file is none of them. May be none. */
-int watch_files(const struct watch *w, const char *key, struct data_files *out, struct pd_err *err);
+int train_watch_files(const struct watch *w, const char *key, struct data_files *out, struct pd_err *err);
 
 /* "20261122" of "20261122/0105". */
-void watch_day(const char *key, char day[WATCH_KEY_MAX + 1]);
+void train_watch_day(const char *key, char day[WATCH_KEY_MAX + 1]);
 
 #endif
