@@ -13,7 +13,7 @@ enum { CONFIG_MAX = 1 << 20 };
 struct config {
     char *train, *test;
     uint32_t n_streams;
-    int queue; /* data = queue: any trainer may be handed any file */
+    int queue, online; /* data = queue, job = online: any trainer may be handed any file */
     struct data_files named; /* values of other keys, some of which are files */
 };
 
@@ -46,6 +46,8 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
         c->n_streams = (uint32_t)n;
     if (!strcmp(section, "train") && !strcmp(name, "data"))
         c->queue = !strcmp(value, "queue");
+    if (!strcmp(section, "train") && !strcmp(name, "job"))
+        c->online = !strcmp(value, "online");
     return data_files_add(&c->named, value) ? pd_fail(err, PD_ENOMEM, "out of memory") : 0;
 }
 
@@ -124,10 +126,13 @@ static int put_list(struct split *s) {
 
 int split_find(struct split *s, const struct scan *scan, const struct pd_options *o, struct pd_err *err) {
     struct config c = {0};
-    int at = pd_options_find("n_streams", PD_LAUNCHER), data = pd_options_find("data", PD_LAUNCHER), rc = 0, read = read_config(&c, scan, o->config);
+    int at = pd_options_find("n_streams", PD_LAUNCHER), data = pd_options_find("data", PD_LAUNCHER), job = pd_options_find("job", PD_LAUNCHER);
+    int rc = 0, read = read_config(&c, scan, o->config);
     if (data >= 0 && o->origin[data].level > PD_FROM_TRAIN_INI)
         c.queue = o->data == PD_DATA_QUEUE;
-    if (!read || c.queue || (c.train && !can_list(scan, c.train)) || (c.test && !can_list(scan, c.test)))
+    if (job >= 0 && o->origin[job].level > PD_FROM_TRAIN_INI)
+        c.online = o->job == PD_JOB_ONLINE;
+    if (!read || c.queue || c.online || (c.train && !can_list(scan, c.train)) || (c.test && !can_list(scan, c.test)))
         goto out;
     s->n_streams = at >= 0 && o->origin[at].level > PD_FROM_TRAIN_INI ? (uint32_t)o->n_streams : c.n_streams;
     data_files_sort(&c.named);

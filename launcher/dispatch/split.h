@@ -4,8 +4,8 @@
  *     file i of a list ─▶ stream i mod n_streams ─▶ the trainer that owns the stream
  *
  * What may be needed elsewhere, too, goes to all: train.ini itself, files that it also names otherwise. Nothing is split where what a node
- * would list is not what the package holds: links among the data, patterns that lead out of the workspace, data = queue, another program than our
- * trainer, a train.ini that can't be read. The lists go with the package (data/file_list.h): a file's stream is its place in them.
+ * would list is not what the package holds: links among the data, patterns that lead out of the workspace, another program than our
+ * trainer, a train.ini that can't be read; nor with data = queue and job = online, where a trainer may read any file. The lists go with the package (data/file_list.h): a file's stream is its place in them.
  */
 #ifndef LAUNCHER_SPLIT_H
 #define LAUNCHER_SPLIT_H

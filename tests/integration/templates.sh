@@ -45,6 +45,15 @@ try skip_gram cost "x < 0.8 * a" "--share=0.06" "--num_passes=2 --batch_size=128
 try recommendation rmse "x < 0.95 && x < 0.5 * a" "" --num_passes=2
 try recognize_digits error "x < 0.12 && a > 0.6" "" --num_passes=6
 try recognize_digits error "x < 0.12 && a > 0.6" "" "--num_passes=3 --config=lenet.ini"
+# Folders that keep coming: every node of the job has them, each is tested with before it is trained
+rm -rf one && mkdir one
+(cd one && "$CTL" init --template=online_ctr >/dev/null) || die "online_ctr: init"
+(cd one/online_ctr/workspace && ./prepare --days=2 --minutes=3) >online.prepare 2>&1 || die "online_ctr: prepare: $(cat online.prepare)"
+(cd one/online_ctr && "$CTL" run --root_dir="$TMP/root%n" --port=0 --nic=lo --online_idle=2 >"$TMP/online.log" 2>&1) || die "online_ctr: $(tail -5 online.log)"
+auc() { sed -n "s/.*Test before pass $1 .* auc \([0-9.]*\),.*/\1/p" online.log; }
+is "$(auc 5) > 0.6 && $(auc 5) > $(auc 0) + 0.05" || die "online_ctr: $(cat online.log)"
+[ -s one/online_ctr/output/latest/online/latest.json ] || die "online_ctr: no done-file came back"
+echo "online_ctr: auc $(auc 0) -> $(auc 5)"
 # MNIST's own files, made up: ten noisy patterns of 28 x 28
 mkdir mnist
 python3 - mnist <<'END' || die "idx files"
