@@ -22,25 +22,27 @@ F = torch.nn.functional
 class Net(torch.nn.Module):
     def __init__(self, values, sparse):
         super().__init__()
-        self.sparse = sparse
-        self.p = torch.nn.ParameterDict({k.replace(".", "_"): torch.nn.Parameter(torch.from_numpy(v.copy())) for k, v in values.items()})
+        first = {k.replace(".", "_"): torch.from_numpy(v.copy()) for k, v in values.items()}
+        # Modules, not functions of a parameter: DistributedDataParallel expects sparse gradients of these modules only.
+        if "e_w" in first:
+            self.e = torch.nn.Embedding.from_pretrained(first.pop("e_w"), freeze=False, sparse=sparse)
+        if "wide_w" in first:
+            self.wide = torch.nn.EmbeddingBag.from_pretrained(first.pop("wide_w"), freeze=False, mode="sum", sparse=sparse)
+        self.p = torch.nn.ParameterDict({k: torch.nn.Parameter(v) for k, v in first.items()})
 
     def fc(self, x, n):
         return torch.addmm(self.p[n + "_b"], x, self.p[n + "_w"])
 
-    def rows(self, table, ids):
-        return F.embedding(ids, self.p[table + "_w"], sparse=self.sparse)
-
 
 class ngram(Net):
     def forward(self, x, y):
-        h = torch.tanh(self.fc(self.rows("e", x).flatten(1), "h"))
+        h = torch.tanh(self.fc(self.e(x).flatten(1), "h"))
         return F.cross_entropy(self.fc(h, "p"), y)
 
 
 class ctr_dnn(Net):
     def forward(self, ids, x, y):
-        h = torch.cat((self.rows("e", ids).flatten(1), x), 1)
+        h = torch.cat((self.e(ids).flatten(1), x), 1)
         for n in ("h1", "h2", "h3", "h4"):
             h = torch.relu(self.fc(h, n))
         return F.binary_cross_entropy_with_logits(self.fc(h, "p")[:, 0], y)
@@ -48,10 +50,10 @@ class ctr_dnn(Net):
 
 class wide_deep(Net):
     def forward(self, ids, x, y):
-        h = torch.cat((self.rows("e", ids).flatten(1), x), 1)
+        h = torch.cat((self.e(ids).flatten(1), x), 1)
         for n in ("h1", "h2", "h3"):
             h = torch.relu(self.fc(h, n))
-        z = F.embedding_bag(ids, self.p["wide_w"], mode="sum", sparse=self.sparse) + self.fc(h, "deep")
+        z = self.wide(ids) + self.fc(h, "deep")
         return F.binary_cross_entropy_with_logits(z[:, 0], y)
 
 
@@ -156,6 +158,8 @@ def job(name, folder, passes, values, rank, ranks, port):
         dist.all_reduce(t)
         if rank == 0:
             print("pass %d rate %.1f cost %.6f" % (k, ranks * len(data) * len(data[0][-1]) / took, t.item() / ranks), flush=True)
+    dist.barrier()
+    dist.destroy_process_group()  # else its threads may be ended by the interpreter's end, which aborts
 
 
 main()

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # reproducible = topology against run: the time of a pass at batch_size 1536, 12 streams
 #
-# The demo's network and data; topology-local: one process without servers; topology-job: three trainers and one parameter server on
-# this machine. Rounds alternate, and the median of the ratios of neighbours counts: a machine that is busy for a while disturbs
+# The demo's network and data; topology-local: one process without servers; topology-job-T: T trainers (TRAINERS="2 3 4") and one parameter
+# server on this machine. Rounds alternate, and the median of the ratios of neighbours counts: a machine that is busy for a while disturbs
 # both of a pair. The ratio is topology's time over run's; the line before it has the same of the CPU time of all processes, which
 # other programs on the machine disturb less.
 set -eu
@@ -16,7 +16,7 @@ cleanup() {
     rm -rf "$TMP"
 }
 trap cleanup EXIT
-for f in /usr/share/wordnet/data.noun; do [ -e $f ] || { echo "bench topology: no $f (Debian: wordnet-base)" >&2; exit 1; }; done
+[ -e /usr/share/wordnet/data.noun ] || { echo "bench topology: no /usr/share/wordnet/data.noun (Debian: wordnet-base)" >&2; exit 1; }
 cp -R workspace_template/word2vec "$TMP/ws"
 build/release/paddlectl prepare --format=wordnet --out="$TMP/ws" --shards=12 --holdout=400 --share="$SHARE" --min_word_freq=7 \
     /usr/share/wordnet/data.noun /usr/share/wordnet/data.verb /usr/share/wordnet/data.adj /usr/share/wordnet/data.adv >"$TMP/prepare.log"
@@ -34,16 +34,16 @@ local_run() { # WHICH
 job_run() { # WHICH
     local i port='' tpids=()
     : >"$TMP/server.log" # here, not in the background: the last round's port must be gone before it is looked for
-    "$WORKER" pserver --nics=127.0.0.1 --port=0 --num_gradient_servers=3 >"$TMP/server.log" 2>&1 &
+    "$WORKER" pserver --nics=127.0.0.1 --port=0 --num_gradient_servers="$TRAINERS_NOW" >"$TMP/server.log" 2>&1 &
     PIDS=($!)
     for ((i = 0; i < 600; i++)); do
         port=$(sed -n 's/^pserver listens.*): \([0-9]*\)[ ,;].*/\1/p' "$TMP/server.log")
         [ -z "$port" ] || break
         sleep 0.05
     done
-    for i in 0 1 2; do
+    for ((i = 0; i < TRAINERS_NOW; i++)); do
         # shellcheck disable=SC2086
-        "$WORKER" trainer --pservers="127.0.0.1:$port" --trainer_id=$i --num_gradient_servers=3 $OPTIONS --reproducible="$1" \
+        "$WORKER" trainer --pservers="127.0.0.1:$port" --trainer_id=$i --num_gradient_servers="$TRAINERS_NOW" $OPTIONS --reproducible="$1" \
             --save_dir="$TMP/out" >"$TMP/job-$1-$i.log" 2>&1 &
         tpids+=($!)
         PIDS+=($!)
@@ -60,14 +60,15 @@ measure() { # WHAT WHICH: "RATE CPU-SECONDS"
     echo "$(cat "$TMP/rate") $(tail -1 "$TMP/cpu" | awk '{ print $1 + $2 }')"
 }
 
-for what in local job; do
+for name in local $(printf 'job-%s ' ${TRAINERS:-2 3 4}); do
+    what=${name%-*} TRAINERS_NOW=${name#*-}
     for ((k = 0; k < ROUNDS; k++)); do
         if ((k % 2)); then t=$(measure $what topology) r=$(measure $what run); else r=$(measure $what run) t=$(measure $what topology); fi
-        echo "$r $t" >>"$TMP/$what.pairs" # rate and CPU of run, of topology
+        echo "$r $t" >>"$TMP/$name.pairs" # rate and CPU of run, of topology
     done
-    awk '{ print $1, $3 }' "$TMP/$what.pairs" >"$TMP/$what.rates"
-    ratio=$(awk '{ printf "%.4f\n", $1 / $2 }' "$TMP/$what.rates" | median)
-    echo "$what: CPU time of topology over run $(awk '{ printf "%.3f\n", $4 / $2 }' "$TMP/$what.pairs" | median), $ROUNDS rounds"
-    printf 'bench topology-%s ratio %.3f target <=1.15 peer "reproducible = run" ours %.0f words/s theirs %.0f words/s\n' "$what" "$ratio" \
-        "$(awk '{ print $2 }' "$TMP/$what.rates" | median)" "$(awk '{ print $1 }' "$TMP/$what.rates" | median)"
+    awk '{ print $1, $3 }' "$TMP/$name.pairs" >"$TMP/$name.rates"
+    ratio=$(awk '{ printf "%.4f\n", $1 / $2 }' "$TMP/$name.rates" | median)
+    echo "$name: CPU time of topology over run $(awk '{ printf "%.3f\n", $4 / $2 }' "$TMP/$name.pairs" | median), $ROUNDS rounds"
+    printf 'bench topology-%s ratio %.3f target <=1.15 peer "reproducible = run" ours %.0f words/s theirs %.0f words/s\n' "$name" "$ratio" \
+        "$(awk '{ print $2 }' "$TMP/$name.rates" | median)" "$(awk '{ print $1 }' "$TMP/$name.rates" | median)"
 done
