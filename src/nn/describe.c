@@ -11,7 +11,7 @@ static double flops(const struct nn_graph *g, const struct nn_node *n) {
     double f = 0;
     if (n->type == &nn_layer_embedding)
         return 0;
-    if (n->type == &nn_layer_negative_sampling)
+    if (n->type == &nn_layer_negative_sampling || n->type == &nn_layer_nce)
         return 2.0 * (n->dim + 1) * (double)g->param[n->param[0]].cols;
     if (n->type == &nn_layer_skip_gram) /* of the longest list */
         return 2.0 * (n->dim + 1) * (double)g->param[n->param[0]].cols * g->node[n->in[0]].field.max_ids;

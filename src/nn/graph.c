@@ -118,7 +118,7 @@ static int add_layer(struct nn_build *b, uint32_t l, struct pd_err *err) {
         return rc;
     n->in = pd_calloc(ini->inputs.n, sizeof *n->in);
     n->param = pd_calloc(ini->inputs.n + NN_MORE_PARAMS, sizeof *n->param);
-    n->use = pd_calloc(ini->inputs.n + 1, sizeof *n->use);
+    n->use = pd_calloc(ini->inputs.n + NN_MORE_USES, sizeof *n->use);
     g->n_nodes++; /* from here on freed with the graph */
     if (!n->in || !n->param || !n->use)
         return nn_build_no_memory(b, err);

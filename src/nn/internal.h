@@ -34,10 +34,12 @@ struct nn_layer {
 };
 extern const struct nn_layer *const nn_layers[]; /* ended by NULL */
 extern const struct nn_layer nn_layer_embedding, nn_layer_fc, nn_layer_concat, nn_layer_dropout, nn_layer_addto,
-    nn_layer_product, nn_layer_dot, nn_layer_cos_sim, nn_layer_fm, nn_layer_layer_norm, nn_layer_batch_norm, nn_layer_conv, nn_layer_pool, nn_layer_negative_sampling,
+    nn_layer_product, nn_layer_dot, nn_layer_cos_sim, nn_layer_fm, nn_layer_layer_norm, nn_layer_batch_norm, nn_layer_conv, nn_layer_pool, nn_layer_negative_sampling, nn_layer_nce,
     nn_layer_skip_gram;
 
 enum { NN_MORE_PARAMS = 3 }; /* a layer has at most so many parameters more than inputs */
+
+enum { NN_MORE_USES = 2 };   /* and of tables, so many uses more */
 
 /* Keys that every layer with parameters takes: what a parameter is called, how it begins, how it is trained. */
 #define NN_PARAM_KEYS "param", "init", "init_mean", "init_std", "init_max", "static", "lr_factor", "l1", "l2"
@@ -108,7 +110,7 @@ struct nn_node {
     uint32_t size;              /* values per sample; a field of ids: 1 */
     uint32_t n_in, *in;
     uint32_t n_param, *param;
-    uint32_t *use;              /* [n_in + 1], by input: of a table, into graph.use */
+    uint32_t *use;              /* [n_in + NN_MORE_USES], by input or what the layer says: of a table, into graph.use */
     const struct nn_act *act;
     int bias;                   /* the last parameter is one */
     float rate;                 /* dropout's; any other layer's one number */
@@ -186,7 +188,7 @@ int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const c
 /* The same for `cols` running means (nn_param.average = `share`), which begin with `first`. */
 int nn_build_average(struct nn_build *b, struct nn_node *self, uint32_t k, const char *suffix, uint64_t cols, double share, double first,
                      struct pd_err *err);
-/* self->use[k], k <= n_in: the ids of a field look up rows of the layer's parameter number `param`, a table. */
+/* self->use[k], k < n_in + NN_MORE_USES: the ids of a field look up rows of the layer's parameter number `param`, a table. */
 int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t param, uint32_t field, struct pd_err *err);
 int nn_build_use_drawn(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t param, uint32_t sampler, struct pd_err *err); /* or drawn ids */
 int nn_build_need_values(const struct nn_build *b, const struct nn_node *self, struct pd_err *err);

@@ -23,7 +23,7 @@
 enum { MAX_PAIRS = 4096, IN = 0, OUT = 1 }; /* pairs of a chunk */
 enum { USE_NEAR, USE_WORD, USE_DRAWN };
 
-static const char *const takes[] = {"inputs", "size", "negatives", "share", "scale", "counts", "sparse_update", "is_distributed", NN_PARAM_KEYS, NULL};
+static const char *const takes[] = {"inputs", "size", "negatives", "share", "scale", "counts", "power", "sparse_update", "is_distributed", NN_PARAM_KEYS, NULL};
 
 static size_t hash_size(size_t pairs) {
     size_t n = 64;
@@ -56,7 +56,7 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     if (!rc)
         rc = nn_build_param(b, self, OUT, "out", kind, V, D, 0, err);
     if (!rc)
-        rc = nn_sampler_add(b, self, V, self->dim, ini->share.line ? (uint32_t)ini->share.value : 1, err);
+        rc = nn_sampler_add(b, self, V, 0.75, 0, err);
     if (rc < 0)
         return rc;
     self->option = rc;

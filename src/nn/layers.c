@@ -16,6 +16,7 @@ const struct nn_layer *const nn_layers[] = {
     &nn_layer_conv,
     &nn_layer_pool,
     &nn_layer_negative_sampling,
+    &nn_layer_nce,
     &nn_layer_skip_gram,
     NULL,
 };

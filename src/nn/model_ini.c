@@ -60,6 +60,7 @@ static const struct key keys[] = {
     LAYER(negatives, V_SIZE, 1, 1 << 16),
     LAYER(share, V_SIZE, 1, 1 << 20),
     LAYER(counts, V_TEXT, 0, 0),
+    LAYER(power, V_NUMBER, 0, 1),
     LAYER(click, V_NAME, 0, 0),
 #define X(name, least, most, def, text) \
     {S_LAYER, #name, V_NUMBER, offsetof(struct layer_ini, life) + PD_ROW_LIFE_##name * sizeof(struct ini_number), least, most},

@@ -71,6 +71,7 @@ struct layer_ini {
     struct ini_number eps, momentum, scale;                /* normalisation; cosine */
     struct ini_size negatives, share;                      /* sampled output layers */
     struct ini_text counts;
+    struct ini_number power;
     struct ini_number life[PD_ROW_LIFE_N]; /* how a table's rows come and go: base/row_life.h */
     struct ini_name click;                 /* the field that says whether a sample was clicked */
 };

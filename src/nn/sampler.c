@@ -13,7 +13,7 @@
 
 enum { MAX_COUNTED = 1 << 28 };
 
-static int read_counts(const struct nn_build *b, const struct ini_text *file, double *weight, uint64_t n, struct pd_err *err) {
+static int read_counts(const struct nn_build *b, const struct ini_text *file, double power, double *weight, uint64_t n, struct pd_err *err) {
     char path[2 * PATH_MAX], line[4096];
     const char *name = file->text;
     snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : b->g->model->dir, *name == '/' ? "" : "/", name);
@@ -35,7 +35,7 @@ static int read_counts(const struct nn_build *b, const struct ini_text *file, do
             rc = pd_fail(err, PD_ECONF, "%s:%llu: %s", path, (unsigned long long)i + 1,
                          i >= n ? "more lines than the vocabulary has ids" : "the last word of the line is no count");
         else
-            sum += weight[i] = pow(weight[i], 0.75);
+            sum += weight[i] = weight[i] > 0 ? pow(weight[i], power) : 0;
     }
     fclose(f);
     if (!rc && (i != n || !(sum > 0)))
@@ -44,7 +44,21 @@ static int read_counts(const struct nn_build *b, const struct ini_text *file, do
     return rc;
 }
 
-int nn_sampler_add(struct nn_build *b, const struct nn_node *self, uint64_t vocabulary, uint32_t n, uint32_t share, struct pd_err *err) {
+/* See nn_sampler.log_q; NULL: no memory. */
+static float *log_probabilities(const double *weight, uint64_t n) {
+    float *log_q = pd_calloc(n, sizeof *log_q);
+    double sum = 0, least = INFINITY;
+    for (uint64_t i = 0; i < n; i++) {
+        sum += weight[i];
+        least = weight[i] > 0 && weight[i] < least ? weight[i] : least;
+    }
+    for (uint64_t i = 0; log_q && i < n; i++)
+        log_q[i] = (float)log((weight[i] > 0 ? weight[i] : least) / sum);
+    return log_q;
+}
+
+int nn_sampler_add(struct nn_build *b, const struct nn_node *self, uint64_t vocabulary, double power, int log_q, struct pd_err *err) {
+    const struct layer_ini *ini = self->ini;
     struct nn_graph *g = b->g;
     if (vocabulary < 2 || vocabulary > MAX_COUNTED)
         return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' draws from a vocabulary of 2 to %d ids, not %llu", b->file, self->line, self->name,
@@ -54,22 +68,30 @@ int nn_sampler_add(struct nn_build *b, const struct nn_node *self, uint64_t voca
     if (grown)
         g->sampler = grown;
     int rc = grown && weight ? 0 : nn_build_no_memory(b, err);
-    if (!rc && self->ini->counts.line)
-        rc = read_counts(b, &self->ini->counts, weight, vocabulary, err);
-    for (uint64_t i = 0; !rc && !self->ini->counts.line && i < vocabulary; i++)
-        weight[i] = pow((double)i + 1, -0.75);
+    if (ini->power.line)
+        power = ini->power.value;
+    if (!rc && ini->counts.line)
+        rc = read_counts(b, &ini->counts, power, weight, vocabulary, err);
+    for (uint64_t i = 0; !rc && !ini->counts.line && i < vocabulary; i++)
+        weight[i] = pow((double)i + 1, -power);
     if (!rc) {
         struct nn_sampler *s = &g->sampler[g->n_samplers];
-        *s = (struct nn_sampler){self->number, n, share, nn_alias_new(weight, (uint32_t)vocabulary)};
-        rc = s->alias ? (int)g->n_samplers++ : nn_build_no_memory(b, err);
+        *s = (struct nn_sampler){.number = self->number, .n = self->dim, .share = ini->share.line ? (uint32_t)ini->share.value : 1};
+        s->log_q = log_q ? log_probabilities(weight, vocabulary) : NULL;
+        s->alias = nn_alias_new(weight, (uint32_t)vocabulary);
+        rc = (int)g->n_samplers++; /* freed with the graph */
+        if (!s->alias || (log_q && !s->log_q))
+            rc = nn_build_no_memory(b, err);
     }
     free(weight);
     return rc;
 }
 
 void nn_samplers_free(struct nn_graph *g) {
-    for (uint32_t i = 0; i < g->n_samplers; i++)
+    for (uint32_t i = 0; i < g->n_samplers; i++) {
         nn_alias_free(g->sampler[i].alias);
+        free(g->sampler[i].log_q);
+    }
     free(g->sampler);
 }
 

@@ -469,6 +469,10 @@ static const struct {
     {"negative sampling, a table", HEAD FC("h", "a", "4", "tanh") LAYER("it", "negative_sampling", "h y", "negatives = 5\nsparse_update = true\n") "[cost c]\ntype = sum\ninput = it\nweight = 2\n"},
     {"negative sampling, shared, dense", HEAD FC("h", "a", "4", "tanh") LAYER("it", "negative_sampling", "h y", "negatives = 6\nshare = 3\nscale = 0.4\n") LAYER("both", "addto", "it it", "")
          "[cost c]\ntype = sum\ninput = both\n" FC("g", "h", "1", "linear") "[cost d]\ntype = square_error\ninput = g\nlabel = t\n"},
+    {"nce, tables", HEAD FC("h", "a", "4", "tanh") LAYER("it", "nce", "h y", "negatives = 5\nsparse_update = true\n") "[cost c]\ntype = sum\ninput = it\nweight = 2\n"},
+    {"nce, shared, dense, no bias", HEAD FC("h", "a", "4", "tanh") LAYER("it", "nce", "h y", "negatives = 6\nshare = 3\npower = 0.5\nbias = false\n") LAYER("both", "addto", "it it", "")
+         "[cost c]\ntype = sum\ninput = both\n" FC("g", "h", "1", "linear") "[cost d]\ntype = square_error\ninput = g\nlabel = t\n"},
+    {"nce, dense", HEAD FC("h", "a", "4", "tanh") LAYER("it", "nce", "h y", "negatives = 6\nshare = 3\n") "[cost c]\ntype = sum\ninput = it\n"},
     {"skip_gram, tables", HEAD LAYER("it", "skip_gram", "l y", "size = 4\nnegatives = 5\nsparse_update = true\ninit_std = 0.5\n") "[cost c]\ntype = sum\ninput = it\nweight = 2\n"},
     {"skip_gram, shared, dense", HEAD LAYER("it", "skip_gram", "l y", "size = 4\nnegatives = 6\nshare = 4\nscale = 0.4\n") LAYER("both", "addto", "it it", "")
          "[cost c]\ntype = sum\ninput = both\n" FC("g", "it", "1", "linear") "[cost d]\ntype = square_error\ninput = g\nlabel = t\n"},

@@ -1,4 +1,4 @@
-/* test_nn_sampler.c - drawn ids: their frequencies, that they do not depend on how batches are cut, and the sampled cost against
+/* test_nn_sampler.c - drawn ids: their frequencies, that they do not depend on how batches are cut, and the sampled costs against
  * plain loops. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -169,6 +169,105 @@ static void the_cost_agrees_with_plain_loops(void **state) {
     cost_agrees(NEAR);
 }
 
+/* The same of nce: NCE is tables, NCE_DENSE whole parameters, of which a test says what softmax over all ids costs. */
+#define NCE_OF(rest)                                                                                                          \
+    "[data]\nformat = ids\nfields = a y\nvocabulary = 12\n[optimizer]\ntype = sgd\nlearning_rate = 1\n"                        \
+    "[layer e]\ntype = embedding\ninputs = a\nsize = 4\nsparse_update = true\n[layer n]\ntype = nce\ninputs = e y\n"          \
+    "negatives = 7\nshare = 4\npower = 0.5\ncounts = counts.txt\n" rest "[cost c]\ntype = sum\ninput = n\n"
+
+enum { E_W, N_W, N_B, N_PARAMS };
+struct nce {
+    struct nn_graph *g;
+    struct nn_feed *f;
+    struct nn_exec *e;
+    struct pd_batch b;
+    float w[N_PARAMS][V * D], rows[N_PARAMS][V * D], grad[N_PARAMS][V * D];
+};
+
+static double nce_cost(struct nce *t, const char *text, enum nn_mode mode) {
+    static const char two_have_none[] = "1\n2\n0\n4\n5\n6\n7\n8\n9\n10\n0\n12\n";
+    struct nn_cost cost;
+    memset(t, 0, sizeof *t);
+    assert_int_equal(pd_write_file_atomic(counts, two_have_none, strlen(two_have_none), 0600, NULL), 0);
+    assert_int_equal(load(text, &t->g, NULL), 0);
+    assert_int_equal(nn_graph_n_params(t->g), N_PARAMS);
+    assert_true(fabs(nn_graph_param(t->g, N_B)->init_mean + log(V)) < 1e-12);
+    assert_int_equal(nn_feed_new(&t->f, t->g, B, NULL), 0);
+    assert_int_equal(nn_exec_new(&t->e, t->g, B, NULL), 0);
+    fill(&t->b, t->g, 0, B);
+    nn_feed_seed(t->f, 5, 0);
+    assert_int_equal(nn_feed_set(t->f, &t->b, NULL), 0);
+    for (uint32_t p = 0; p < N_PARAMS; p++) {
+        uint32_t n_keys, cols = p == N_B ? 1 : D;
+        pd_rng_normal(pd_rng_key(1, PD_RNG_CHECK, p, 0), 0, t->w[p], V * cols);
+        memcpy(t->rows[p], t->w[p], sizeof t->w[p]);
+        const uint64_t *keys = nn_feed_keys(t->f, p, &n_keys);
+        for (uint32_t i = 0; keys && i < n_keys; i++)
+            memcpy(t->rows[p] + i * cols, t->w[p] + keys[i] * cols, cols * sizeof(float));
+        nn_exec_bind(t->e, p, t->rows[p], t->grad[p]);
+    }
+    nn_exec_forward(t->e, t->f, 0, B, mode, 0, 0, &cost);
+    return cost.sum;
+}
+
+static void nce_end(struct nce *t) {
+    pd_batch_release(&t->b);
+    nn_exec_free(t->e);
+    nn_feed_free(t->f);
+    nn_graph_free(t->g);
+}
+
+static double score(const struct nce *t, uint32_t i, uint64_t id) {
+    double s = (double)t->w[N_B][id];
+    for (uint32_t d = 0; d < D; d++)
+        s += (double)t->w[E_W][t->b.ids[0][i] * D + d] * (double)t->w[N_W][id * D + d];
+    return s;
+}
+
+static double noise(uint64_t id) { /* sqrt of the count above, over their sum; the rarest has 1 */
+    static const double count[V] = {1, 2, 0, 4, 5, 6, 7, 8, 9, 10, 0, 12};
+    double sum = 0;
+    for (int i = 0; i < V; i++)
+        sum += sqrt(count[i]);
+    return sqrt(count[id] > 0 ? count[id] : 1) / sum;
+}
+
+static void nce_of_tables_agrees_with_plain_loops(void **state) {
+    (void)state;
+    static const char *const text[] = {NCE_OF("sparse_update = true\n"), NCE_OF("")};
+    for (int i = 0; i < 3; i++) { /* tables in training, in a test, dense in training */
+        struct nce t;
+        uint64_t ids[B][K];
+        double got = nce_cost(&t, text[i == 2], i == 1 ? NN_TEST : NN_TRAIN), want = 0;
+        drawn(t.g, 0, B, 0, ids);
+        for (uint32_t s = 0; s < B; s++)
+            for (int k = -1; k < K; k++) {
+                uint64_t id = k < 0 ? t.b.ids[1][s] : ids[s][k];
+                double z = score(&t, s, id) - log(K * noise(id));
+                assert_true(k < 0 || (id != 2 && id != 10));
+                want += k < 0 ? log1p(exp(-z)) : log1p(exp(z));
+            }
+        if (!(fabs(got - want) < 1e-5 * want))
+            fail_msg("row %d: %.9g, not %.9g", i, got, want);
+        nce_end(&t);
+    }
+}
+
+static void a_test_of_whole_parameters_says_what_softmax_costs(void **state) {
+    (void)state;
+    struct nce t;
+    double got = nce_cost(&t, NCE_OF(""), NN_TEST), want = 0;
+    for (uint32_t s = 0; s < B; s++) {
+        double sum = 0;
+        for (uint64_t id = 0; id < V; id++)
+            sum += exp(score(&t, s, id));
+        want += log(sum) - score(&t, s, t.b.ids[1][s]);
+    }
+    if (!(fabs(got - want) < 1e-5 * want))
+        fail_msg("%.9g, not %.9g", got, want);
+    nce_end(&t);
+}
+
 static void counts_come_from_a_file(void **state) {
     (void)state;
     static const struct {
@@ -219,6 +318,8 @@ int main(void) {
         cmocka_unit_test(frequencies_are_those_of_the_weights),
         cmocka_unit_test(what_is_drawn_does_not_depend_on_how_batches_are_cut),
         cmocka_unit_test(the_cost_agrees_with_plain_loops),
+        cmocka_unit_test(nce_of_tables_agrees_with_plain_loops),
+        cmocka_unit_test(a_test_of_whole_parameters_says_what_softmax_costs),
         cmocka_unit_test(counts_come_from_a_file),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
