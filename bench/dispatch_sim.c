@@ -4,8 +4,8 @@
  *     dispatch_sim BYTES RATE LATENCY      RATE: bytes a second of every link, each way; LATENCY: seconds from node to node
  *
  * A sender's link carries one chunk at a time, to its takers in turns; the receiver's link takes it in while it comes, or later, when that one
- * is slower; a chunk is handed on when it is complete; at most WINDOW is on the way to a taker. Every half second a node tells
- * of itself, as agents do. Log-ins, hashing and disks cost nothing here (what they cost per hop is part of a measured LATENCY).
+ * is slower; a chunk is handed on when it is complete; at most WINDOW is on the way to a taker. Every half second, and
+ * every 100 ms in the first second of a source, a node tells of itself, as agents do. Log-ins, hashing and disks cost nothing here (what they cost per hop is part of a measured LATENCY).
  *
  * Prints a line for each number of nodes: seconds by the formula S/B + (N-1)(c/B + l), simulated, with a node in a hundred dying when
  * it has half (the survivors), with a node in a hundred at a tenth of the rate (the others), and N S/B.
@@ -18,7 +18,7 @@
 #include "launcher/dispatch/plan.c"
 #include "pack/chunker.h"
 
-enum { FILES = 4, FRAME = 64 << 10 /* the launcher's messages (feed.c) */, WINDOW = 1 << 20, REPORT_MS = 500, NONE = -1 };
+enum { FILES = 4, FRAME = 64 << 10 /* the launcher's messages (feed.c) */, WINDOW = 1 << 20, REPORT_MS = 500, YOUNG_MS = 1000, YOUNG_REPORT_MS = 100, NONE = -1 };
 enum what { IDLE, ARRIVES, SWITCHES, REPORTS, LOST };
 enum scenario { WELL, DYING, SLOW };
 
@@ -30,7 +30,7 @@ struct event {
 };
 
 struct host {
-    double rate, down_free, done;
+    double rate, down_free, done, since, reported_at; /* since: it has this source */
     long have, next, on_way, reported, turn;
     int source, first, sibling, last_served, sending, dead, victim;
 };
@@ -134,6 +134,7 @@ static void take(struct sim *s, int node, int source) {
     struct host *x = &s->v[node];
     leave_source(s, node);
     x->source = source;
+    x->since = s->t;
     x->sibling = s->v[source].first;
     s->v[source].first = node;
     send_next(s, source);
@@ -188,12 +189,13 @@ static void reports(struct sim *s, int node) {
     if (x->dead || x->done > 0)
         return;
     struct plan_report r = {.have = (uint64_t)((double)x->have * s->chunk), .reached = x->have > 0, .asks = 1,
-                            .rate = (uint64_t)((double)(x->have - x->reported) * s->chunk * 1000 / REPORT_MS)};
+                            .rate = (uint64_t)((double)(x->have - x->reported) * s->chunk / (s->t - x->reported_at))};
     x->reported = x->have;
+    x->reported_at = s->t;
     if (x->source != NONE)
         plan_status(s->plan, node, &r, ms(s));
     tell(s);
-    push(s, (struct event){.t = s->t + REPORT_MS / 1e3, .what = REPORTS, .node = node});
+    push(s, (struct event){.t = s->t + (s->t - x->since < YOUNG_MS / 1e3 ? YOUNG_REPORT_MS : REPORT_MS) / 1e3, .what = REPORTS, .node = node});
 }
 
 static void happen(struct sim *s, const struct event *e) {
@@ -252,7 +254,7 @@ static double run(int n, double bytes, double chunk, double rate, double latency
         plan_join(s.plan, i, 0, 1, 0);
     tell(&s);
     for (int i = 0; i < n; i++)
-        push(&s, (struct event){.t = REPORT_MS / 1e3 * (1 + (double)i / n), .what = REPORTS, .node = i});
+        push(&s, (struct event){.t = YOUNG_REPORT_MS / 1e3 * (1 + (double)i / n), .what = REPORTS, .node = i});
     while (s.n_left && s.n_events) {
         struct event e = pop(&s);
         happen(&s, &e);

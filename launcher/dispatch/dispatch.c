@@ -14,7 +14,9 @@ enum {
     TICK_MS = 200,
     REACH_MS = 4000,    /* a source that is not reached by then, */
     IDLE_MS = 5000,     /* or that has what is asked for and sends nothing, is passed by */
-    SILENT_MS = 2500,   /* so is one that says nothing of itself while another one waits for it */
+    SILENT_MS = 2500,   /* so is one that says nothing of itself while another one waits for it; */
+    SILENT_BULK_MS = 1200, /* when much was to come it spoke twice a second or more often */
+    BULK = 1 << 20,
 };
 
 static uint64_t now(const struct dispatch *d) { return uv_now(d->c.loop); }
@@ -160,10 +162,11 @@ static uint64_t number(json_t *body, const char *name) {
     return v > 0 ? (uint64_t)v : 0;
 }
 
-/* A node that fetches tells of itself twice a second. One that does not is cut off, long before ssh gives it up. */
-static int is_silent(const struct dispatch *d, int node, int package) {
+/* A node that fetches tells of itself once or twice a second. One that does not is cut off, long before ssh gives it up. */
+static int is_silent(const struct dispatch *d, int node, int package, uint64_t waited_ms) {
     const struct member *m = &d->nodes[node].m[package];
-    return m->state == LACKS && m->heard_ms && now(d) - m->heard_ms > SILENT_MS;
+    uint64_t limit = m->asked >= BULK ? SILENT_BULK_MS : SILENT_MS;
+    return m->state == LACKS && m->heard_ms && waited_ms > limit && now(d) - m->heard_ms > limit;
 }
 
 static void take_status(struct member *m, json_t *body) {
@@ -177,12 +180,13 @@ static void take_status(struct member *m, json_t *body) {
     m->have = r.have;
     m->rate = r.rate;
     m->heard_ms = now(d);
+    m->asked = number(body, "asked");
     m->of = number(body, "of");
     if (m->state != LACKS || source != plan_source(plan, m->node))
         return; /* it does not know yet what we told it */
     if (source >= 0 && ((!r.reached && why && *why) || (!r.reached && now(d) - m->told_ms > REACH_MS) ||
                         (r.asks && number(body, "idle_ms") > IDLE_MS && d->nodes[source].m[m->package].have > m->have) ||
-                        (r.asks && number(body, "idle_ms") > SILENT_MS && is_silent(d, source, m->package))))
+                        (r.asks && is_silent(d, source, m->package, number(body, "idle_ms")))))
         plan_unreached(plan, m->node, source, now(d));
     else
         plan_status(plan, m->node, &r, now(d));
@@ -266,7 +270,7 @@ void dispatch_begin(struct dispatch *d, int node, int package) {
     }
     m->state = ASKED;
     m->had = 0;
-    m->have = m->rate = 0;
+    m->have = m->rate = m->heard_ms = m->asked = 0;
     m->of = t.bytes;
     link_send(n->l, WIRE_DS_BEGIN, m->req, json_pack("{s:s, s:s, s:I}", "kind", p->kind, "name", p->name, "store_limit",
                                                      (json_int_t)d->c.store_limit), root, len);

@@ -16,7 +16,8 @@ struct member {
     int node, package;
     enum member_state state;
     int had;
-    uint64_t req, have, of, rate, told_ms, heard_ms; /* heard_ms: its last DS_STATUS */
+    uint64_t req, have, of, rate, told_ms;
+    uint64_t heard_ms, asked; /* its last DS_STATUS: when it came, bytes that it waited for */
     struct feed_taker *taker; /* while it takes from here */
     char *path;
 };

@@ -8,9 +8,12 @@
 enum {
     UNREACHED_MAX = 2,      /* after so many nodes that it can't reach a node takes from the launcher */
     HOPELESS = 3,           /* so many failures without one success: these nodes do not reach each other */
-    JUDGE_MS = 600,         /* a rate says something after this time */
-    SLOWER = 3,             /* than what its source gets: slow */
-    AHEAD_BYTES = 512 << 10, /* and the source has so much more */
+    JUDGE_MS = 150,         /* a rate says something after this time, */
+    SLOW_REPORTS = 2,       /* in so many reports in a row */
+    SLOWER = 3,             /* than what its source gets: slow, */
+    AHEAD_BYTES = 512 << 10, /* when the source has so much more, */
+    AHEAD_PART = 10,        /* and more than it gets in this part of a second */
+    TRIAL_JUDGE_MS = 600,
     TRIAL_MS = 1500,
     TRIALS = 3,
     TRIAL_WORTH_MS = 8 * TRIAL_MS, /* while a trial lasts the first node gets half: it must have longer to go than this */
@@ -25,6 +28,8 @@ struct pnode {
     int n_children;          /* that are no leaves */
     int unreached[UNREACHED_MAX], n_unreached;
     uint64_t have, rate, since_ms;
+    uint64_t usual_rate;     /* of the last few reports */
+    int n_slow;              /* reports in a row by which it is slow */
     long place;              /* in the chain: the order of arrival */
     int mark, tried;         /* tried: another node had its turn to show that it is faster than those before it */
 };
@@ -115,6 +120,7 @@ static void take_from(struct plan *p, int node, int source, uint64_t now_ms) {
         p->v[x->source].n_children--;
     x->source = source;
     x->since_ms = now_ms;
+    x->n_slow = 0;
     if (source >= 0 && !x->leaf)
         p->v[source].n_children++;
     if (source != PLAN_NOBODY && !x->queued) {
@@ -150,7 +156,7 @@ void plan_join(struct plan *p, int node, int has_all, int serves, uint64_t now_m
     x->state = has_all ? HAS_ALL : TAKES;
     x->place = ++p->n_joined;
     x->leaf = !serves;
-    x->have = x->rate = 0;
+    x->have = x->rate = x->usual_rate = 0;
     if (!has_all)
         take_from(p, node, choose(p, node), now_ms);
     else if (serves)
@@ -173,19 +179,22 @@ void plan_leave(struct plan *p, int node, uint64_t now_ms) {
     bypass(p, node, now_ms);
 }
 
+/* Nobody waits for it any more, and it takes from where nobody is kept waiting by it: the end of the chain. */
 static void make_leaf(struct plan *p, int node, uint64_t now_ms) {
     struct pnode *x = &p->v[node];
     if (x->source >= 0)
         p->v[x->source].n_children--;
     x->leaf = 1;
     bypass(p, node, now_ms);
+    take_from(p, node, choose(p, node), now_ms);
 }
 
 /* A node whose source is the launcher is judged by a trial: what the launcher's link could give is not known otherwise. */
 static void begin_trial(struct plan *p, int first, const struct plan_report *r, uint64_t now_ms) {
     int other = -1;
-    if (p->trial.on || p->trial.n == TRIALS || !p->relay || p->hopeless || !r->rate || r->of <= r->have ||
-        (r->of - r->have) * 1000 / r->rate < TRIAL_WORTH_MS)
+    uint64_t rate = p->v[first].usual_rate;
+    if (p->trial.on || p->trial.n == TRIALS || !p->relay || p->hopeless || !rate || r->of <= r->have ||
+        (r->of - r->have) * 1000 / rate < TRIAL_WORTH_MS)
         return;
     for (int i = 0; i < p->n; i++) {
         const struct pnode *x = &p->v[i];
@@ -215,7 +224,6 @@ static void end_trial(struct plan *p, uint64_t now_ms) {
         return;
     if (other_got > AHEAD_BYTES && other_got / SLOWER > got) { /* from now on what the first one lacks comes to it from the others */
         make_leaf(p, first, now_ms);
-        take_from(p, first, choose(p, first), now_ms);
         return;
     }
     int mark = mark_descendants(p, other), is_there = p->v[back].state != ABSENT && !p->v[back].leaf && p->v[back].mark != mark;
@@ -227,8 +235,10 @@ void plan_status(struct plan *p, int node, const struct plan_report *r, uint64_t
     if (x->state == ABSENT)
         return;
     x->have = r->have;
-    if (r->rate || r->asks) /* of a node that is done, what it had when it was not */
+    if (r->rate || r->asks) { /* of a node that is done, what it had when it was not */
         x->rate = r->rate;
+        x->usual_rate = x->usual_rate ? (3 * x->usual_rate + r->rate) / 4 : r->rate;
+    }
     if (r->reached && x->source >= 0)
         p->n_reached++;
     if (p->trial.on && now_ms - p->trial.since_ms >= TRIAL_MS) {
@@ -237,12 +247,14 @@ void plan_status(struct plan *p, int node, const struct plan_report *r, uint64_t
     }
     if (x->state != TAKES || x->leaf || !x->n_children || !r->asks || now_ms - x->since_ms < JUDGE_MS)
         return;
-    if (x->source == PLAN_LAUNCHER)
+    if (x->source == PLAN_LAUNCHER && now_ms - x->since_ms >= TRIAL_JUDGE_MS)
         begin_trial(p, node, r, now_ms);
     if (x->source < 0)
         return;
     const struct pnode *s = &p->v[x->source];
-    if (s->have > x->have + AHEAD_BYTES && x->rate < s->rate / SLOWER)
+    int slow = s->have > x->have + AHEAD_BYTES && s->have - x->have > s->rate / AHEAD_PART && x->rate < s->rate / SLOWER;
+    x->n_slow = slow ? x->n_slow + 1 : 0;
+    if (x->n_slow >= SLOW_REPORTS)
         make_leaf(p, node, now_ms);
 }
 

@@ -12,7 +12,10 @@
 #include "pack/manifest.h"
 #include "wire/msg.h"
 
-enum { STATUS_MS = 500, NO_SOURCE = -2, LAUNCHER = -1 };
+/* How often a node tells of itself: often while the launcher finds out whether a new source is a good one, or nothing comes from it;
+ * seldom when there is little to come, since each time costs the launcher's link an acknowledgement. */
+enum { TICK_MS = 100, YOUNG_MS = 1000, STUCK_MS = 500, STATUS_STUCK_MS = 200, STATUS_MS = 500, STATUS_CALM_MS = 1000, BULK = 1 << 20 };
+enum { NO_SOURCE = -2, LAUNCHER = -1 };
 static const char *const kind_names[N_DS_KINDS] = {"worker", "deploy", "workspace", "data"};
 static const char packed_worker[] = "packed-worker"; /* a worker, too */
 static const char *const state_names[] = {"waiting", "fetching", "finishing", "done", "failed"};
@@ -35,38 +38,50 @@ struct ds *ds_find(struct session *s, const struct object_id *root) {
 
 static int is_over(const struct ds *d) { return d->state == DS_DONE || d->state == DS_FAILED; }
 
+static uint64_t idle_ms(const struct ds *d, uint64_t now) { return d->totals.asked && d->active_ns ? (now - d->active_ns) / 1000000 : 0; }
+
 static void say_status(struct ds *d) {
     const struct assemble_totals *t = &d->totals;
     uint64_t now = pd_mono_ns();
     int peers = 0;
     for (const struct ds_taker *k = d->takers; k; k = k->next)
         peers += k->conn != NULL;
-    if (now - d->rate_ns >= STATUS_MS * UINT64_C(900000)) {
+    if (now - d->rate_ns >= TICK_MS * UINT64_C(900000)) {
         d->rate = (t->fetched - d->rate_bytes) * 1000 / ((now - d->rate_ns) / 1000000 + 1);
         d->rate_ns = now;
         d->rate_bytes = t->fetched;
     }
-    uint64_t idle = t->asked && d->active_ns ? (now - d->active_ns) / 1000000 : 0;
-    d->said = d->state;
+    d->said_ns = now;
+    d->said_asked = t->asked;
     if (d->s->conn && !d->dead)
         msg_send(d->s->conn, WIRE_DS_STATUS, d->req,
                  json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:b, s:o, s:I, s:I, s:i}", "state", state_names[d->state], "have", (json_int_t)t->have,
                            "of", (json_int_t)t->bytes, "fetched", (json_int_t)t->fetched, "rate", (json_int_t)d->rate, "asked", (json_int_t)t->asked,
-                           "source", d->source, "reached", d->reached, "why", msg_text(d->why.msg, strlen(d->why.msg)), "idle_ms", (json_int_t)idle,
+                           "source", d->source, "reached", d->reached, "why", msg_text(d->why.msg, strlen(d->why.msg)), "idle_ms", (json_int_t)idle_ms(d, now),
                            "served", (json_int_t)d->served, "peers", peers));
+}
+
+static unsigned status_every_ms(const struct ds *d, uint64_t now) {
+    if (is_over(d) || (d->totals.asked < BULK && d->said_asked < BULK))
+        return STATUS_CALM_MS;
+    if (now - d->source_ns < YOUNG_MS * UINT64_C(1000000))
+        return TICK_MS;
+    return idle_ms(d, now) > STUCK_MS ? STATUS_STUCK_MS : STATUS_MS;
 }
 
 static void on_timer(uv_timer_t *t) {
     struct ds *d = t->data;
-    if (!is_over(d) || d->takers)
+    uint64_t now = pd_mono_ns();
+    if ((!is_over(d) || d->takers) && now - d->said_ns >= status_every_ms(d, now) * UINT64_C(1000000) - TICK_MS * UINT64_C(500000))
         say_status(d);
 }
 
 static void enter(struct ds *d, enum ds_state state) {
-    if (d->state != state) {
-        d->state = state;
+    if (d->state == state)
+        return;
+    d->state = state;
+    if (is_over(d))
         say_status(d);
-    }
 }
 
 static void say_end(struct ds *d) {
@@ -129,6 +144,7 @@ int ds_on_source(struct session *s, const struct wire_frame *f, const json_t *bo
     d->source = launcher ? LAUNCHER : (int)msg_int(body, "node", 0, 1 << 20, 0);
     d->reached = launcher;
     d->active_ns = 0;
+    d->source_ns = pd_mono_ns();
     struct pd_err why = {0};
     if (!launcher && ds_pull_new(d, body, f->sec[1], &why))
         ds_source_failed(d, &why);
@@ -420,7 +436,7 @@ int ds_on_begin(struct session *s, const struct wire_frame *f, const json_t *bod
     d->w.root_n = f->len[1];
     d->w.place = s->ag->place;
     d->w.store_limit = (uint64_t)msg_int(body, "store_limit", 0, INT64_MAX, 0);
-    d->rate_ns = pd_mono_ns();
+    d->rate_ns = d->said_ns = pd_mono_ns();
     int rc = where(d, body, err);
     if (!rc && uv_timer_init(&s->ag->loop, &d->timer))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
@@ -435,10 +451,10 @@ int ds_on_begin(struct session *s, const struct wire_frame *f, const json_t *bod
     s->refs++;
     d->w.have = !lstat(d->w.target, &st) && (d->w.kind == DS_WORKER ? S_ISREG(st.st_mode) : S_ISDIR(st.st_mode));
     if (d->w.have) { /* it may still be served: the store is opened when somebody asks */
-        d->state = d->said = DS_DONE;
+        d->state = DS_DONE;
         d->w.finished = 1;
     }
-    uv_timer_start(&d->timer, on_timer, STATUS_MS, STATUS_MS);
+    uv_timer_start(&d->timer, on_timer, TICK_MS, TICK_MS);
     msg_send(s->conn, f->type, f->req, json_pack("{s:b, s:o}", "have", d->w.have, "path", msg_text(d->w.target, strlen(d->w.target))));
     if (!d->w.have)
         ds_go(d);

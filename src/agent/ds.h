@@ -107,12 +107,13 @@ struct ds {
     int reached;
     struct pd_err why;        /* the source's failure */
     struct ds_pull *pull;
+    uint64_t source_ns;       /* when it was told */
     uint64_t active_ns;       /* when something came from it, or was asked for while nothing was */
     /* for DS_STATUS */
     struct assemble_totals totals; /* after the last turn of work */
     uint64_t served;
     uint64_t rate_ns, rate_bytes, rate;
-    enum ds_state said;
+    uint64_t said_ns, said_asked;
 };
 
 /* --- ds.c --- */

@@ -25,6 +25,7 @@ struct catalog {
     const uint8_t *files;
     char name[NAME_MAX + 1];
     int used;                 /* something of it was read: it is worth keeping */
+    int dir;                  /* the tree, once something of it was looked at; else -1 */
 };
 
 static uint64_t get64(const uint8_t *p) {
@@ -68,12 +69,16 @@ static void catalog_release(struct catalog *c) {
     if (c->map)
         munmap((void *)(uintptr_t)c->map, c->size);
     c->map = NULL;
+    if (c->dir >= 0)
+        close(c->dir);
+    c->dir = -1;
 }
 
 static int catalog_open(struct catalog *c, const char *dir, const char *name) {
     char path[PATH_MAX];
     struct stat st;
     memset(c, 0, sizeof *c);
+    c->dir = -1;
     if (pd_fmt(c->name, sizeof c->name, "%s", name) || pd_fmt(path, sizeof path, "%s/%s", dir, name))
         return -1;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -90,6 +95,13 @@ static int catalog_open(struct catalog *c, const char *dir, const char *name) {
         return 0;
     catalog_release(c);
     return -1;
+}
+
+static int tree_is_there(const char *root, const struct catalog *c) {
+    char path[PATH_MAX];
+    struct stat s;
+    const char *first = c->n_files == 1 ? c->paths : ""; /* one file: the executable itself, whose folder others share */
+    return !pd_fmt(path, sizeof path, "%s/%s/%s", root, c->base, first) && !lstat(path, &s);
 }
 
 /* --- what lies in the folder --- */
@@ -181,9 +193,14 @@ int store_open(struct store **out, const char *root, struct pd_err *err) {
     size_t take = n < STORE_CATALOGS ? n : STORE_CATALOGS;
     if (!rc && take && !(st->cats = pd_calloc(take, sizeof *st->cats)))
         rc = pd_fail(err, PD_ENOMEM, "the chunk store: out of memory");
-    for (size_t i = 0; !rc && i < n; i++) {
-        if (i < take && !catalog_open(&st->cats[st->n_cats], st->dir, v[i].name))
-            st->n_cats++; /* else it is damaged or old: store_clean removes it */
+    for (size_t i = 0; !rc && i < n && st->n_cats < take; i++) { /* what is damaged, or whose tree is gone, store_clean removes */
+        struct catalog *c = &st->cats[st->n_cats];
+        if (catalog_open(c, st->dir, v[i].name))
+            continue;
+        if (tree_is_there(root, c))
+            st->n_cats++;
+        else
+            catalog_release(c);
     }
     free(v);
     if (rc) {
@@ -248,44 +265,56 @@ static const uint8_t *row_of(const struct catalog *c, const struct object_id *id
     return NULL;
 }
 
-static int open_regular(const char *path) {
-    struct stat s;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-    if (fd >= 0 && (fstat(fd, &s) || !S_ISREG(s.st_mode))) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
+enum { GONE = -1, A_LINK = -2, NO_FILE = -3 };
 
-static int path_of(const struct store *st, const struct catalog *c, uint32_t file, char path[2 * PATH_MAX]) {
+/* A descriptor of whatever lies there but a link, or one of these three. */
+static int open_there(const struct store *st, struct catalog *c, uint32_t file) {
+    char path[2 * PATH_MAX];
     uint64_t at = file < c->n_files ? get64(c->files + (uint64_t)file * 8) : UINT64_MAX;
-    return at >= c->paths_len || pd_fmt(path, 2 * PATH_MAX, "%s/%s/%s", st->root, c->base, c->paths + at) ? -1 : 0;
+    if (at >= c->paths_len)
+        return NO_FILE;
+    if (c->dir < 0 && !pd_fmt(path, sizeof path, "%s/%s", st->root, c->base))
+        c->dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = c->dir < 0 || pd_fault("store.open") ? (errno = ENOENT, -1) : openat(c->dir, c->paths + at, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    return fd >= 0 ? fd : errno == ELOOP ? A_LINK : GONE;
 }
 
 /* The file's descriptor, kept open for the objects beside this one. */
-static int open_file(struct store *st, const struct catalog *c, uint32_t file) {
-    char path[2 * PATH_MAX];
+static int open_file(struct store *st, struct catalog *c, uint32_t file) {
+    struct stat s;
     if (st->fd >= 0 && st->fd_cat == c && st->fd_file == file)
         return st->fd;
     forget_file(st);
-    if (!path_of(st, c, file, path))
-        st->fd = open_regular(path);
+    st->fd = open_there(st, c, file);
     st->fd_cat = c;
     st->fd_file = file;
+    if (st->fd >= 0 && (fstat(st->fd, &s) || !S_ISREG(s.st_mode)))
+        forget_file(st);
     return st->fd;
 }
 
-/* A bundle: whole files, one after the other, until there are `len` bytes. */
-static int read_bundle(struct store *st, const struct catalog *c, uint32_t file, uint8_t *buf, uint32_t len) {
-    char path[2 * PATH_MAX];
-    uint32_t got = 0;
-    for (uint32_t i = 0; got < len && i < STORE_BUNDLE_FILES && !path_of(st, c, file + i, path); i++) {
-        int fd = open_regular(path);
-        ssize_t k = fd < 0 ? 0 : pd_read_full(fd, buf + got, len - got);
+static ssize_t read_once(int fd, void *buf, size_t n) {
+    ssize_t k;
+    do
+        k = read(fd, buf, n);
+    while (k < 0 && errno == EINTR);
+    return k;
+}
+
+/* A bundle: whole files, one after the other, until there are `len` bytes; a folder has none. It ends with the first file that is gone, or
+ * where nothing comes for long: looking further would cost the whole tree for each of its bundles. One read a file: what is cut short
+ * has another hash. */
+static int read_bundle(struct store *st, struct catalog *c, uint32_t file, uint8_t *buf, uint32_t len) {
+    uint32_t got = 0, in_vain = 0;
+    for (; got < len && in_vain < STORE_BUNDLE_EMPTY; file++) {
+        int fd = open_there(st, c, file);
+        if (fd == GONE || fd == NO_FILE)
+            break;
+        ssize_t k = fd < 0 ? 0 : read_once(fd, buf + got, len - got);
         if (fd >= 0)
             close(fd);
         got += k > 0 ? (uint32_t)k : 0;
+        in_vain = k > 0 ? 0 : in_vain + 1;
     }
     return got == len ? 0 : -1;
 }
@@ -335,13 +364,6 @@ int store_read(struct store *st, const struct object_id *id, uint32_t raw_len, u
 }
 
 /* --- housekeeping --- */
-
-static int tree_is_there(const char *root, const struct catalog *c) {
-    char path[PATH_MAX];
-    struct stat s;
-    const char *first = c->n_files == 1 ? c->paths : ""; /* one file: the executable itself, whose folder others share */
-    return !pd_fmt(path, sizeof path, "%s/%s/%s", root, c->base, first) && !lstat(path, &s);
-}
 
 int store_clean(const char *root, uint64_t limit, int dry_run, uint64_t *n_removed, uint64_t *bytes_removed, struct pd_err *err) {
     char dir[PATH_MAX], path[PATH_MAX];

@@ -7,8 +7,8 @@
  *         the files' paths below ROOT, and a footer with counts and a checksum
  *     ROOT/.paddlectl/chunks/<unique>.part             the same in the making; flock'ed while its maker lives
  *
- * What is read is hashed again before it is used: a tree that a job has changed, or that is gone, only means that those objects
- * are missing. So nothing has to be locked: catalogs appear by rename, go by unlink, and a kill -9 or another process at work
+ * What is read is hashed again before it is used: a tree that a job has changed, or that is gone (then its catalog is not even
+ * looked at), only means that those objects are missing. So nothing has to be locked: catalogs appear by rename, go by unlink, and a kill -9 or another process at work
  * leaves at worst a .part, which the next one removes together with the tree that was being built.
  * Catalogs are mapped, not loaded. The most recently used ones are looked at first.
  */
@@ -44,8 +44,8 @@ void store_part_free(struct store_part *p); /* unpublished: removes the .part, n
 /* A manifest object. */
 int store_part_put(struct store_part *p, const struct object_id *id, const void *raw, uint32_t n, struct pd_err *err);
 /* An object now lies in file `file` (a number of the caller's) at `off`; with STORE_BUNDLE: it is the contents of that file and of
- * those behind it (what is no regular file is skipped). The first one wins. Above STORE_OBJECTS it is forgotten. */
-enum { STORE_OBJECTS = 1500000, STORE_BUNDLE = 1 << 30, STORE_BUNDLE_FILES = 20000 };
+ * those behind it (what is no regular file is skipped, but not more than STORE_BUNDLE_EMPTY without a byte in a row). The first one wins. Above STORE_OBJECTS it is forgotten. */
+enum { STORE_OBJECTS = 1500000, STORE_BUNDLE = 1 << 30, STORE_BUNDLE_EMPTY = 256 };
 int store_part_note(struct store_part *p, const struct object_id *id, uint32_t raw_len, uint32_t file, uint64_t off, struct pd_err *err);
 int store_part_has(const struct store_part *p, const struct object_id *id);
 /* Where it lies: file UINT32_MAX is the part itself. 0: not here. */

@@ -33,6 +33,7 @@ struct handle {
 
 struct tree_out {
     int root;
+    unsigned masked; /* bits that a new file does not get */
     struct node *v;
     size_t n, cap;
     char *paths;
@@ -51,12 +52,14 @@ int tree_out_new(struct tree_out **out, const char *dir, struct pd_err *err) {
         return pd_fail(err, PD_ENOMEM, "receiving a package: out of memory");
     for (int i = 0; i < OPEN_FILES; i++)
         t->open[i].fd = -1;
-    t->root = mkdir(dir, 0700) ? -1 : open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (t->root < 0) {
+    struct stat st;
+    t->root = mkdir(dir, 0777) ? -1 : open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (t->root < 0 || fstat(t->root, &st) || fchmod(t->root, 0700)) {
         int rc = cannot(errno, "make folder", dir, err);
-        free(t);
+        tree_out_free(t);
         return rc;
     }
+    t->masked = 0777 & ~st.st_mode; /* the umask, without asking for it: that would change it for other threads */
     *out = t;
     return 0;
 }
@@ -132,6 +135,11 @@ int tree_out_add(struct tree_out *t, const struct manifest_entry *e, struct pd_e
 
 /* --- contents --- */
 
+/* The mode may be given when the file is made: it can be opened again, and gets all of its bits. */
+static int has_mode_at_once(const struct tree_out *t, const struct node *n) {
+    return (n->mode & 0600) == 0600 && !(n->mode & (~0777u | t->masked));
+}
+
 static int open_entry(struct tree_out *t, uint32_t entry, struct pd_err *err) {
     struct handle *oldest = &t->open[0];
     for (int i = 0; i < OPEN_FILES; i++) {
@@ -145,7 +153,8 @@ static int open_entry(struct tree_out *t, uint32_t entry, struct pd_err *err) {
     }
     close_handle(oldest);
     struct node *n = &t->v[entry];
-    int fd = openat(t->root, tree_out_path(t, entry), O_RDWR | O_CLOEXEC | O_NOFOLLOW | (n->made ? 0 : O_CREAT | O_EXCL), 0600);
+    int fd = openat(t->root, tree_out_path(t, entry), O_RDWR | O_CLOEXEC | O_NOFOLLOW | (n->made ? 0 : O_CREAT | O_EXCL),
+                    has_mode_at_once(t, n) ? n->mode : 0600);
     if (fd < 0)
         return cannot(errno, "make", tree_out_path(t, entry), err);
     n->made = 1;
@@ -167,7 +176,7 @@ static int complete(struct tree_out *t, uint32_t entry, struct pd_err *err) {
     if (fd < 0)
         return fd;
     times_of(n->mtime_ns, ts);
-    if ((!n->to_the_end && n->size && ftruncate(fd, (off_t)n->size)) || fchmod(fd, n->mode) || futimens(fd, ts))
+    if ((!n->to_the_end && n->size && ftruncate(fd, (off_t)n->size)) || (!has_mode_at_once(t, n) && fchmod(fd, n->mode)) || futimens(fd, ts))
         return cannot(errno, "finish", tree_out_path(t, entry), err);
     close_entry(t, entry);
     return 0;
@@ -244,14 +253,16 @@ int tree_out_finish(struct tree_out *t, int durable, struct pd_err *err) {
 
 static int read_files(struct tree_out *t, uint32_t entry, uint8_t *buf, size_t n) {
     size_t got = 0;
-    for (uint32_t i = 0; got < n && i < STORE_BUNDLE_FILES && entry + i < t->n; i++) {
-        if (t->v[entry + i].type != MANIFEST_FILE)
+    for (uint32_t i = entry; got < n && i < t->n; i++) {
+        if (t->v[i].type != MANIFEST_FILE || !t->v[i].size)
             continue;
-        int fd = openat(t->root, tree_out_path(t, entry + i), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-        ssize_t k = fd < 0 ? 0 : pd_read_full(fd, buf + got, n - got);
+        int fd = openat(t->root, tree_out_path(t, i), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        ssize_t k = fd < 0 ? -1 : pd_read_full(fd, buf + got, n - got);
         if (fd >= 0)
             close(fd);
-        got += k > 0 ? (size_t)k : 0;
+        if (k <= 0)
+            return -1;
+        got += (size_t)k;
     }
     return got == n ? 0 : -1;
 }

@@ -87,11 +87,11 @@ static void a_slow_node_is_a_leaf(void **state) {
     plan_status(p, 1, &fast, 100);
     plan_status(p, 2, &slow, 200);
     assert_false(plan_is_leaf(p, 2)); /* too early to say */
-    plan_status(p, 1, &fast, 1000);
-    plan_status(p, 2, &slow, 1000);
+    plan_status(p, 1, &fast, 300);
+    plan_status(p, 2, &slow, 300);
     assert_true(plan_is_leaf(p, 2));
-    assert_int_equal(plan_source(p, 2), 1);
     assert_int_equal(plan_source(p, 3), 1);
+    assert_int_equal(plan_source(p, 2), 3); /* nobody is kept waiting by it there */
     /* one that is as slow as its source is not the cause */
     plan_status(p, 3, &slow, 5000);
     assert_false(plan_is_leaf(p, 3));

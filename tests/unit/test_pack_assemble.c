@@ -354,6 +354,39 @@ static void the_store_is_bounded_and_cleaned(void **state) {
     pd_rm_tree(root, NULL);
 }
 
+/* Once each bundle of a deleted tree was looked for file by file to the end of the tree: an edit of 10,000 files took 85 s in place of
+ * 3.4 when an earlier deploy had been removed. A child that opens more files than `limit` to look for objects is killed. */
+static void stale_trees_cost_little(void **state) {
+    (void)state;
+    enum { FILES = 4000 };
+    static const char *const names[] = {"ws-0", "ws-1", "ws-2", "ws-3"};
+    static const char *const harm[] = {"", "rm -r %s/ws-0", "rm %s/ws-1/*", "for f in %s/ws-2/*; do : >$f; done"};
+    struct rt t = {.rng = seed_of("stale"), .v = calloc(FILES, sizeof *t.v), .n = FILES};
+    struct pd_err err = {0};
+    char root[PATH_MAX], target[PATH_MAX], command[2 * PATH_MAX], fault[64];
+    assert_int_equal(pd_fmt(root, sizeof root, "%s/stale", top), 0);
+    assert_int_equal(pd_mkdirs(root, 0755, &err), 0);
+    for (int i = 0; i < FILES; i++) {
+        t.v[i] = (struct rt_entry){.type = MANIFEST_FILE, .mode = 0644, .seed = rt_next(&t), .size = 200 + rt_next(&t) % 200};
+        snprintf(t.v[i].path, sizeof t.v[i].path, "f%05d", i);
+    }
+    for (int k = 0; k < 4; k++) {
+        t.v[0].seed++;
+        assert_int_equal(rt_pack(&t, &err), 0);
+        int limit = 2 * FILES + (k < 3 ? 0 : (int)t.n_o * STORE_BUNDLE_EMPTY); /* each file once, and what is looked for in vain */
+        snprintf(command, sizeof command, harm[k], root);
+        assert_int_equal(system(command), 0);
+        assert_int_equal(pd_fmt(target, sizeof target, "%s/%s", root, names[k]), 0);
+        snprintf(fault, sizeof fault, "kill.store.open:%d", limit);
+        int status = in_a_child(&t, root, target, fault);
+        if (status)
+            fail_msg("%s: %s %d", names[k], WIFSIGNALED(status) ? "killed by signal" : "exit status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        must_be(&t, target);
+    }
+    rt_release(&t);
+    pd_rm_tree(root, NULL);
+}
+
 /* In a mount namespace of its own, on a tmpfs that is too small. */
 static void a_full_disk_leaves_nothing(void **state) {
     (void)state;
@@ -545,6 +578,7 @@ int main(void) {
         cmocka_unit_test(a_kill_or_an_error_anywhere_leaves_old_or_new),
         cmocka_unit_test(two_at_once_share_a_store),
         cmocka_unit_test(the_store_is_bounded_and_cleaned),
+        cmocka_unit_test(stale_trees_cost_little),
         cmocka_unit_test(a_full_disk_leaves_nothing),
         cmocka_unit_test(hostile_packages_leave_nothing),
         cmocka_unit_test(hundred_thousand_files_need_little_memory),
