@@ -134,6 +134,25 @@ static int put_frame(struct link *l, unsigned type, uint64_t req, const char *te
     return rc;
 }
 
+int link_send_parts(struct link *l, unsigned type, uint64_t req, const struct link_part *parts, size_t n_parts) {
+    static const uint8_t zeros[WIRE_ALIGN];
+    uint8_t head[WIRE_HEADER];
+    size_t len[2] = {0, 0};
+    if (l->phase != PHASE_OPEN)
+        return 0;
+    for (size_t i = 0; i < n_parts; i++)
+        len[1] += parts[i].n;
+    wire_header(head, (uint16_t)type, 0, req, 2, len);
+    int rc = transport_write(l->t, head, sizeof head);
+    for (size_t i = 0; i < n_parts && !rc; i++)
+        rc = transport_write(l->t, parts[i].p, parts[i].n);
+    if (!rc && wire_pad(len[1]))
+        rc = transport_write(l->t, zeros, wire_pad(len[1]));
+    if (rc) /* as in link_send */
+        link_break(l, PD_ENOMEM, "out of memory");
+    return rc;
+}
+
 int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const void *sec1, size_t n1) {
     if (type == WIRE_AG_BYE) /* what follows is no loss */
         l->keep.lease_ms = 0;

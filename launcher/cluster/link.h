@@ -78,6 +78,12 @@ const char *link_doing(const struct link *l); /* "logging in", for messages abou
 
 /* Send without an answer. `body` is stolen (NULL: {}). */
 int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const void *sec1, size_t n1);
+/* Without a body, and section 1 is made of these parts. */
+struct link_part {
+    const void *p;
+    size_t n;
+};
+int link_send_parts(struct link *l, unsigned type, uint64_t req, const struct link_part *parts, size_t n_parts);
 
 /* The answer: `err` is NULL, or the failure (of the agent, a timeout, a lost connection). `f` and `body` are borrowed.
  * AG_FETCH and DS_BEGIN are answered with many frames: the callback gets each until it returns 1 for "that was the last one"; for

@@ -12,14 +12,22 @@ enum {
     JOBS = 3,                /* at once: reading, hashing and compressing keep ahead of sending */
     AHEAD = 1 << 20,         /* bytes on a link that are not sent yet */
     FRAME_MAX = 64 << 10,    /* small: a relay hands on what it has got */
+    FRAME_PARTS = 64,        /* records */
     CACHE_MAX = 48 << 20,
     ASKED_MAX = 1 << 20,     /* ids that wait */
 };
 
 enum rec_state { NONE, RUNNING, READY };
 
+/* The records of a job, each in a place that is as large as its object and a header: made where they were read, sent from there. */
+struct block {
+    unsigned n_used; /* by records */
+    uint8_t data[];
+};
+
 struct rec {
-    uint8_t *data;
+    struct block *block;
+    const uint8_t *data; /* in the block */
     uint32_t len;
     uint8_t state;
 };
@@ -37,10 +45,10 @@ struct job {
     uv_work_t work;
     struct feed *f;
     uint32_t object[BATCH_MAX];
-    size_t end[BATCH_MAX];
+    size_t len[BATCH_MAX];   /* of their records */
     unsigned n;
     size_t raw;              /* bytes of the objects */
-    struct pd_buf out;
+    struct block *block;
     struct pd_err err;
 };
 
@@ -78,9 +86,15 @@ struct feed *feed_new(uv_loop_t *loop, const struct scan *scan, void (*failed)(v
     return f;
 }
 
+static void leave_block(struct rec *r) {
+    if (r->block && !--r->block->n_used)
+        free(r->block);
+    *r = (struct rec){0};
+}
+
 static void destroy(struct feed *f) {
     for (size_t i = 0; i < f->n_objects; i++)
-        free(f->recs[i].data);
+        leave_block(&f->recs[i]);
     free(f->recs);
     free(f->fifo);
     if (f->gone)
@@ -124,40 +138,34 @@ static void work(uv_work_t *w) {
     struct job *j = w->data;
     struct object_codec *c = object_codec_new();
     const struct scan *s = j->f->scan;
-    uint8_t *raw = pd_malloc(j->raw), *at = raw;
-    int rc = c && raw ? scan_read_all(s, j->object, j->n, raw, &j->err) : pd_fail(&j->err, PD_ENOMEM, "out of memory");
+    j->block = pd_malloc(sizeof *j->block + j->raw + j->n * (size_t)OBJECT_HEADER);
+    int rc = c && j->block ? scan_read_all(s, j->object, j->n, j->block->data, OBJECT_HEADER, &j->err) : pd_fail(&j->err, PD_ENOMEM, "out of memory");
+    uint8_t *at = j->block ? j->block->data : NULL;
     for (unsigned i = 0; i < j->n && !rc; i++) {
         uint32_t n = scan_raw_len(s, j->object[i]);
-        if (object_encode(c, scan_object_id(s, j->object[i]), at, n, &j->out))
-            rc = pd_fail(&j->err, PD_ENOMEM, "out of memory");
-        j->end[i] = j->out.len;
-        at += n;
+        j->len[i] = object_encode_here(c, scan_object_id(s, j->object[i]), at, n);
+        at += OBJECT_HEADER + n;
     }
-    free(raw);
     object_codec_free(c);
 }
+
+static size_t place_of(const struct feed *f, uint32_t object) { return OBJECT_HEADER + scan_raw_len(f->scan, object); }
 
 static void drop_oldest(struct feed *f, size_t room) {
     while (f->fifo_n && f->cached + room > CACHE_MAX) {
         struct rec *r = &f->recs[f->fifo[f->fifo_first]];
+        f->cached -= place_of(f, f->fifo[f->fifo_first]);
         f->fifo_first = (f->fifo_first + 1) % (f->n_objects + 1);
         f->fifo_n--;
-        f->cached -= r->len;
-        free(r->data);
-        *r = (struct rec){0};
+        leave_block(r);
     }
 }
 
-static void keep_record(struct feed *f, uint32_t object, const uint8_t *p, size_t n) {
-    struct rec *r = &f->recs[object];
-    r->state = NONE;
-    drop_oldest(f, n);
-    if (!(r->data = pd_malloc(n)))
-        return; /* made again, when there is memory */
-    memcpy(r->data, p, n);
-    r->len = (uint32_t)n;
-    r->state = READY;
-    f->cached += n;
+static void keep_record(struct feed *f, uint32_t object, struct block *b, const uint8_t *p, size_t n) {
+    drop_oldest(f, place_of(f, object));
+    f->recs[object] = (struct rec){b, p, (uint32_t)n, READY};
+    b->n_used++;
+    f->cached += place_of(f, object);
     f->fifo[(f->fifo_first + f->fifo_n++) % (f->n_objects + 1)] = object;
 }
 
@@ -171,16 +179,22 @@ static void fail(struct feed *f, const struct pd_err *err) {
 static void on_worked(uv_work_t *w, int status) {
     struct job *j = w->data;
     struct feed *f = j->f;
-    size_t at = 0;
+    struct block *b = j->block;
+    const uint8_t *at = b ? b->data : NULL;
     (void)status;
     f->n_jobs--;
-    for (unsigned i = 0; i < j->n && !f->leaving; at = j->end[i], i++) {
-        if (j->err.code || j->out.failed)
+    if (b)
+        b->n_used = 1; /* ours, until all records have it */
+    for (unsigned i = 0; i < j->n && !f->leaving; i++) {
+        if (j->err.code) {
             f->recs[j->object[i]].state = NONE;
-        else
-            keep_record(f, j->object[i], j->out.data + at, j->end[i] - at);
+            continue;
+        }
+        keep_record(f, j->object[i], b, at, j->len[i]);
+        at += place_of(f, j->object[i]);
     }
-    pd_buf_release(&j->out);
+    if (b && !--b->n_used)
+        free(b);
     struct pd_err err = j->err;
     free(j);
     if (f->leaving) {
@@ -221,7 +235,6 @@ static void encode_ahead(struct feed_taker *t) {
             return;
         j->f = f;
         j->work.data = j;
-        pd_buf_init(&j->out);
         f->n_jobs++;
         uv_queue_work(f->loop, &j->work, work, on_worked);
     }
@@ -229,33 +242,37 @@ static void encode_ahead(struct feed_taker *t) {
 
 /* --- sending ---------------------------------------------------------------------------------------------------- */
 
-static void send_frame(struct feed_taker *t, struct pd_buf *frame) {
-    if (!frame->len)
+struct frame {
+    struct link_part part[FRAME_PARTS];
+    size_t n, len;
+};
+
+static void send_frame(struct feed_taker *t, struct frame *frame) {
+    if (!frame->n)
         return;
     t->f->sent += frame->len;
-    if (!frame->failed)
-        link_send(t->l, WIRE_DS_OBJECT, t->req, NULL, frame->data, frame->len);
-    pd_buf_clear(frame);
+    link_send_parts(t->l, WIRE_DS_OBJECT, t->req, frame->part, frame->n);
+    frame->n = frame->len = 0;
 }
 
 void feed_more(struct feed_taker *t) {
     struct feed *f = t->f;
-    struct pd_buf frame;
+    struct frame frame;
     if (f->has_failed || t->first == t->n)
         return;
-    pd_buf_init(&frame);
+    frame.n = frame.len = 0;
     while (t->first < t->n && link_queued(t->l) + frame.len < AHEAD) {
         const struct rec *r = &f->recs[t->asked[t->first]];
         if (r->state != READY)
             break;
-        if (frame.len && frame.len + r->len > FRAME_MAX)
+        if (frame.n && (frame.len + r->len > FRAME_MAX || frame.n == FRAME_PARTS))
             send_frame(t, &frame);
-        pd_put(&frame, r->data, r->len);
+        frame.part[frame.n++] = (struct link_part){r->data, r->len};
+        frame.len += r->len;
         f->objects++;
         t->first++;
     }
     send_frame(t, &frame);
-    pd_buf_release(&frame);
     encode_ahead(t);
 }
 

@@ -75,17 +75,31 @@ static size_t compress(struct object_codec *c, const uint8_t *raw, size_t n) {
     return ZSTD_isError(k) || k > n - n / 16 ? 0 : k;
 }
 
+/* `packed`: its bytes, or 0. */
+static void put_header(struct pd_buf *out, const struct object_id *id, size_t n, size_t packed) {
+    pd_put(out, id->b, OBJECT_ID);
+    pd_put_u32(out, (uint32_t)n);
+    pd_put_u32(out, (uint32_t)(packed ? packed : n));
+    pd_put_u32(out, packed ? OBJECT_F_ZSTD : 0);
+    pd_put_u32(out, 0);
+}
+
 int object_encode(struct object_codec *c, const struct object_id *id, const void *raw, size_t n, struct pd_buf *out) {
     size_t k = compress(c, raw, n);
     if (pd_buf_reserve(out, OBJECT_HEADER + (k ? k : n)))
         return PD_ENOMEM;
-    pd_put(out, id->b, OBJECT_ID);
-    pd_put_u32(out, (uint32_t)n);
-    pd_put_u32(out, (uint32_t)(k ? k : n));
-    pd_put_u32(out, k ? OBJECT_F_ZSTD : 0);
-    pd_put_u32(out, 0);
+    put_header(out, id, n, k);
     pd_put(out, k ? c->packed : raw, k ? k : n);
     return out->failed;
+}
+
+size_t object_encode_here(struct object_codec *c, const struct object_id *id, uint8_t *record, size_t n) {
+    struct pd_buf header = {.data = record, .cap = OBJECT_HEADER};
+    size_t k = compress(c, record + OBJECT_HEADER, n);
+    put_header(&header, id, n, k);
+    if (k)
+        memcpy(record + OBJECT_HEADER, c->packed, k);
+    return OBJECT_HEADER + (k ? k : n);
 }
 
 int object_next(const uint8_t **p, const uint8_t *end, struct object_record *r, struct pd_err *err) {

@@ -52,6 +52,8 @@ void object_codec_free(struct object_codec *c);
 /* Append the record of `raw` (1..OBJECT_MAX bytes, whose id the caller knows) to `out`. zstd is tried where a sample says that it
  * pays, and used where it saves at least 1/16. Never fails but for memory: then out->failed is set and PD_ENOMEM returned. */
 int object_encode(struct object_codec *c, const struct object_id *id, const void *raw, size_t n, struct pd_buf *out);
+/* The same in place: the object's n bytes stand at record + OBJECT_HEADER. Returns the record's bytes. */
+size_t object_encode_here(struct object_codec *c, const struct object_id *id, uint8_t *record, size_t n);
 
 /* A record in received bytes; `stored` points into them. */
 struct object_record {

@@ -431,7 +431,7 @@ static int changed_since(const struct scan *s, const struct scan_entry *e, int r
     return pd_fail(err, rc, "%.300s/%.400s changed while it was sent", s->top, scan_name(s, e->path));
 }
 
-int scan_read_all(const struct scan *s, const uint32_t *object, size_t n, uint8_t *buf, struct pd_err *err) {
+int scan_read_all(const struct scan *s, const uint32_t *object, size_t n, uint8_t *buf, size_t gap, struct pd_err *err) {
     struct object_bytes at[SCAN_READ_MAX];
     struct object_id id[SCAN_READ_MAX];
     const struct scan_entry *file[SCAN_READ_MAX];
@@ -439,6 +439,7 @@ int scan_read_all(const struct scan *s, const uint32_t *object, size_t n, uint8_
         return 0;
     for (size_t i = 0; i < n; i++) {
         const struct scan_object *o = &s->objects[object[i]];
+        buf += gap;
         int rc = load_object(s, o, buf, &file[i], err);
         if (rc)
             return changed_since(s, file[i], rc, err);
@@ -454,7 +455,7 @@ int scan_read_all(const struct scan *s, const uint32_t *object, size_t n, uint8_
 
 int scan_read(const struct scan *s, long object, uint8_t buf[OBJECT_MAX], uint32_t *raw_len, struct pd_err *err) {
     *raw_len = s->objects[object].raw_len;
-    return scan_read_all(s, &(uint32_t){(uint32_t)object}, 1, buf, err);
+    return scan_read_all(s, &(uint32_t){(uint32_t)object}, 1, buf, 0, err);
 }
 
 size_t scan_n_items(const struct scan *s) { return s->n_entries; }

@@ -74,9 +74,10 @@ uint32_t scan_raw_len(const struct scan *s, long object);
 const struct object_id *scan_object_id(const struct scan *s, long object);
 /* Its bytes, hashed again: PD_EDATA with the file's name when it has changed since the scan. */
 int scan_read(const struct scan *s, long object, uint8_t buf[OBJECT_MAX], uint32_t *raw_len, struct pd_err *err);
-/* The same of n <= SCAN_READ_MAX objects, one behind the other: hashing several at once is faster. */
+/* The same of n <= SCAN_READ_MAX objects, one behind the other, before each of them `gap` bytes that are left alone: hashing several at
+ * once is faster. */
 enum { SCAN_READ_MAX = 256 };
-int scan_read_all(const struct scan *s, const uint32_t *object, size_t n, uint8_t *buf, struct pd_err *err);
+int scan_read_all(const struct scan *s, const uint32_t *object, size_t n, uint8_t *buf, size_t gap, struct pd_err *err);
 
 /* Entries in the order of the manifest. `path` is valid as long as the scan. */
 struct scan_item {
