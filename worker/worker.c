@@ -121,9 +121,9 @@ int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int arg
     rc = read_options(w, who, argc, argv, err);
     if (!rc)
         rc = open_log(w, role, err);
-    const char *job = getenv("PADDLE_JOB_ID"), *key = getenv("PADDLE_KEY_FILE");
-    if (!rc && job && pd_fmt(w->job_id, sizeof w->job_id, "%s", job))
-        rc = pd_fail(err, PD_ECONF, "PADDLE_JOB_ID is too long");
+    const char *key = getenv("PADDLE_KEY_FILE");
+    if (!rc)
+        rc = ps_job_of_environ(w->job_id, err);
     if (*w->options.key_file)
         key = w->options.key_file;
     if (!rc && key && *key) {

@@ -6,13 +6,14 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "conf/options.h"
+#include "ps/client.h"
 #include "wire/handshake.h"
 
 struct worker {
     struct pd_options options;
     struct pd_log log;
     int log_fd; /* log/paddle_ROLE.INFO, or 2 */
-    char job_id[64];
+    char job_id[PS_JOB_MAX]; /* ps_job_of_environ */
     uint8_t key[WIRE_KEY_BYTES]; /* zero without a key file */
     int has_key;
     int event_fd; /* -1: nobody listens */

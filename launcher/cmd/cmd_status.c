@@ -122,24 +122,35 @@ static const struct asked *head_of(const struct status_cmd *s, const struct gath
     return best;
 }
 
+/* Has the job gone on without the host? As node 0 says; of a host that can't be reached only the name is known. */
+static const char *lost_why(const struct status_cmd *s, const struct gather *g, const struct found_job *job, int host) {
+    const struct asked *head = head_of(s, g);
+    const json_t *v;
+    size_t i;
+    json_array_foreach(json_object_get(head ? head->status : NULL, "lost"), i, v)
+        if (job->at[host].node >= 0 ? job->at[host].node == int_of(v, "node") : !strcmp(text_of(v, "host"), g->nodes[host].host->label))
+            return text_of(v, "reason");
+    return NULL;
+}
+
 /* The first trainer's, else any. */
-static json_t *progress_of(const struct status_cmd *s, const struct gather *g) {
+static json_t *progress_of(const struct status_cmd *s, const struct gather *g, const struct found_job *job) {
     json_t *best = NULL;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         json_t *p = json_object_get(s->asked[i].status, "progress");
-        if (json_is_object(p) && (!best || int_of(p, "rank") < int_of(best, "rank")))
+        if (json_is_object(p) && (!best || int_of(p, "rank") < int_of(best, "rank")) && !lost_why(s, g, job, (int)i))
             best = p;
     }
     return best;
 }
 
 /* The head's view of the first failure is worth most, and one that names a process more than none. */
-static json_t *failure_of(const struct status_cmd *s, const struct gather *g, int64_t *later) {
+static json_t *failure_of(const struct status_cmd *s, const struct gather *g, const struct found_job *job, int64_t *later) {
     json_t *best = NULL;
     *later = 0;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         json_t *f = json_object_get(s->asked[i].result, "first_failure");
-        if (!json_is_object(f) || (best && int_of(s->asked[i].result, "node")))
+        if (!json_is_object(f) || (best && int_of(s->asked[i].result, "node")) || lost_why(s, g, job, (int)i))
             continue;
         best = f;
         *later = int_of(s->asked[i].result, "later_failures");
@@ -195,12 +206,15 @@ static void print_head(const struct status_cmd *s, const struct gather *g, const
            *job->user ? ", of " : "", job->user, when);
     if (head && job->n_running)
         printf("now: %s%s%s\n", state, *text_of(head->status, "text") ? ": " : "", text_of(head->status, "text"));
-    json_t *event = progress_of(s, g);
+    for (int i = 0; i < (int)g->c->hosts.n; i++)
+        if (lost_why(s, g, job, i))
+            printf("lost: %s: %s\n", g->nodes[i].host->label, lost_why(s, g, job, i));
+    json_t *event = progress_of(s, g, job);
     if (event && !progress_parse(&p, event)) {
         progress_text(&p, text, sizeof text);
         printf("progress: %s\n", text);
     }
-    json_t *f = failure_of(s, g, &later);
+    json_t *f = failure_of(s, g, job, &later);
     if (f) {
         const char *host = text_of(f, "host");
         for (size_t i = 0; i < g->c->hosts.n; i++)
@@ -255,13 +269,14 @@ static void add_process(struct table *t, const struct asked *a, const char *id, 
 
 static void add_node(struct table *t, const struct status_cmd *s, const struct gather_node *n, const struct found_job *job) {
     const struct asked *a = &s->asked[n->id];
+    const char *lost = lost_why(s, n->g, job, n->id);
     char id[16] = "", restarts[16] = "", note[200] = "";
     struct progress p;
     size_t n_processes = json_array_size(json_object_get(a->status, "processes"));
     if (job->at[n->id].node >= 0)
         pd_fmt(id, sizeof id, "%d", job->at[n->id].node);
-    if (!a->status) {
-        const char *const row[TABLE_COLUMNS] = {id, n->host->label, "unreachable"};
+    if (!a->status || lost) {
+        const char *const row[TABLE_COLUMNS] = {id, n->host->label, lost ? "lost" : "unreachable"};
         table_row(t, row);
         return;
     }
@@ -321,9 +336,10 @@ static int print_json(const struct status_cmd *s, const struct gather *g, const 
                           head ? text_of(head->status, "state") : job->state, "text", head ? text_of(head->status, "text") : "", "running",
                           job->n_running > 0, "attached", job->attached, "n_nodes", job->n_nodes, "started_us",
                           (json_int_t)job->started_us, "ended_us", (json_int_t)job->ended_us);
-    json_object_set_new(o, "progress", or_null(progress_of(s, g)));
-    json_object_set_new(o, "first_failure", or_null(failure_of(s, g, &later)));
+    json_object_set_new(o, "progress", or_null(progress_of(s, g, job)));
+    json_object_set_new(o, "first_failure", or_null(failure_of(s, g, job, &later)));
     json_object_set_new(o, "later_failures", json_integer(later));
+    json_object_set_new(o, "lost", or_null(head ? json_object_get(head->status, "lost") : NULL));
     json_object_set_new(o, "nodes", nodes);
     json_object_set_new(o, "unreachable", bad);
     return cmd_print_json(o);

@@ -143,6 +143,11 @@ void job_be_patient(struct job *j, uint64_t ms) {
     uv_timer_start(&j->patience, on_patience, ms, 0);
 }
 
+void job_patience_over(struct job *j) {
+    if (j->phase == JOB_FOLLOW && !j->settling && !job_any(j, LOST | AT(NODE_ENDED)))
+        uv_timer_stop(&j->patience);
+}
+
 void job_state_changed(struct job *j, const char *state) {
     int runs = !strcmp(state, "trainers");
     if (!j->flags.detach || j->phase != JOB_FOLLOW)
@@ -212,7 +217,7 @@ static enum job_phase after_follow(struct job *j) { return job_any(j, AT(NODE_EN
 static void begin_stop(struct job *j) {
     for (int i = 0; i < j->n_nodes; i++) {
         struct node *n = j->by_id[i];
-        if (n->link && n->greeted && n->step != NODE_GONE)
+        if (n->link && n->greeted && !(AT(n->step) & (AT(NODE_GONE) | AT(NODE_LEFT_OUT))))
             node_enter(n, NODE_STOPPING);
     }
 }
@@ -239,11 +244,19 @@ static void begin_fetch(struct job *j) {
         job_move(j, AT(NODE_DRAINED), NODE_FETCH);
 }
 
+static void tell_incomplete(void *arg, const char *model, const char *part, int n_missing) {
+    watch_say(arg, "%s is not whole: %s%s missing: a node that was lost had %s", model, part, n_missing > 1 ? " and others are" : " is",
+              n_missing > 1 ? "them" : "it");
+}
+
 static enum job_phase after_fetch(struct job *j) {
     int renamed = 0;
     j->fetched = !j->err.code && !job_any(j, LOST) && !outputs_place(&j->out, j->n_nodes, &renamed, &j->err);
     if (renamed)
         watch_say(j, "%d output files of different nodes have the same name; the later are called NAME.node-N", renamed);
+    for (int i = 0, told = 0; i < j->n_hosts && j->fetched && !told; i++)
+        if ((told = *j->nodes[i].lost != 0))
+            outputs_incomplete(&j->out, tell_incomplete, j);
     return JOB_BYE;
 }
 
@@ -346,8 +359,10 @@ void job_free(struct job *j) {
     if (j->search)
         gather_release(j->search);
     free(j->search);
-    for (int i = 0; j->nodes && i < j->n_hosts; i++)
+    for (int i = 0; j->nodes && i < j->n_hosts; i++) {
         json_decref(j->nodes[i].addrs);
+        json_decref(j->nodes[i].result);
+    }
     free(j->nodes);
     free(j->by_id);
     dispatch_free(j->dispatch);

@@ -58,6 +58,9 @@ static void put_failure(const struct job *j, struct pd_buf *b) {
     put_indented(b, text_of(f, "last_lines"));
     if (j->n_restarts > 0)
         pd_put_fmt(b, "  it was restarted %lld time%s before\n", (long long)j->n_restarts, j->n_restarts == 1 ? "" : "s");
+    for (int i = 0; i < j->n_hosts; i++)
+        if (*j->nodes[i].lost)
+            pd_put_fmt(b, "  it had lost %s before: %s\n", j->nodes[i].host->label, j->nodes[i].lost);
     if (j->n_later > 0)
         pd_put_fmt(b, "  %lld more failed after it\n", (long long)j->n_later);
     if (n && *n->job_dir)
@@ -165,13 +168,16 @@ static const char *status_word(const struct job *j, int status) {
 }
 
 static void say_json(const struct job *j, int status, const struct pd_buf *text) {
-    json_t *hosts = json_object();
-    for (int i = 0; i < j->n_hosts; i++)
+    json_t *hosts = json_object(), *lost = json_object();
+    for (int i = 0; i < j->n_hosts; i++) {
         if (j->nodes[i].err.code)
             json_object_set_new(hosts, j->nodes[i].host->label, json_string(j->nodes[i].err.msg));
-    json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:O?, s:o, s:o, s:o}", "event", "result", "job", j->id, "status",
+        if (*j->nodes[i].lost)
+            json_object_set_new(lost, j->nodes[i].host->label, json_string(j->nodes[i].lost));
+    }
+    json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:O?, s:o, s:o, s:o, s:o}", "event", "result", "job", j->id, "status",
                           j->joined && j->stopped_by_user && !j->failed && !j->stopped ? "running" : status_word(j, status),
-                          "exit_status", status, "first_failure", j->failure, "bad_hosts", hosts, "outputs",
+                          "exit_status", status, "first_failure", j->failure, "bad_hosts", hosts, "lost", lost, "outputs",
                           j->fetched ? json_string(j->out.dir) : json_null(), "text",
                           text->len ? json_stringn((const char *)text->data, text->len) : json_string(""));
     if (o && !json_dumpf(o, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER))
@@ -188,6 +194,9 @@ static void say_good_end(const struct job *j) {
         dprintf(fd, "paddlectl | done; 'paddlectl fetch %s' brings its outputs\n", j->id);
     else
         dprintf(fd, "paddlectl | done; the outputs are in %s\n", j->out.dir);
+    for (int i = 0; i < j->n_hosts && !j->left; i++)
+        if (*j->nodes[i].lost)
+            dprintf(fd, "paddlectl | it lost %s on the way: %s\n", j->nodes[i].host->label, j->nodes[i].lost);
     if (j->flags.detach)
         dprintf(STDOUT_FILENO, "%s\n", j->id); /* alone there, for scripts */
 }

@@ -49,6 +49,8 @@ struct node {
     json_t *addrs;
     int port;
     int subscribed, has_result;
+    json_t *result;    /* AG_RESULT's body */
+    char lost[200];    /* the head has lost it for good, and the job goes on without: why; then the step is NODE_LEFT_OUT */
     int n_preparations; /* how often it was begun */
 };
 
@@ -108,6 +110,7 @@ void job_look(struct job *j); /* a step was entered: look at the phase, from the
 void job_move(struct job *j, unsigned from, enum node_step to);
 int job_any(const struct job *j, unsigned steps);
 void job_be_patient(struct job *j, uint64_t ms); /* while following: no longer than this */
+void job_patience_over(struct job *j);           /* what it was for has been settled */
 void job_state_changed(struct job *j, const char *state); /* the head's */
 
 /* job_node.c */
@@ -116,6 +119,7 @@ void node_enter(struct node *n, enum node_step step);
 void node_fail(struct node *n, const struct pd_err *err); /* keeps the node's first error */
 void node_fail_memory(struct node *n);
 void node_has_result(struct node *n);
+void node_leave_lost(struct node *n, const char *why); /* the head goes on without it */
 void node_stop(struct node *n, int grace_ms, int save); /* AG_STOP */
 void node_run(struct node *n);                          /* AG_JOB_RUN, to the head */
 extern const struct link_events node_link_events;
@@ -158,6 +162,7 @@ void watch_close(struct job *j);                   /* its part of the loop */
 void watch_free(struct job *j, uint64_t wait_ms);  /* after the loop: show what there is, as long as somebody reads it */
 void watch_lost(struct node *n);                   /* its connection is lost, it may come back */
 void watch_gone(struct node *n);
+void watch_sum_up(struct job *j);                  /* what the results come to */
 int watch_is_moving(struct job *j);                /* logs come, or the output has not taken them yet */
 void watch_subscribe(struct node *n);
 void watch_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg);

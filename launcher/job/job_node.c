@@ -10,6 +10,7 @@
 enum {
     LOST_PATIENCE_MS = 3000, /* after a lost connection: the other agents see it too and may know more */
     END_PATIENCE_MS = 30000, /* after the first result: the others end their processes, TERM, then KILL */
+    HEAD_SLACK_MS = 20000,   /* until it knows that a cable is pulled */
     PREPARATIONS = 2,        /* a connection that is lost meanwhile: once more, from the beginning */
 };
 
@@ -183,6 +184,14 @@ void node_run(struct node *n) {
         node_fail_memory(n);
 }
 
+/* A node other than the head's is lost, or says that it has ended, while the head says nothing: where the job may be restarted the head
+ * waits for it as long as a lease, and has to notice first that it is away (docs/design.md, "Leases"). */
+static uint64_t patience_ms(const struct node *n, uint64_t otherwise) {
+    const struct pd_options *o = n->job->opts;
+    int may_go_on = n->id != 0 && o->on_failure == PD_FAILURE_RESTART && o->max_restarts > 0;
+    return may_go_on ? (uint64_t)((o->attach_lease + o->detach_lease) * 1000) + HEAD_SLACK_MS : otherwise;
+}
+
 static void enter_running(struct node *n) {
     if (n->has_result)
         node_enter(n, NODE_ENDED);
@@ -193,7 +202,23 @@ void node_has_result(struct node *n) {
     if (n->step == NODE_RUNNING)
         node_enter(n, NODE_ENDED);
     /* The head has its result when all others have ended; without it (it was killed) they would wait for it. */
-    job_be_patient(n->job, n->id == 0 ? LOST_PATIENCE_MS : END_PATIENCE_MS);
+    job_be_patient(n->job, n->id == 0 ? LOST_PATIENCE_MS : patience_ms(n, END_PATIENCE_MS));
+}
+
+void node_leave_lost(struct node *n, const char *why) {
+    struct job *j = n->job;
+    if (*n->lost || n->id == 0)
+        return;
+    pd_fmt(n->lost, sizeof n->lost, "%s", *why ? why : "it is gone");
+    watch_say(j, "%s (node %d) is lost: %s", n->host->label, n->id, n->lost);
+    pd_err_clear(&n->err);
+    json_decref(n->result); /* the job's is another one */
+    n->result = NULL;
+    watch_sum_up(j);
+    live_gone(j->live, (unsigned)n->place);
+    watch_gone(n);
+    node_enter(n, NODE_LEFT_OUT);
+    job_patience_over(j);
 }
 
 static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
@@ -266,11 +291,13 @@ static void enter_failed(struct node *n) {
     if (j->phase != JOB_RUN && j->phase != JOB_FOLLOW)
         return;
     watch_say(j, "%s (node %d): %s", n->host->label, n->id, n->err.msg);
-    job_be_patient(j, LOST_PATIENCE_MS);
+    job_be_patient(j, patience_ms(n, LOST_PATIENCE_MS));
 }
 
 static void enter_left_out(struct node *n) {
     if (n->link && n->greeted && link_is_open(n->link)) {
+        if (*n->lost) /* by the head; we reach it */
+            link_send(n->link, WIRE_AG_STOP, 0, json_pack("{s:i, s:s}", "grace_ms", STOP_GRACE_MS, "reason", "the job went on without it"), NULL, 0);
         link_send(n->link, WIRE_AG_BYE, 0, json_pack("{s:b}", "abandon", 1), NULL, 0);
         link_close_soon(n->link);
     } else if (n->link) {

@@ -140,10 +140,10 @@ static int has_place(const int *places, size_t n, int place) {
     return 0;
 }
 
-/* Only who runs a program of ours gets it; when hosts may still be left out, that may be anybody. */
+/* Only who runs a program of ours gets it; when hosts may still be left out, or take the place of one that is lost, that may be anybody. */
 int node_needs_worker(const struct node *n) {
     const struct job *j = n->job;
-    if (!j->needs_worker || j->opts->min_nodes)
+    if (!j->needs_worker || j->opts->min_nodes || j->opts->on_failure == PD_FAILURE_RESTART)
         return j->needs_worker;
     return (!*j->opts->pserver_command && has_place(j->c.pservers, j->c.n_pservers, n->place)) ||
            (!*j->opts->trainer_command && has_place(j->c.trainers, j->c.n_trainers, n->place));

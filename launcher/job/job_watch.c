@@ -111,12 +111,38 @@ void watch_gone(struct node *n) { follow_gone(n->job->follow, (unsigned)n->place
 int watch_is_moving(struct job *j) { return follow_is_moving(j->follow); }
 int watch_drained(const struct node *n) { return follow_is_done(n->job->follow, (unsigned)n->place); }
 
+/* Of a job that was joined a host that can't be reached is known by its name only. */
+static struct node *find_lost(const struct job *j, const json_t *v) {
+    const json_t *id = json_object_get(v, "node");
+    const char *host = json_string_value(json_object_get(v, "host"));
+    struct node *n = json_is_integer(id) ? job_node(j, json_integer_value(id)) : NULL;
+    for (int i = 0; i < j->n_hosts && !n && host; i++)
+        if (j->nodes[i].id < 0 && !strcmp(j->nodes[i].host->label, host))
+            n = &j->nodes[i];
+    return n;
+}
+
+/* Nodes that the head has lost, and goes on without. */
+static void take_lost(struct node *n, const json_t *body) {
+    const json_t *v;
+    size_t i;
+    if (n->id != 0)
+        return;
+    json_array_foreach(json_object_get(body, "lost"), i, v) {
+        const char *why = json_string_value(json_object_get(v, "reason"));
+        struct node *lost = find_lost(n->job, v);
+        if (lost)
+            node_leave_lost(lost, why ? why : "");
+    }
+}
+
 /* The head's states tell what the job as a whole does. Short steps are shown only once they last: they then say who is
  * waited for. */
 static void take_state(struct node *n, json_t *body) {
     static const char *const at_once[] = {"pservers", "trainers", "restarting", "saving", "ending"};
     struct job *j = n->job;
     const char *state = json_string_value(json_object_get(body, "state")), *text = json_string_value(json_object_get(body, "text"));
+    take_lost(n, body);
     if (state && !strcmp(state, "lost")) { /* nobody is there who could say more */
         struct pd_err err = {0};
         pd_fail(&err, PD_EHOST, "the job's agent is gone and left no result");
@@ -154,14 +180,11 @@ static int worth(const struct node *n, const json_t *f) {
     return !json_is_object(f) || !knows ? 0 : n->id == 0 ? 2 : 1;
 }
 
-static void take_result(struct node *n, json_t *body) {
-    struct job *j = n->job;
-    const char *status = json_string_value(json_object_get(body, "status"));
+static void add_result(struct job *j, const struct node *n) {
+    const json_t *body = n->result;
+    const char *status = json_string_value(json_object_get(body, "status")), *saved = json_string_value(json_object_get(body, "saved"));
     json_t *first = json_object_get(body, "first_failure");
     json_int_t node_restarts = json_integer_value(json_object_get(body, "restarts"));
-    if (n->has_result)
-        return;
-    const char *saved = json_string_value(json_object_get(body, "saved"));
     j->failed |= status && !strcmp(status, "failed");
     if (n->id == 0)
         snprintf(j->saved, sizeof j->saved, "%s", saved ? saved : "");
@@ -173,6 +196,25 @@ static void take_result(struct node *n, json_t *body) {
         j->failure_worth = worth(n, first);
         j->n_later = json_integer_value(json_object_get(body, "later_failures"));
     }
+}
+
+/* From the beginning each time: a node that had one may turn out to be lost, and then its own does not count. */
+void watch_sum_up(struct job *j) {
+    json_decref(j->failure);
+    j->failure = NULL;
+    j->failed = j->stopped = j->failure_worth = 0;
+    j->n_later = j->n_restarts = 0;
+    for (int i = 0; i < j->n_hosts; i++)
+        if (j->nodes[i].result)
+            add_result(j, &j->nodes[i]);
+}
+
+static void take_result(struct node *n, json_t *body) {
+    if (n->has_result || *n->lost)
+        return;
+    n->result = json_incref(body);
+    take_lost(n, body);
+    watch_sum_up(n->job);
     node_has_result(n);
 }
 

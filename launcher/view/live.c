@@ -346,6 +346,11 @@ void live_event(struct live *l, unsigned node, const char *json, size_t n) {
         say(l);
 }
 
+void live_gone(struct live *l, unsigned node) {
+    l->n_known -= l->t[node].known != 0;
+    l->t[node].known = 0;
+}
+
 void live_state(struct live *l, const char *state) {
     int restarting = !strcmp(state, "restarting");
     l->n_restarts += restarting && !l->was_restarting;

@@ -28,7 +28,7 @@ struct agent {
     struct place place;
     struct pd_log log;
     char build[65];             /* BLAKE2b-256 of this executable */
-    char state[16], text[300];  /* the last AG_STATE */
+    char state[16], text[400];  /* the last AG_STATE */
     json_t *result;             /* AG_RESULT once the job is over on this node, else NULL */
     struct job *job;            /* after AG_JOB_SETUP */
     struct logs logs;

@@ -129,7 +129,8 @@ char **env_build(const struct place *p, const struct spec *s, const struct env_r
     put(&l, "PADDLE_NODE_ID", "%d", s->node);
     put(&l, "TRAINING_ROLE", "%s", r->role == ROLE_PSERVER ? "PSERVER" : "TRAINER");
     put(&l, "PADDLE_TRAINER_ID", "%d", r->rank);
-    put(&l, "PADDLE_TRAINERS_NUM", "%d", s->n_role[ROLE_TRAINER]);
+    put(&l, "PADDLE_TRAINERS_NUM", "%d", r->n_trainers);
+    put(&l, "PADDLE_FIRST_TRAINERS_NUM", "%d", s->roles.n[ROLE_TRAINER]);
     put(&l, "PADDLE_PORT", "%d", r->port);
     put(&l, "PADDLE_KEY_FILE", "%s/.agent/key", p->dir);
     put(&l, "PADDLE_OUTPUT_DIR", "%s/output", p->dir);
@@ -141,8 +142,8 @@ char **env_build(const struct place *p, const struct spec *s, const struct env_r
         put(&l, "PADDLE_BIND", "%s", bind_names[s->bind]);
     put_listen_fds(&l, r->n_listen_fds);
     put_number(&l, "TRAINER_ID", r->rank);
-    put_number(&l, "NUM_GRADIENT_SERVERS", s->n_role[ROLE_TRAINER]);
-    if (s->n_role[ROLE_PSERVER])
+    put_number(&l, "NUM_GRADIENT_SERVERS", r->n_trainers);
+    if (s->roles.n[ROLE_PSERVER])
         put_option(&l, "PSERVERS", job_value(r->job_env, "PADDLE_PSERVERS_IP_PORT_LIST"));
     put_number(&l, "PORTS_NUM", s->n_dense);
     put_number(&l, "PORTS_NUM_FOR_SPARSE", s->n_sparse);

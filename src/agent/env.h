@@ -16,6 +16,7 @@
 struct env_role {
     enum role role;
     int rank, port;
+    int n_trainers;        /* of this attempt; spec.roles has those of the first one */
     unsigned n_listen_fds; /* descriptors 4, 5, ... of our own pserver */
     const json_t *job_env; /* HD_START's `env` */
 };

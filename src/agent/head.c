@@ -1,5 +1,5 @@
 /* head.c - see head.h. States are a table; head_enter alone writes the state. What is asked of nodes is in head_ask.c, which
- * failure counts and what follows from it in head_fail.c. */
+ * failure counts and what follows from it in head_fail.c, who is away and who is lost in head_gone.c. */
 #include "agent/head.h"
 
 #include <stdio.h>
@@ -13,9 +13,7 @@
 #include "net/conn.h"
 #include "wire/msg.h"
 
-enum { PROBE_MS = 60000, BIND_MS = 30000, START_SLACK_MS = 15000, CLOSE_SLACK_MS = 10000, ABORT_SLACK_MS = 500, LOST_TURN_MS = 100, NOTICE_MS = 500 };
-
-static void check(struct head *h);
+enum { PROBE_MS = 60000, BIND_MS = 30000, START_SLACK_MS = 15000, CLOSE_SLACK_MS = 10000, ABORT_SLACK_MS = 500, NOTICE_MS = 500 };
 
 /* --- per state: what has to hold before the next one --- */
 
@@ -23,19 +21,19 @@ static int node_joined(const struct head *h, int i) { return h->node[i].joined; 
 static int node_answered(const struct head *h, int i) { return h->node[i].answered; }
 
 static int pserver_listens(const struct head *h, int i) {
-    return spec_rank(h->spec, ROLE_PSERVER, i) < 0 || (h->node[i].answered && h->node[i].ready);
+    return roles_rank(&h->roles, ROLE_PSERVER, i) < 0 || (h->node[i].answered && h->node[i].ready);
 }
 
 /* Without trainers the servers are the job: it is over when they have ended. */
 static int trainer_done(const struct head *h, int i) {
-    if (!h->spec->n_role[ROLE_TRAINER])
-        return spec_rank(h->spec, ROLE_PSERVER, i) < 0 || h->node[i].exited[ROLE_PSERVER];
-    return spec_rank(h->spec, ROLE_TRAINER, i) < 0 || h->node[i].exited[ROLE_TRAINER];
+    if (!h->roles.n[ROLE_TRAINER])
+        return roles_rank(&h->roles, ROLE_PSERVER, i) < 0 || h->node[i].exited[ROLE_PSERVER];
+    return roles_rank(&h->roles, ROLE_TRAINER, i) < 0 || h->node[i].exited[ROLE_TRAINER];
 }
 
 /* A user's own pserver does not know when to end: it gets TERM at once. */
 static int pserver_done(const struct head *h, int i) {
-    return spec_rank(h->spec, ROLE_PSERVER, i) < 0 || h->node[i].exited[ROLE_PSERVER] || *h->spec->command[ROLE_PSERVER];
+    return roles_rank(&h->roles, ROLE_PSERVER, i) < 0 || h->node[i].exited[ROLE_PSERVER] || *h->spec->command[ROLE_PSERVER];
 }
 
 /* One that is gone ends its processes by itself. */
@@ -60,6 +58,9 @@ static const struct {
     [HEAD_CLOSING] = {"ending", "ending processes on", head_ask_end, closed, HEAD_OVER, HEAD_OVER},
     [HEAD_OVER] = {NULL, NULL, NULL, NULL, HEAD_OVER, HEAD_OVER},
 };
+
+/* Nobody waits for a node that is gone. */
+static int is_done(const struct head *h, int i) { return h->gone[i] || states[h->state].done(h, i); }
 
 /* 0: none. Trainers take as long as they take; idle waits for the client, whose lease ends it. */
 static uint64_t deadline_ms(const struct head *h) {
@@ -93,7 +94,7 @@ static int name_missing(const struct head *h, char *out, size_t cap) {
     size_t at = 0;
     out[0] = 0;
     for (int i = 0; states[h->state].done && i < h->spec->n_nodes; i++) {
-        if (states[h->state].done(h, i))
+        if (is_done(h, i))
             continue;
         if (++n <= 4 && at < cap)
             at += (size_t)snprintf(out + at, cap - at, "%snode %d (%.60s)", n > 1 ? ", " : "", i, head_host(h, i));
@@ -103,10 +104,10 @@ static int name_missing(const struct head *h, char *out, size_t cap) {
     return n;
 }
 
-static int only_pservers(const struct head *h) { return h->state == HEAD_TRAINERS && !h->spec->n_role[ROLE_TRAINER]; }
+static int only_pservers(const struct head *h) { return h->state == HEAD_TRAINERS && !h->roles.n[ROLE_TRAINER]; }
 
 /* A state is told when it begins; who it waits for only once that takes a while, and again when that changes. */
-static void publish(struct head *h, const char *text) {
+void head_publish(struct head *h, const char *text) {
     if (!states[h->state].name || h->state == HEAD_IDLE)
         return;
     snprintf(h->text, sizeof h->text, "%s", text);
@@ -120,15 +121,26 @@ static void on_notice(uv_timer_t *t) {
         return;
     snprintf(text, sizeof text, "%s %s", states[h->state].waiting_for, who);
     if (strcmp(text, h->text))
-        publish(h, text);
+        head_publish(h, text);
 }
 
 /* --- the machine --- */
+
+/* It does not end its processes in time, whatever it is: the job may do without it. */
+static void give_up_silent(struct head *h, const char *reason) {
+    for (int i = h->spec->n_nodes; i-- > 0 && h->state == HEAD_RESTARTING;)
+        if (!is_done(h, i))
+            head_give_up(h, i, reason);
+}
 
 static void on_deadline(uv_timer_t *t) {
     struct head *h = t->data;
     char who[300], reason[420];
     int missing = name_missing(h, who, sizeof who);
+    if (head_waits_for_lost(h)) {
+        uv_timer_start(t, on_deadline, NOTICE_MS, 0);
+        return;
+    }
     if (states[h->state].late != HEAD_IDLE) {
         if (missing)
             pd_warn(h->log, "%s: not done in time: %s", states[h->state].name, who);
@@ -138,8 +150,12 @@ static void on_deadline(uv_timer_t *t) {
     snprintf(reason, sizeof reason, "%s: no answer within %llu s: %s", states[h->state].name,
              (unsigned long long)(deadline_ms(h) + 999) / 1000, who);
     int first = -1;
+    if (h->state == HEAD_RESTARTING) {
+        give_up_silent(h, reason);
+        return;
+    }
     for (int i = 0; i < h->spec->n_nodes && first < 0; i++)
-        if (!states[h->state].done(h, i))
+        if (!is_done(h, i))
             first = i;
     head_note_failure(h, first, head_reason_failure(h, first, reason), 0, 0);
 }
@@ -147,7 +163,7 @@ static void on_deadline(uv_timer_t *t) {
 static void ask(struct head *h, int i) {
     struct head_node *n = &h->node[i];
     uint16_t type = 0;
-    if (!states[h->state].ask || n->asked || n->answered || !n->joined)
+    if (!states[h->state].ask || n->asked || n->answered || !n->joined || h->gone[i])
         return;
     json_t *body = states[h->state].ask(h, i, &type);
     n->asked = 1;
@@ -196,27 +212,27 @@ void head_enter(struct head *h, enum head_state state) {
         uv_timer_start(&h->deadline, on_deadline, deadline_ms(h), 0);
     for (int i = 0; i < h->spec->n_nodes; i++)
         ask(h, i);
-    char text[300] = "";
+    char text[400] = "";
     if (only_pservers(h))
-        snprintf(text, sizeof text, "%d pservers run", h->spec->n_role[ROLE_PSERVER]);
+        snprintf(text, sizeof text, "%d pservers run", h->roles.n[ROLE_PSERVER]);
     else if (state == HEAD_TRAINERS)
-        snprintf(text, sizeof text, "%d pservers, %d trainers", h->spec->n_role[ROLE_PSERVER], h->spec->n_role[ROLE_TRAINER]);
+        snprintf(text, sizeof text, "%d pservers, %d trainers", h->roles.n[ROLE_PSERVER], h->roles.n[ROLE_TRAINER]);
     else if (state == HEAD_RESTARTING)
-        snprintf(text, sizeof text, "%s", h->restart_text);
+        snprintf(text, sizeof text, "%.390s", h->restart_text);
     else if (state == HEAD_SAVING)
         snprintf(text, sizeof text, "the trainers save the model and end, for at most %u s", (h->save_ms + 999) / 1000);
     if (state != HEAD_BACKOFF)
-        publish(h, text);
+        head_publish(h, text);
     uv_timer_start(&h->notice, on_notice, NOTICE_MS, NOTICE_MS);
-    check(h);
+    head_check(h);
 }
 
 /* Go on when every node is done. Not while a failure waits for its window: what it ends must not seem an end. */
-static void check(struct head *h) {
+void head_check(struct head *h) {
     if (!states[h->state].done || (h->failure && h->state != HEAD_CLOSING))
         return;
     for (int i = 0; i < h->spec->n_nodes; i++)
-        if (!states[h->state].done(h, i))
+        if (!is_done(h, i))
             return;
     head_enter(h, states[h->state].next);
 }
@@ -258,15 +274,15 @@ static void take_exit(struct head *h, int node, const json_t *body) {
     if (h->state == HEAD_RESTARTING || h->state == HEAD_CLOSING || h->state == HEAD_OVER || msg_bool(body, "ending"))
         return; /* that node ends its processes, and has said why */
     if (h->state == HEAD_SAVING && *h->spec->command[r])
-        check(h); /* a user's program ends by TERM as it likes */
+        head_check(h); /* a user's program ends by TERM as it likes */
     else if (code != 0)
         head_note_failure(h, node, head_process_failure(h, node, body, ""), at, !msg_bool(body, "final"));
     else if (h->state == HEAD_PSERVERS)
         head_note_failure(h, node, head_process_failure(h, node, body, "it ended before all pservers listened"), at, 1);
-    else if (h->state == HEAD_TRAINERS && r == ROLE_PSERVER && h->spec->n_role[ROLE_TRAINER])
+    else if (h->state == HEAD_TRAINERS && r == ROLE_PSERVER && h->roles.n[ROLE_TRAINER])
         watch_early(h, node, body, at);
     else
-        check(h);
+        head_check(h);
 }
 
 static void take_probe(struct head *h, int prober, const json_t *body) {
@@ -309,7 +325,7 @@ static void take_fail(struct head *h, int node, const json_t *body) {
 
 void head_message(struct head *h, int node, uint16_t type, uint64_t req, const json_t *body, const struct pd_err *refused) {
     struct head_node *n = &h->node[node];
-    if (h->state == HEAD_OVER)
+    if (h->state == HEAD_OVER || h->gone[node])
         return;
     if (type == WIRE_HD_EXITED) {
         take_exit(h, node, body);
@@ -317,7 +333,7 @@ void head_message(struct head *h, int node, uint16_t type, uint64_t req, const j
     }
     if (type == WIRE_HD_READY) {
         n->ready = 1;
-        check(h);
+        head_check(h);
         return;
     }
     if (type == WIRE_HD_FAIL) {
@@ -333,7 +349,7 @@ void head_message(struct head *h, int node, uint16_t type, uint64_t req, const j
         take_probe(h, node, body);
     else if (type == WIRE_HD_BIND)
         take_bind(h, node, body);
-    check(h);
+    head_check(h);
 }
 
 void head_joined(struct head *h, int node, const json_t *join) {
@@ -342,6 +358,8 @@ void head_joined(struct head *h, int node, const json_t *join) {
     const json_t *v;
     size_t i;
     uint16_t type;
+    if (head_is_gone(h, node)) /* what it had to do is done elsewhere */
+        return;
     if (n->ever_joined && incarnation != n->incarnation) {
         head_fail(h, node, "its agent was started again in the middle of the job");
         return;
@@ -359,44 +377,7 @@ void head_joined(struct head *h, int node, const json_t *join) {
     if (h->state == HEAD_OVER) /* it was away when the others were told */
         h->io.send(h->arg, node, WIRE_HD_END, ++h->next_req, head_ask_end(h, node, &type));
     ask(h, node);
-    check(h);
-}
-
-static uint64_t rejoin_ms(const struct head *h) {
-    const struct spec *s = h->spec;
-    return s->attached && s->attach_lease_ms < s->detach_lease_ms ? s->attach_lease_ms : s->detach_lease_ms;
-}
-
-static void on_lost_turn(uv_timer_t *t) {
-    struct head *h = t->data;
-    int any = 0;
-    for (int i = 0; i < h->spec->n_nodes; i++) {
-        struct head_node *n = &h->node[i];
-        if (n->joined || !n->lost_ns)
-            continue;
-        any = 1;
-        if (pd_mono_ns() - n->lost_ns < rejoin_ms(h) * 1000000u)
-            continue;
-        n->lost_ns = 0;
-        head_fail(h, i, "its agent is gone: the connection to it broke and did not come back");
-    }
-    if (!any)
-        uv_timer_stop(t);
-}
-
-void head_lost(struct head *h, int node) {
-    struct head_node *n = &h->node[node];
-    if (!n->joined)
-        return;
-    n->joined = 0;
-    n->asked = n->answered;
-    if (h->state == HEAD_OVER)
-        return;
-    n->lost_ns = pd_mono_ns();
-    if (h->state != HEAD_IDLE && h->state != HEAD_CLOSING)
-        uv_timer_start(&h->lost, on_lost_turn, LOST_TURN_MS, LOST_TURN_MS);
-    pd_warn(h->log, "the connection to node %d (%s) broke", node, head_host(h, node));
-    check(h);
+    head_check(h);
 }
 
 void head_fail(struct head *h, int node, const char *reason) {
@@ -436,7 +417,7 @@ void head_stop(struct head *h, unsigned grace_ms, const char *reason) {
 void head_save(struct head *h, unsigned save_ms, unsigned grace_ms, const char *reason) {
     if (h->state == HEAD_SAVING)
         return;
-    if (h->state != HEAD_TRAINERS || h->failure || !h->spec->n_role[ROLE_TRAINER]) {
+    if (h->state != HEAD_TRAINERS || h->failure || !h->roles.n[ROLE_TRAINER]) {
         head_stop(h, grace_ms, reason);
         return;
     }
@@ -458,17 +439,30 @@ void head_run(struct head *h) {
 
 int head_over(const struct head *h) { return h->state == HEAD_OVER; }
 
+static void free_parts(struct head *h) {
+    json_decref(h->failure);
+    json_decref(h->early_exit);
+    json_decref(h->lost_nodes);
+    head_forget_endpoints(h);
+    roles_release(&h->roles);
+    free(h->node);
+    free(h->gone);
+    free(h);
+}
+
 int head_new(struct head **out, uv_loop_t *loop, const struct spec *s, json_t *peers, const struct pd_log *log,
              const struct head_io *io, void *arg, struct pd_err *err) {
     struct head *h = pd_calloc(1, sizeof *h);
-    struct head_node *nodes = pd_calloc((size_t)s->n_nodes, sizeof *nodes);
-    if (!h || !nodes) {
-        free(h);
-        free(nodes);
+    if (!h)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    *h = (struct head){.loop = loop, .spec = s, .peers = peers, .log = log, .io = *io, .arg = arg, .grace_ms = s->grace_ms};
+    h->node = pd_calloc((size_t)s->n_nodes, sizeof *h->node);
+    h->gone = pd_calloc((size_t)s->n_nodes, 1);
+    h->lost_nodes = json_array();
+    if (!h->node || !h->gone || !h->lost_nodes || roles_copy(&h->roles, &s->roles)) {
+        free_parts(h);
         return pd_fail(err, PD_ENOMEM, "out of memory");
     }
-    *h = (struct head){.loop = loop, .spec = s, .peers = peers, .log = log, .io = *io, .arg = arg, .node = nodes,
-                       .grace_ms = s->grace_ms};
     uv_timer_t *timers[] = {&h->deadline, &h->lost, &h->window, &h->notice, &h->early};
     for (int i = 0; i < 5; i++) {
         uv_timer_init(loop, timers[i]);
@@ -483,11 +477,7 @@ static void on_closed(uv_handle_t *t) {
     struct head *h = t->data;
     if (--h->n_handles)
         return;
-    json_decref(h->failure);
-    json_decref(h->early_exit);
-    head_forget_endpoints(h);
-    free(h->node);
-    free(h);
+    free_parts(h);
 }
 
 void head_free(struct head *h) {

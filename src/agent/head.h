@@ -7,7 +7,9 @@
  * A failure or a stop leads from any state to closing; with restarts a process's failure leads from pservers and trainers
  * over restarting (HD_END everywhere) back to binding; a stop that saves from trainers over saving to ending. It neither opens connections nor starts processes: it sends
  * HD_ messages through `io` and is told what comes back, which is also how it is tested. A node whose connection
- * breaks may join again within the lease: requests that were not answered are sent again.
+ * breaks may join again within the lease: requests that were not answered are sent again. One that does not is lost; the job ends, or,
+ * where it may be restarted, goes on without it: restarting, then binding with other roles (roles.h). Node 0 has no such end: the
+ * head is there.
  *
  * The first failure is the one that is reported. Failures within FAILURE_WINDOW_MS of it may still replace it: a
  * process that was killed explains those that lost their peer, and on one machine the earlier exit counts.
@@ -47,6 +49,8 @@ void head_fail(struct head *h, int node, const char *reason);
 /* Stopped, but the trainers first save the model and end by themselves, for which they have `save_ms`. A head_stop cuts that
  * short. Where no trainer runs it is head_stop. */
 void head_save(struct head *h, unsigned save_ms, unsigned grace_ms, const char *reason);
+/* Those that the job went on without: array of {node, host, reason}; borrowed. */
+const json_t *head_lost_nodes(const struct head *h);
 const char *head_saved(const struct head *h); /* the last model of a trainer that has ended well, or "" */
 /* The same as head_fail without waiting for what may explain it, nor long for nodes that are silent, and with another grace. */
 void head_abort(struct head *h, unsigned grace_ms, int node, const char *reason);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/head_int.h"
+#include "agent/msg.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fault.h"
@@ -80,22 +81,18 @@ json_t *head_ask_probe(struct head *h, int node, uint16_t *type) {
                      json_object_get(json_array_get(h->peers, (size_t)target), "port"));
 }
 
-static int has_role(const struct head *h, int node) {
-    return spec_rank(h->spec, ROLE_PSERVER, node) >= 0 || spec_rank(h->spec, ROLE_TRAINER, node) >= 0;
-}
-
 /* Agents with processes that share a machine's CPUs divide them: each is told which of how many it is. */
 static void count_machine(const struct head *h, int node, int *index, int *count) {
     *index = *count = 0;
     for (int i = 0; i < h->spec->n_nodes; i++)
-        if (!strcmp(h->node[i].machine, h->node[node].machine) && has_role(h, i)) {
+        if (!strcmp(h->node[i].machine, h->node[node].machine) && roles_any(&h->roles, i)) {
             *index += i < node;
             ++*count;
         }
 }
 
 json_t *head_ask_bind(struct head *h, int node, uint16_t *type) {
-    int ps = spec_rank(h->spec, ROLE_PSERVER, node) >= 0, tr = spec_rank(h->spec, ROLE_TRAINER, node) >= 0, index = 0, count = 1;
+    int ps = roles_rank(&h->roles, ROLE_PSERVER, node) >= 0, tr = roles_rank(&h->roles, ROLE_TRAINER, node) >= 0, index = 0, count = 1;
     *type = WIRE_HD_BIND;
     if (!ps && !tr)
         return NULL;
@@ -111,8 +108,8 @@ static const char *endpoints(struct head *h, enum role r) {
         return h->endpoints[r];
     struct pd_buf b;
     pd_buf_init(&b);
-    for (int i = 0; i < h->spec->n_role[r]; i++) {
-        const struct head_node *n = &h->node[h->spec->nodes[r][i]];
+    for (int i = 0; i < h->roles.n[r]; i++) {
+        const struct head_node *n = &h->node[h->roles.nodes[r][i]];
         char text[NET_ENDPOINT_MAX];
         pd_put_fmt(&b, "%s%s", i ? "," : "", net_endpoint(n->addr, n->ports[r], text));
     }
@@ -135,8 +132,20 @@ static void put_list(json_t *env, const char *name, const char *list) {
         json_object_set_new(env, name, json_string(list));
 }
 
+/* "node 1 (gpu-02), node 3 (gpu-04)": for messages of the processes. */
+static json_t *lost_names(const struct head *h) {
+    char text[500] = "";
+    const json_t *v;
+    size_t i, at = 0;
+    json_array_foreach(h->lost_nodes, i, v)
+        if (at < sizeof text)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%snode %d (%.60s)", i ? ", " : "", (int)msg_int(v, "node", 0, SPEC_MAX_NODES, 0),
+                                   msg_str(v, "host"));
+    return msg_text(text, strlen(text));
+}
+
 static json_t *ask_start(struct head *h, int node, enum role r) {
-    int rank = spec_rank(h->spec, r, node);
+    int rank = roles_rank(&h->roles, r, node);
     if (rank < 0)
         return NULL;
     char own[NET_ENDPOINT_MAX], count[16];
@@ -146,8 +155,10 @@ static json_t *ask_start(struct head *h, int node, enum role r) {
                             "PADDLE_RESTART_COUNT", count);
     put_list(env, "PADDLE_PSERVERS_IP_PORT_LIST", endpoints(h, ROLE_PSERVER));
     put_list(env, "PADDLE_TRAINER_ENDPOINTS", endpoints(h, ROLE_TRAINER));
-    return json_pack("{s:s, s:i, s:o, s:s}", "role", role_names[r], "rank", rank, "env", env, "note",
-                     h->restarts ? h->restart_text : "");
+    if (json_array_size(h->lost_nodes))
+        json_object_set_new(env, "PADDLE_LOST_NODES", lost_names(h));
+    return json_pack("{s:s, s:i, s:i, s:o, s:s}", "role", role_names[r], "rank", rank, "trainers", h->roles.n[ROLE_TRAINER], "env", env,
+                     "note", h->restarts ? h->restart_text : "");
 }
 
 json_t *head_ask_pserver(struct head *h, int node, uint16_t *type) {
@@ -162,7 +173,7 @@ json_t *head_ask_trainer(struct head *h, int node, uint16_t *type) {
 
 json_t *head_ask_save(struct head *h, int node, uint16_t *type) {
     *type = WIRE_HD_SAVE;
-    return spec_rank(h->spec, ROLE_TRAINER, node) < 0 ? NULL : json_pack("{s:i}", "save_ms", (int)h->save_ms);
+    return roles_rank(&h->roles, ROLE_TRAINER, node) < 0 ? NULL : json_pack("{s:i}", "save_ms", (int)h->save_ms);
 }
 
 /* A user's trainer may be a shell that is gone while what it started still saves: that gets the rest of its time. */
@@ -178,6 +189,13 @@ json_t *head_ask_end(struct head *h, int node, uint16_t *type) {
     (void)node;
     *type = WIRE_HD_END;
     return json_pack("{s:i, s:s}", "grace_ms", (int)head_end_grace_ms(h), "status", h->stopped ? "stopped" : h->failure ? "failed" : "done");
+}
+
+json_t *head_ask_leave(struct head *h, int node, uint16_t *type) {
+    char reason[100];
+    snprintf(reason, sizeof reason, "node %d was away for too long: the job went on without it", node);
+    *type = WIRE_HD_END;
+    return json_pack("{s:i, s:s, s:s}", "grace_ms", (int)h->spec->grace_ms, "status", "failed", "reason", reason);
 }
 
 json_t *head_ask_restart(struct head *h, int node, uint16_t *type) {

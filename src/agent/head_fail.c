@@ -41,12 +41,12 @@ uint64_t head_backoff_ms(const struct head *h) {
     return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
 }
 
-/* "trainer 2 on gpu-02: exit status 1" */
-static void describe(const struct head *h, char *out, size_t cap) {
-    const json_t *f = h->failure;
+/* "trainer 2 on gpu-02: exit status 1", "node 1 (gpu-01): its agent is gone" */
+static void describe(const json_t *f, char *out, size_t cap) {
     int code = (int)msg_int(f, "exit_code", -1, 255, -1), sig = (int)msg_int(f, "signal", 0, 255, 0);
     const char *reason = msg_str(f, "reason");
-    size_t at = (size_t)snprintf(out, cap, "%s %d on %.60s: ", msg_str(f, "role"),
+    int of_node = !strcmp(msg_str(f, "role"), "agent");
+    size_t at = (size_t)snprintf(out, cap, of_node ? "%s %d (%.60s): " : "%s %d on %.60s: ", of_node ? "node" : msg_str(f, "role"),
                                  (int)msg_int(f, "rank", 0, SPEC_MAX_NODES, 0), msg_str(f, "host"));
     if (at >= cap)
         return;
@@ -58,16 +58,22 @@ static void describe(const struct head *h, char *out, size_t cap) {
         snprintf(out + at, cap - at, "exit status %d", code);
 }
 
-static int may_restart(const struct head *h) {
-    return (h->state == HEAD_PSERVERS || h->state == HEAD_TRAINERS) && !h->stopped && !h->no_retry &&
-           h->restarts < h->spec->max_restarts;
+/* Binding, too, when it is for another attempt: another node may be lost then. */
+int head_may_restart(const struct head *h) {
+    int state = h->state == HEAD_PSERVERS || h->state == HEAD_TRAINERS || (h->state == HEAD_BINDING && h->restarts);
+    return state && !h->stopped && !h->no_retry && h->restarts < h->spec->max_restarts;
+}
+
+void head_name_restart(struct head *h, const json_t *failure) {
+    char why[260];
+    describe(failure, why, sizeof why);
+    snprintf(h->restart_text, sizeof h->restart_text, "restart %d of %d after %s%s", h->restarts, h->spec->max_restarts, why, h->moves);
+    *h->moves = 0;
 }
 
 static void restart(struct head *h) {
-    char why[260];
-    describe(h, why, sizeof why);
     h->restarts++;
-    snprintf(h->restart_text, sizeof h->restart_text, "restart %d of %d after %s", h->restarts, h->spec->max_restarts, why);
+    head_name_restart(h, h->failure);
     pd_warn(h->log, "%s (%d more failed after it)", h->restart_text, h->later);
     json_decref(h->failure);
     json_decref(h->early_exit);
@@ -79,7 +85,7 @@ static void restart(struct head *h) {
 
 static void on_window(uv_timer_t *t) {
     struct head *h = t->data;
-    if (may_restart(h))
+    if (head_may_restart(h))
         restart(h);
     else
         head_close(h);

@@ -1,4 +1,5 @@
-/* head_int.h - what head.c (states and messages), head_ask.c (requests) and head_fail.c (failures, restarts) share. */
+/* head_int.h - what head.c (states and messages), head_ask.c (requests), head_fail.c (failures, restarts) and head_gone.c (nodes that are
+ * lost) share. */
 #ifndef PD_AGENT_HEAD_INT_H
 #define PD_AGENT_HEAD_INT_H
 
@@ -45,6 +46,9 @@ struct head {
     void *arg;
     enum head_state state;
     struct head_node *node;
+    struct roles roles;    /* of this attempt */
+    char *gone;            /* by node: it is lost for good, and the job goes on without it; head_gone.c alone sets it */
+    json_t *lost_nodes;    /* the same for others: head_lost_nodes */
     uint64_t next_req;
     uv_timer_t deadline, lost, window, notice, early;
     int early_node;        /* its pserver ended with 0 while trainers were running */
@@ -64,7 +68,8 @@ struct head {
     int64_t failure_time;
     int no_retry;          /* one of the failures would come again */
     int restarts;
-    char restart_text[300]; /* "restart 1 of 3 after trainer 2 on gpu-02: exit status 1" */
+    char restart_text[520]; /* "restart 1 of 3 after trainer 2 on gpu-02: exit status 1" */
+    char moves[200];       /* "; its pserver goes to node 2 (gpu-03)": the next one's text ends so */
 };
 
 const char *head_host(const struct head *h, int node); /* as the user wrote it */
@@ -73,9 +78,18 @@ void head_note_failure(struct head *h, int node, json_t *failure, int64_t exit_t
 json_t *head_process_failure(const struct head *h, int node, const json_t *exited, const char *reason);
 json_t *head_reason_failure(const struct head *h, int node, const char *reason);
 uint64_t head_backoff_ms(const struct head *h);
+int head_may_restart(const struct head *h);
+void head_name_restart(struct head *h, const json_t *failure); /* restart_text */
+
+/* The job goes on without the node, if it may and can; else it fails, with this reason. Not node 0, which is the head's own. */
+void head_give_up(struct head *h, int node, const char *reason);
+int head_is_gone(struct head *h, int node);    /* 1: and what it is told is to leave */
+int head_waits_for_lost(const struct head *h); /* a node is away that may come back, or that the job can do without: its lease decides */
 
 void head_enter(struct head *h, enum head_state state);
 void head_close(struct head *h); /* to closing, unless it is there already */
+void head_check(struct head *h); /* to the next state, if every node is done */
+void head_publish(struct head *h, const char *text); /* AG_STATE */
 
 /* HD_ messages; NULL: nothing to ask of this node. */
 json_t *head_ask_probe(struct head *h, int node, uint16_t *type);
@@ -85,6 +99,7 @@ json_t *head_ask_trainer(struct head *h, int node, uint16_t *type);
 json_t *head_ask_save(struct head *h, int node, uint16_t *type);
 json_t *head_ask_restart(struct head *h, int node, uint16_t *type);
 json_t *head_ask_end(struct head *h, int node, uint16_t *type);
+json_t *head_ask_leave(struct head *h, int node, uint16_t *type); /* of one that is gone, and is back */
 json_t *head_candidates(const struct head *h, int node); /* addresses to try */
 unsigned head_end_grace_ms(const struct head *h);
 void head_plan_probes(struct head *h); /* who probes whom, once all have joined */

@@ -32,6 +32,11 @@ struct post {
 
 struct logs *agent_logs(struct agent *ag) { return ag->logs_open ? &ag->logs : NULL; }
 
+json_t *job_lost_nodes(const struct job *j) {
+    json_t *lost = j && j->head ? json_deep_copy(head_lost_nodes(j->head)) : NULL;
+    return lost ? lost : json_array();
+}
+
 /* --- how it ended here --- */
 
 static void job_over(struct job *j, const char *status, const json_t *first_failure, int later) {
@@ -41,7 +46,8 @@ static void job_over(struct job *j, const char *status, const json_t *first_fail
         return;
     ag->result = result_make(&ag->place, j->spec.node, status, first_failure, later);
     json_object_set_new(ag->result, "restarts", json_integer((json_int_t)j->restarts));
-    json_object_set_new(ag->result, "saved", json_string(j->head ? head_saved(j->head) : "")); /* node 0 knows */
+    json_object_set_new(ag->result, "saved", json_string(j->head ? head_saved(j->head) : "")); /* node 0 knows, as it does of ... */
+    json_object_set_new(ag->result, "lost", job_lost_nodes(j));
     if (j->started && result_write(&ag->place, ag->result, &err))
         pd_error(&ag->log, "%s", err.msg);
     j->ended_us = pd_wall_us();
@@ -163,6 +169,8 @@ void job_from_head(struct job *j, uint16_t type, uint64_t req, const json_t *bod
         if (j->restarting) {
             j->restarts = (unsigned)msg_int(body, "restarts", 0, INT32_MAX, 0);
             *j->failed = 0; /* it was of the last attempt */
+        } else if (*msg_str(body, "reason")) {
+            snprintf(j->failed, sizeof j->failed, "%s", msg_str(body, "reason"));
         }
     }
     if (type == WIRE_HD_PROBE)

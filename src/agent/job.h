@@ -48,6 +48,7 @@ struct job {
 };
 
 struct logs *agent_logs(struct agent *ag); /* NULL before the set-up of a job */
+json_t *job_lost_nodes(const struct job *j); /* that it went on without, as node 0 knows: array of {node, host, reason}; j may be NULL */
 
 void job_bye(struct agent *ag, int abandon);  /* a client said AG_BYE */
 unsigned job_lease_ms(const struct agent *ag); /* silence of all clients that ends an attached job */

@@ -276,8 +276,10 @@ void link_tick(struct link *l) {
         struct peer *p = &l->peers[i];
         if (p->conn && now - p->heard_ns > limit_ns)
             net_close(p->conn);
-        else if (p->conn && ping)
+        else if (p->conn && ping) {
             msg_send(p->conn, WIRE_HD_PING, 0, json_object());
+            net_check_host(p->conn); /* whose cable is pulled is away long before its lease is over */
+        }
     }
     for (unsigned i = 0; i < l->n_conns; i++) { /* a probe says nothing, a member joins at once */
         const struct peer *p = peer_of(l, l->conns[i].conn);
@@ -290,8 +292,10 @@ void link_tick(struct link *l) {
         ag_link_connect(l);
     else if (l->joined && now - l->heard_ns > limit_ns / 2)
         net_close(l->head); /* try another way while there is time */
-    else if (l->joined && ping)
+    else if (l->joined && ping) {
         msg_send(l->head, WIRE_HD_PING, 0, json_object());
+        net_check_host(l->head);
+    }
 }
 
 int link_new(struct link **out, struct job *j, int *port, struct pd_err *err) {

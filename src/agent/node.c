@@ -247,6 +247,7 @@ static int start_process(struct node *n, struct node_role *r, const json_t *body
     if (*own || r->role == ROLE_TRAINER)
         node_close_sockets(r); /* held until now; a program of the user's binds its port itself */
     const struct env_role er = {.role = r->role, .rank = r->rank, .port = r->ports[0], .n_listen_fds = r->n_fds,
+                                .n_trainers = (int)msg_int(body, "trainers", 0, SPEC_MAX_NODES, n->spec->roles.n[ROLE_TRAINER]),
                                 .job_env = json_object_get(body, "env")};
     char **envp = env_build(n->place, n->spec, &er, environ);
     char *const shell[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)own, NULL};

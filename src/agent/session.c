@@ -137,8 +137,8 @@ void session_say_state(struct session *s) {
     if (!s->conn || !s->greeted || !*s->ag->state)
         return;
     msg_send(s->conn, WIRE_AG_STATE, 0,
-             json_pack("{s:i, s:s, s:o}", "node", agent_node(s->ag), "state", s->ag->state, "text",
-                       msg_text(s->ag->text, strlen(s->ag->text))));
+             json_pack("{s:i, s:s, s:o, s:o}", "node", agent_node(s->ag), "state", s->ag->state, "text",
+                       msg_text(s->ag->text, strlen(s->ag->text)), "lost", job_lost_nodes(s->ag->job)));
 }
 
 static void on_open(struct net_conn *c, void *arg) {

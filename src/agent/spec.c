@@ -1,7 +1,6 @@
 /* spec.c - see spec.h. */
 #include "agent/spec.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/logs.h"
@@ -9,22 +8,12 @@
 #include "base/fault.h"
 #include "base/str.h"
 
-const char *const role_names[N_ROLES] = {"pserver", "trainer"};
-
-int role_of(const char *name) {
-    for (int r = 0; r < N_ROLES; r++)
-        if (!strcmp(name, role_names[r]))
-            return r;
-    return -1;
-}
-
 static int add_node(struct spec *s, enum role r, const char *key, json_int_t node, struct pd_err *err) {
     if (node < 0 || node >= s->n_nodes)
         return pd_fail(err, PD_EPROTO, "spec.%s names a node that is not one of 0..%d", key, s->n_nodes - 1);
-    if (s->rank[r][node] >= 0)
+    if (roles_rank(&s->roles, r, (int)node) >= 0)
         return pd_fail(err, PD_EPROTO, "spec.%s names node %d twice", key, (int)node);
-    s->rank[r][node] = s->n_role[r];
-    s->nodes[r][s->n_role[r]++] = (int)node;
+    roles_add(&s->roles, r, (int)node);
     return 0;
 }
 
@@ -54,11 +43,9 @@ static int read_nodes(struct spec *s, const json_t *o, const char *key, enum rol
     size_t i;
     if (!json_is_array(a) && !json_is_string(a))
         return pd_fail(err, PD_EPROTO, "spec.%s is not a list of nodes", key);
-    s->nodes[r] = pd_calloc((size_t)s->n_nodes, sizeof *s->nodes[r]);
-    s->rank[r] = pd_malloc((size_t)s->n_nodes * sizeof *s->rank[r]);
-    if (!s->nodes[r] || !s->rank[r])
+    s->roles.n_nodes = s->n_nodes;
+    if (roles_init(&s->roles, r))
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    memset(s->rank[r], 0xff, (size_t)s->n_nodes * sizeof *s->rank[r]);
     if (json_is_string(a))
         return read_ranges(s, json_string_value(a), key, r, err);
     json_array_foreach(a, i, v)
@@ -87,9 +74,9 @@ static int read_strings(json_t **out, const json_t *o, const char *key, struct p
 
 /* Our programs are two halves; a user's own may be a job by themselves. (Ours without a server says itself what it misses.) */
 static int check_roles(const struct spec *s, struct pd_err *err) {
-    if (!s->n_role[ROLE_PSERVER] && !s->n_role[ROLE_TRAINER])
+    if (!s->roles.n[ROLE_PSERVER] && !s->roles.n[ROLE_TRAINER])
         return pd_fail(err, PD_ECONF, "the job has neither a pserver nor a trainer");
-    if (!s->n_role[ROLE_TRAINER] && !*s->command[ROLE_PSERVER])
+    if (!s->roles.n[ROLE_TRAINER] && !*s->command[ROLE_PSERVER])
         return pd_fail(err, PD_ECONF, "our pservers would wait for ever: the job has no trainer");
     return 0;
 }
@@ -160,12 +147,7 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
 }
 
 void spec_release(struct spec *s) {
-    for (int r = 0; r < N_ROLES; r++) {
-        free(s->nodes[r]);
-        free(s->rank[r]);
-    }
+    roles_release(&s->roles);
     json_decref(s->whole);
     *s = (struct spec){0};
 }
-
-int spec_rank(const struct spec *s, enum role r, int node) { return s->rank[r][node]; }

@@ -6,13 +6,10 @@
 #include <stdint.h>
 
 #include "agent/bind.h"
+#include "agent/roles.h"
 #include "base/err.h"
 
 enum { SPEC_MAX_NODES = 65536, SPEC_MAX_PORTS = 250, GRACE_MS_MAX = 3600000, SAVE_MS_MAX = 3600000 };
-
-enum role { ROLE_PSERVER, ROLE_TRAINER, N_ROLES };
-extern const char *const role_names[N_ROLES]; /* "pserver", "trainer" */
-int role_of(const char *name);                /* -1: neither */
 
 struct spec {
     int node, n_nodes;
@@ -29,9 +26,7 @@ struct spec {
     char nic[64], worker[65], data[65]; /* worker, data: hash, "" if unused */
     const char *workspace;       /* the strings and objects below point into `whole` */
     const char *command[N_ROLES];
-    int n_role[N_ROLES];
-    int *nodes[N_ROLES]; /* node of rank i */
-    int *rank[N_ROLES];  /* of node i, or -1 */
+    struct roles roles;  /* as the job begins; later attempts may have others (head.h) */
     json_t *env, *train; /* objects of strings */
     json_t *whole;
 };
@@ -39,7 +34,5 @@ struct spec {
 /* Checks everything: PD_EPROTO or PD_ECONF with the key's name. `job` is this agent's. Keeps `body`. */
 int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err);
 void spec_release(struct spec *s);
-
-int spec_rank(const struct spec *s, enum role r, int node); /* -1: the node has no such role */
 
 #endif

@@ -220,6 +220,7 @@ json_t *status_full(struct agent *ag, unsigned clients) {
                           (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "now_us", (json_int_t)pd_wall_us(), "ended_us",
                           ended(&ag->place, s), "restarts", (int)msg_int(s, "restarts", 0, INT32_MAX, 0), "clients",
                           (int)clients, "processes", list, "streams", streams(l), "progress", progress(l));
+    json_object_set_new(o, "lost", ag->result ? json_incref(json_object_get(ag->result, "lost")) : job_lost_nodes(j));
     json_decref(s);
     return o;
 }

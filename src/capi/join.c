@@ -96,9 +96,11 @@ static int find_place(struct paddle_ps *ps, const char *settings, struct ps_opti
 static int connect_client(struct paddle_ps *ps, const struct ps_optim_conf *optim, struct pd_err *err) {
     const struct pd_options *o = &ps->options;
     uint32_t id = (uint32_t)o->trainer_id, n = (uint32_t)o->num_gradient_servers, n_streams = o->n_streams ? (uint32_t)o->n_streams : n;
-    const char *job = getenv("PADDLE_JOB_ID");
+    char job[PS_JOB_MAX];
     if (id >= n || n_streams < n)
         return pd_fail(err, PD_ECONF, "trainer_id %u of %u trainers with %u streams", id, n, n_streams);
+    if (ps_job_of_environ(job, err))
+        return err->code;
     struct ps_client_opts opts = {
         .local = (int)o->local,
         .pservers = o->pserver_list,
@@ -115,7 +117,7 @@ static int connect_client(struct paddle_ps *ps, const struct ps_optim_conf *opti
         .async_lagged_grad_discard_ratio = o->async_lagged_grad_discard_ratio,
         .stop_on_nan = o->stop_on_nan != 0,
         .reject_nan = o->reject_nan != 0,
-        .job = job ? job : "",
+        .job = job,
         .key = ps->key,
         .connect_timeout_ms = (uint64_t)(o->server_timeout * 1000),
         .reconnect_ms = (uint64_t)(o->reconnect_timeout * 1000),

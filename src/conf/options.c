@@ -70,7 +70,7 @@ static const struct pd_option table[] = {
     {"job", "detach_lease", PD_F64, F(detach_lease), PD_LAUNCHER, "60", 1, 86400, 0, "s",
      "a node ends its processes when it has lost the head node so long"},
     {"job", "on_failure", PD_CHOICE, F(on_failure), PD_LAUNCHER, "stop", 0, 0, "stop|restart", "",
-     "when a process fails: the job ends, or all its processes are ended and started again"},
+     "when a process fails or a node is lost: the job ends, or all its processes are ended and started again, without that node"},
     {"job", "max_restarts", PD_INT, F(max_restarts), PD_LAUNCHER, "3", 0, 1000000, 0, "restarts",
      "restarts in the life of a job before a failure ends it; with on_failure = restart"},
     {"job", "bind", PD_CHOICE, F(bind), PD_LAUNCHER, "none", 0, 0, "none|cores|numa", "",

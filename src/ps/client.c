@@ -71,6 +71,13 @@ static int set_optimizer(struct ps_optim_conf *c, const struct ps_optimizer *o, 
     return rc;
 }
 
+int ps_job_of_environ(char out[PS_JOB_MAX], struct pd_err *err) {
+    const char *job = getenv("PADDLE_JOB_ID"), *restarts = getenv("PADDLE_RESTART_COUNT");
+    int again = job && restarts && strcmp(restarts, "0");
+    return pd_fmt(out, PS_JOB_MAX, "%s%s%s", job ? job : "", again ? "." : "", again ? restarts : "")
+               ? pd_fail(err, PD_ECONF, "PADDLE_JOB_ID is too long") : 0;
+}
+
 static int check_opts(struct ps_client *c, struct pd_err *err) {
     struct ps_client_opts *o = &c->opts;
     if (!o->n_streams) {

@@ -75,6 +75,11 @@ struct ps_client_opts {
     const struct pd_log *log;       /* may be NULL */
 };
 
+/* What processes that the launcher started know their job by: PADDLE_JOB_ID and, behind a restart, its number, so that what is left of an
+ * earlier attempt on a node that was cut off does not get in. "" without that variable. */
+enum { PS_JOB_MAX = 64 };
+int ps_job_of_environ(char out[PS_JOB_MAX], struct pd_err *err);
+
 struct ps_client;
 int ps_client_new(struct ps_client **out, const struct ps_client_opts *opts, struct pd_err *err); /* copies opts */
 void ps_client_free(struct ps_client *c); /* without ps_bye before: the others see this trainer as gone */

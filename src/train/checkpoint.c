@@ -8,11 +8,12 @@
 #include "base/str.h"
 #include "train/checkpoint_int.h"
 
-int train_checkpoints_new(struct train_checkpoints **out, const char *config, struct pd_err *err) {
+int train_checkpoints_new(struct train_checkpoints **out, const char *config, int may_copy, struct pd_err *err) {
     struct train_checkpoints *k = pd_calloc(1, sizeof *k);
     if (!k)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     k->config = config;
+    k->may_copy = may_copy;
     pd_buf_init(&k->note);
     *out = k;
     return 0;
@@ -136,7 +137,7 @@ static int start(struct train_loop *l, uint64_t pass, int create_rows, int state
     struct train_checkpoints *k = l->checkpoints;
     struct ps_save_opts s = {.dir = l->options->save_dir, .name = k->next, .pass = pass, .config = k->config, .create_rows = create_rows,
                              .resume = state && l->options->save_state ? &k->progress : NULL,
-                             .copies = (uint32_t)l->options->checkpoint_copies,
+                             .copies = k->may_copy ? (uint32_t)l->options->checkpoint_copies : 1,
                              .chain = state ? next_in_chain(l) : PS_CHAIN_NONE, .data = *k->data ? k->data : NULL};
     int rc = train_checkpoint_finish(l, err);
     if (rc)

@@ -17,14 +17,15 @@
 #include "train/step.h"
 
 struct train_checkpoints;
-int train_checkpoints_new(struct train_checkpoints **out, const char *config, struct pd_err *err); /* `config`: text of train.ini, borrowed */
+/* `config`: text of train.ini, borrowed. may_copy 0: there is no second server for checkpoint_copies. */
+int train_checkpoints_new(struct train_checkpoints **out, const char *config, int may_copy, struct pd_err *err);
 void train_checkpoints_free(struct train_checkpoints *k);
 
 /* --- going on --- */
 
 /* Called by all trainers, after ps_start. Finds the checkpoint that the options ask for; `restarts` > 0: the job was started again
- * after a failure, and goes on from the furthest that is whole, if there is one. */
-int train_resume(struct train_loop *l, uint64_t restarts, struct pd_err *err);
+ * after a failure, and goes on from the furthest that is whole, if there is one; what only `lost_nodes` (may be NULL) had is not. */
+int train_resume(struct train_loop *l, uint64_t restarts, const char *lost_nodes, struct pd_err *err);
 int train_resumed(const struct train_loop *l);             /* it does go on from one */
 uint64_t train_first_pass(const struct train_loop *l);     /* to be trained */
 /* At the beginning of a pass: rewinds the streams, or goes on where the checkpoint is. */

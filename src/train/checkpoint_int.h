@@ -9,6 +9,7 @@
 
 struct train_checkpoints {
     const char *config;
+    int may_copy;
     struct pd_buf note;
     /* the save under way (trainer 0), and the one that is to be started */
     int under_way;

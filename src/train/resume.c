@@ -17,6 +17,7 @@ struct wanted {
     char dir[PATH_MAX], name[256]; /* name "": the furthest in dir */
     int older;                     /* or one before it */
     int may_lack;                  /* without any, training begins anew */
+    const char *lost_nodes;        /* NULL: none */
 };
 
 static int read_wanted(const struct train_loop *l, uint64_t restarts, struct wanted *w, struct pd_err *err) {
@@ -49,10 +50,18 @@ static int read_wanted(const struct train_loop *l, uint64_t restarts, struct wan
     return 1;
 }
 
+static void none_is_whole(const struct wanted *w, const struct pd_err *last, struct pd_err *err) {
+    if (w->lost_nodes)
+        pd_fail(err, PD_EDATA, "there is no whole checkpoint %s/pass-*: %.500s; lost: %.200s, with the parts of checkpoints that only it had "
+                "(checkpoint_copies = 2 keeps each on a second pserver)", w->dir, last->msg, w->lost_nodes);
+    else
+        pd_fail(err, PD_EDATA, "there is no whole checkpoint %s/%s: %.500s", w->dir, *w->name ? w->name : "pass-*", last->msg);
+}
+
 /* Trainer 0: the number in the list of the checkpoint to go on from, -1 when there is none and need not be, or in *err why not. */
 static int64_t choose(struct train_loop *l, const struct wanted *w, struct ps_models *m, struct pd_err *err) {
     const struct ps_checkpoint *first = NULL;
-    struct pd_err why = {0};
+    struct pd_err why = {0}, last = {0};
     for (size_t i = 0; i < ps_models_n(m); i++) {
         const struct ps_checkpoint *c = ps_models_at(m, i);
         if (!first && *w->name && strcmp(c->name, w->name))
@@ -75,11 +84,13 @@ static int64_t choose(struct train_loop *l, const struct wanted *w, struct ps_mo
             return -1;
         }
         train_report_say(l->report, "%s/%s cannot be used: %s", w->dir, c->name, why.msg);
+        last = why; /* the furthest may only have lacked the time to become complete */
         first = c;
     }
-    if (!w->may_lack || first)
-        pd_fail(err, first ? PD_EDATA : PD_ENOENT, "there is no %scheckpoint %s/%s%s", first ? "whole " : "", w->dir, *w->name ? w->name : "pass-*",
-                first ? "" : " on the pservers");
+    if (first)
+        none_is_whole(w, &last, err);
+    else if (!w->may_lack)
+        pd_fail(err, PD_ENOENT, "there is no checkpoint %s/%s on the pservers", w->dir, *w->name ? w->name : "pass-*");
     return -1;
 }
 
@@ -119,12 +130,13 @@ static int go_on(struct train_loop *l, const struct wanted *w, const struct ps_m
     return rc;
 }
 
-int train_resume(struct train_loop *l, uint64_t restarts, struct pd_err *err) {
+int train_resume(struct train_loop *l, uint64_t restarts, const char *lost_nodes, struct pd_err *err) {
     struct wanted w;
     struct ps_models *m = NULL;
     int rc = read_wanted(l, restarts, &w, err);
     if (rc <= 0)
         return rc;
+    w.lost_nodes = lost_nodes;
     rc = train_client_error(l, ps_models(l->client, w.dir, w.older || !*w.name ? NULL : w.name, &m), err);
     if (!rc)
         rc = train_client_error(l, ps_barrier(l->client), err); /* all have the list before anything is changed */

@@ -46,16 +46,22 @@ static void on_bad_line(void *arg, const char *message) {
     pd_warn(t->setup->log, "%s", message);
 }
 
+static int has_no_second_server(const struct pd_options *o) {
+    return o->checkpoint_copies > 1 && (o->local || !o->pserver_list || !strchr(o->pserver_list, ','));
+}
+
 static int check_options(struct trainer *t, struct pd_err *err) {
     const struct pd_options *o = t->o;
     t->id = (uint32_t)o->trainer_id;
     t->n_trainers = (uint32_t)o->num_gradient_servers;
     t->n_streams = o->n_streams ? (uint32_t)o->n_streams : t->n_trainers;
+    if (!o->n_streams && o->data != PD_DATA_QUEUE && t->setup->first_trainers > t->n_trainers) /* what a stream is stays */
+        t->n_streams = t->setup->first_trainers;
     if (t->id >= t->n_trainers)
         return pd_fail(err, PD_EUSAGE, "trainer_id is %u, but there are %u trainers (num_gradient_servers)", t->id, t->n_trainers);
     if (o->local && t->n_trainers > 1)
         return pd_fail(err, PD_EUSAGE, "local = 1 is one process: num_gradient_servers must be 1");
-    if (o->checkpoint_copies > 1 && (o->local || !o->pserver_list || !strchr(o->pserver_list, ',')))
+    if (has_no_second_server(o) && !t->setup->restarts)
         return pd_fail(err, PD_ECONF, "checkpoint_copies = 2 needs a second pserver to keep the copies");
     if (t->n_streams < t->n_trainers)
         return pd_fail(err, PD_ECONF, "n_streams is %u, fewer than the %u trainers", t->n_streams, t->n_trainers);
@@ -288,9 +294,11 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
                            .next = t->input[1], .overlap = t->o->overlap && !t->o->local,
                            .team = t->team, .eval = t->eval, .batch = &t->batch, .report = &t->report,
                            .stop = t->setup->stop, .stop_arg = t->setup->stop_arg};
-    rc = train_checkpoints_new(&l.checkpoints, (const char *)t->config.data, err);
+    if (has_no_second_server(t->o) && !t->id)
+        train_report_say(&t->report, "One pserver is left: from here on checkpoints have no second copy (checkpoint_copies = 2)");
+    rc = train_checkpoints_new(&l.checkpoints, (const char *)t->config.data, !has_no_second_server(t->o), err);
     if (!rc && t->o->job != PD_JOB_TEST && !t->from_pass)
-        rc = train_resume(&l, t->setup->restarts, err);
+        rc = train_resume(&l, t->setup->restarts, t->setup->lost_nodes, err);
     if (!rc && *t->o->init_model_path && !t->from_pass && !train_resumed(&l))
         rc = load(t, err);
     if (!rc)

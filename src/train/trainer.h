@@ -27,6 +27,8 @@ struct train_setup {
     const char *output_dir;           /* PADDLE_OUTPUT_DIR, or NULL */
     const struct pd_cpus *cpus;       /* to pin threads to, the calling one is already; or NULL */
     uint64_t restarts;                /* of the job after a failure: it goes on from its last checkpoint */
+    uint32_t first_trainers;          /* so many it began with, and as many streams, where the options do not say; 0: as many as now */
+    const char *lost_nodes;           /* "node 1 (gpu-02)": that it went on without, for messages; NULL: none */
     const struct pd_log *log;
     int out_fd;                       /* lines for people */
     int log_lines;                    /* the log gets these lines too; 0 when both would meet on one terminal */

@@ -1,4 +1,4 @@
-/* agent_head.h - the head against nodes that are made up, for tests/unit/test_agent_{head,restart}.c. */
+/* agent_head.h - the head against nodes that are made up, for tests/unit/test_agent_{head,restart,lost}.c. */
 #ifndef TESTS_AGENT_HEAD_H
 #define TESTS_AGENT_HEAD_H
 
@@ -35,7 +35,7 @@ struct env {
     json_t *peers;
     struct head *head;
     struct sent sent[MAX_SENT];
-    int n_sent;
+    int n_sent, n_seen; /* seen: test_agent_lost.c's go */
     char state[16], text[400], states[400], status[16];
     json_t *failure;
     int later, over;
@@ -69,12 +69,13 @@ static inline void on_over(void *arg, const char *status, const json_t *first, i
 
 static inline void on_tick(uv_timer_t *t) { (void)t; }
 
-static inline struct env *begin(const char *pserver_command, int extra_ms) {
+/* "0-2": nodes in rank order. */
+static inline struct env *begin_with(const char *pservers, const char *trainers, const char *pserver_command, int extra_ms) {
     static const struct head_io io = {on_send, on_state, on_over};
     struct env *e = calloc(1, sizeof *e);
     struct pd_err err = {0};
-    json_t *body = json_pack("{s:s, s:i, s:i, s:{s:b, s:[iii], s:[iii], s:s, s:i, s:i, s:i, s:i}}", "job", "J", "node", 0,
-                             "n_nodes", N, "spec", "attached", 1, "pserver_nodes", 0, 1, 2, "trainer_nodes", 2, 1, 0,
+    json_t *body = json_pack("{s:s, s:i, s:i, s:{s:b, s:s, s:s, s:s, s:i, s:i, s:i, s:i}}", "job", "J", "node", 0,
+                             "n_nodes", N, "spec", "attached", 1, "pserver_nodes", pservers, "trainer_nodes", trainers,
                              "pserver_command", pserver_command, "connect_ms", extra_ms, "end_ms", extra_ms,
                              "detach_lease_ms", extra_ms, "attach_lease_ms", 60000);
     assert_int_equal(spec_parse(&e->spec, body, "J", &err), 0);
@@ -94,6 +95,10 @@ static inline struct env *begin(const char *pserver_command, int extra_ms) {
     assert_int_equal(head_new(&e->head, &e->loop, &e->spec, e->peers, &e->log, &io, e, &err), 0);
     e->deaf = -1;
     return e;
+}
+
+static inline struct env *begin(const char *pserver_command, int extra_ms) {
+    return begin_with("0-2", "2,1,0", pserver_command, extra_ms);
 }
 
 static inline void finish(struct env *e) {

@@ -134,11 +134,8 @@ static void who_shares_a_machine(void **state) {
     };
     (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
-        struct env *e = begin("", 60000);
+        struct env *e = rows[k].pserver_on_0 ? begin("", 60000) : begin_with("1-2", "2,1", "", 60000);
         e->spec.bind = BIND_CORES;
-        if (!rows[k].pserver_on_0)
-            for (int r = 0; r < N_ROLES; r++)
-                e->spec.rank[r][0] = -1;
         head_run(e->head);
         for (int i = 0; i < N; i++) {
             json_t *j = json_pack("{s:i, s:i, s:s, s:s}", "node", i, "incarnation", 1, "net_id", "net0", "machine", rows[k].machine[i]);

@@ -143,12 +143,6 @@ static void lease_in_restart(struct env *e) {
     until_state(e, "restarting");
     head_abort(e->head, 10, 0, "the launcher is gone");
 }
-static void lost_in_restart(struct env *e) {
-    exited(e, 0, "trainer", 1, 0, 0);
-    until_state(e, "restarting");
-    head_lost(e->head, 2);
-    e->spec.detach_lease_ms = 100;
-}
 static void while_ending(struct env *e) {
     for (int i = 0; i < N; i++)
         exited(e, i, "trainer", 0, 0, 0);
@@ -168,7 +162,6 @@ static void what_is_not_restarted(void **state) {
         {"a stop during a restart", "stopped", NULL, stop_in_restart},
         {"a stop before the next try", "stopped", NULL, stop_in_backoff},
         {"a lease during a restart", "failed", "the launcher is gone", lease_in_restart},
-        {"a node that is lost during a restart", "failed", "its agent is gone: the connection to it broke and did not come back", lost_in_restart},
         {"a pserver when the trainers are done", "failed", "", while_ending},
     };
     (void)state;
