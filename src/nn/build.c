@@ -123,7 +123,6 @@ static int initial(const struct nn_build *b, const struct nn_node *self, const c
 /* How a table's rows come and go. */
 static int life(const struct nn_build *b, const struct nn_node *self, struct nn_param *p, struct pd_err *err) {
     const struct layer_ini *ini = self->ini;
-    char where[400];
     int line = any_life(ini), f = -1;
     pd_row_life_init(&p->life);
     p->click = -1;
@@ -136,8 +135,7 @@ static int life(const struct nn_build *b, const struct nn_node *self, struct nn_
         if (ini->life[i].line)
             *pd_row_life_at(&p->life, i) = ini->life[i].value;
     if (pd_row_life_check(&p->life, err)) {
-        snprintf(where, sizeof where, "%.300s:%d: layer '%.64s'", b->file, line, self->name);
-        pd_err_prefix(err, where);
+        pd_err_prefix(err, "%.200s:%d: layer '%.64s'", b->file, line, self->name);
         return PD_ECONF;
     }
     for (uint32_t i = 0; ini->click.line && i < b->g->n_fields && f < 0; i++)

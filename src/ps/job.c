@@ -62,11 +62,8 @@ static int check_sparse(const struct ps_sparse *t, struct pd_err *err) {
     if (t->dim < 1 || t->dim > PS_DIM_MAX)
         return pd_fail(err, PD_ECONF, "table '%s': a row has 1 to %d floats, not %u", t->name, PS_DIM_MAX, t->dim);
     rc = check_floats(t->name, FLOATS(t), err);
-    if (!rc && (rc = pd_row_life_check(&t->life, err))) {
-        char where[PS_NAME_MAX + 16];
-        (void)pd_fmt(where, sizeof where, "table '%s'", t->name);
-        pd_err_prefix(err, where);
-    }
+    if (!rc && (rc = pd_row_life_check(&t->life, err)))
+        pd_err_prefix(err, "table '%s'", t->name);
     return rc;
 }
 

@@ -162,6 +162,28 @@ static int apply_touched(struct ps_shard *s, uint32_t id, size_t n, const struct
     return ok;
 }
 
+struct catching_up {
+    struct ps_table *table;
+    const struct ps_decay *d;
+};
+
+static void catch_up(void *arg, uint32_t row) {
+    const struct catching_up *c = arg;
+    float *w = ps_table_row(c->table, row);
+    struct ps_row_note *note = ps_table_note(c->table, row);
+    ps_decay_catch_up(c->d, note->step, w, ps_table_dim(c->table));
+    note->step = 1; /* of the history that begins anew */
+}
+
+/* The table's history has become long: every row is brought up to date, so that it can be forgotten. Rare, and some ten ns a row. */
+static void forget_history(struct ps_shard *s, uint32_t id) {
+    struct ps_decay *d = &s->decays[id];
+    struct catching_up c = {s->tables[id], d};
+    ps_table_each(c.table, catch_up, &c);
+    ps_decay_begin_anew(d);
+    pd_debug(s->opts.log, "table '%s': the decay of rows begins anew after update %llu", s->job.sparse[id].name, (unsigned long long)s->updates);
+}
+
 static int apply_table(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct ps_optim_args *a, float rate,
                        struct pd_err *err) {
     const struct ps_sparse *t = &s->job.sparse[id];
@@ -188,6 +210,8 @@ static int apply_table(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct
         return not_finite(s, 1, id, n_parts, err);
     if (ps_decay_update(&s->decays[id], (double)a->lr))
         return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu", (unsigned long long)s->step);
+    if (ps_decay_is_long(&s->decays[id]))
+        forget_history(s, id);
     return 0;
 }
 

@@ -199,6 +199,19 @@ void ps_table_remove(struct ps_table *t, uint64_t key) {
     t->n_rows--;
 }
 
+/* The places of rows that were removed are marked meanwhile. */
+void ps_table_each(struct ps_table *t, void (*each)(void *arg, uint32_t row), void *arg) {
+    for (uint32_t i = t->free_row; i != PS_ROW_NONE; i = ps_table_note(t, i)->step)
+        ps_table_note(t, i)->mark = 1;
+    for (uint32_t i = 0; i < t->n_used; i++) {
+        struct ps_row_note *note = ps_table_note(t, i);
+        if (note->mark)
+            note->mark = 0;
+        else
+            each(arg, i);
+    }
+}
+
 int ps_table_find(struct ps_table *t, const uint64_t *keys, size_t n, int create, uint32_t *rows) {
     size_t i, ignored;
     ps_index_find(t->index, keys, n, rows, &i);

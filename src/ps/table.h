@@ -60,6 +60,8 @@ void ps_table_prefetch(const struct ps_table *t, uint32_t row); /* for writing *
 struct ps_row_note *ps_table_note(const struct ps_table *t, uint32_t row);
 struct ps_row_seen *ps_table_seen(const struct ps_table *t, uint32_t row); /* with ageing */
 void ps_table_remove(struct ps_table *t, uint64_t key); /* a row that is there; its number will be another's */
+/* Every row there is, in the order of their places; `each` neither makes nor removes any. */
+void ps_table_each(struct ps_table *t, void (*each)(void *arg, uint32_t row), void *arg);
 uint64_t ps_table_places(const struct ps_table *t); /* row numbers are below: those of rows that were removed, too */
 uint64_t ps_table_rows(const struct ps_table *t);
 uint32_t ps_table_dim(const struct ps_table *t);

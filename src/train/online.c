@@ -272,7 +272,7 @@ static int train_folder(struct online *x, const char *key, uint64_t pass, int in
             rc = save(x, pass, first, err);
     }
     if (rc) /* a save may be under way that has nothing to do with it */
-        pd_err_prefix(err, key);
+        pd_err_prefix(err, "%s", key);
     train_streams_free(train);
     train_streams_free(test);
     return rc;

@@ -147,11 +147,8 @@ static int read_optimizer(const struct model_ini *m, struct ps_optim_conf *c, st
         line = o->line;
         rc = ps_optim_conf_check(c, err);
     }
-    if (rc) {
-        char where[400];
-        snprintf(where, sizeof where, "%.350s:%d", m->file, line);
-        pd_err_prefix(err, where);
-    }
+    if (rc)
+        pd_err_prefix(err, "%s:%d", m->file, line);
     return rc;
 }
 

@@ -1,5 +1,5 @@
-/* Rows that come and go: admission by count and by chance, shows and clicks, a day's end; against a plain reference over random
- * sequences, by one thread's part alone and by whole jobs of several servers, threads and trainers. */
+/* Rows that come and go: admission by count and by chance, shows and clicks, a day's end; whole jobs of several servers, threads and
+ * trainers against a plain reference over random sequences. By itself: test_ps_admit.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,46 +12,9 @@
 #include "base/fs.h"
 #include "base/rng.h"
 #include "model/model.h"
-#include "ps/job.h"
 #include "ps/life.h"
 #include "tests/support/ps_cluster.h"
-#include "tests/support/ps_frames.h"
-
-/* --- the index, from which keys can be removed --- */
-
-static void test_index_against_an_array(void **state) {
-    (void)state;
-    enum { KEYS = 60000, OPS = 400000 };
-    static uint32_t ref[KEYS];
-    struct ps_index *x;
-    uint64_t n = 0, rnd = 1;
-    memset(ref, 0xff, sizeof ref);
-    assert_int_equal(ps_index_new(&x), 0);
-    for (int i = 0; i < OPS; i++) {
-        rnd = pd_mix64(rnd + (uint64_t)i);
-        uint32_t k = (uint32_t)(rnd % (i < OPS / 2 ? KEYS : KEYS / 16)); /* many first, then the same few again and again */
-        uint64_t key = (uint64_t)k * 977;
-        uint32_t *at = ps_index_at(x, key);
-        assert_int_equal(at ? *at : PS_ROW_NONE, ref[k]);
-        if (!at) {
-            assert_int_equal(ps_index_put(x, key, (uint32_t)i), 0);
-            ref[k] = (uint32_t)i;
-            n++;
-        } else if (rnd >> 40 & 3) {
-            ps_index_remove(x, key);
-            ref[k] = PS_ROW_NONE;
-            n--;
-        } else {
-            *at = ref[k] = (uint32_t)i + 1;
-        }
-        assert_int_equal(ps_index_count(x), n);
-    }
-    for (uint32_t k = 0; k < KEYS; k++) {
-        const uint32_t *at = ps_index_at(x, (uint64_t)k * 977);
-        assert_int_equal(at ? *at : PS_ROW_NONE, ref[k]);
-    }
-    ps_index_free(x);
-}
+#include "tests/support/ps_life.h"
 
 /* --- the reference --- */
 
@@ -295,17 +258,6 @@ static void run_job(const struct life_job *j) {
         assert_int_equal(cluster_join(&cl, NULL), 0);
 }
 
-static struct pd_row_life conf(double count, double probability, int ageing) {
-    struct pd_row_life c;
-    pd_row_life_init(&c);
-    c.admit_count = count;
-    c.admit_probability = probability;
-    c.ageing = ageing;
-    c.delete_days = 2;
-    c.delete_score = 1.5;
-    return c;
-}
-
 static void test_jobs_against_the_reference(void **state) {
     (void)state;
     static const struct {
@@ -323,7 +275,7 @@ static void test_jobs_against_the_reference(void **state) {
         static struct ref r;
         int rows = 0, none = 0;
         memset(&r, 0, sizeof r);
-        r.conf = conf(kind[k].count, kind[k].probability, kind[k].ageing);
+        r.conf = life_conf(kind[k].count, kind[k].probability, kind[k].ageing);
         for (uint64_t step = 0; step < DAYS * STEPS; step++) {
             ref_step(&r, step);
             if (step % STEPS == STEPS - 1)
@@ -365,7 +317,7 @@ static void test_saves_of_changes_after_rows_have_gone(void **state) {
     char dir[] = "/tmp/test_ps_life.XXXXXX", folder[64];
     assert_non_null(mkdtemp(dir));
     snprintf(folder, sizeof folder, "%s/m", dir);
-    r.conf = conf(5, 0, 1);
+    r.conf = life_conf(5, 0, 1);
     for (uint64_t step = 0; step < DAYS * STEPS; step++) {
         ref_step(&r, step);
         if (step % STEPS == STEPS - 1 && step + 1 < DAYS * STEPS)
@@ -384,236 +336,10 @@ static void test_saves_of_changes_after_rows_have_gone(void **state) {
     assert_int_equal(pd_rm_tree(dir, NULL), 0);
 }
 
-/* --- models of jobs that counted, and of jobs that did not --- */
-
-static struct ps_client *alone(const struct pd_row_life *life) {
-    struct ps_client *c = NULL;
-    struct pd_err err = {0};
-    struct ps_client_opts o = {.local = 1, .n_trainers = 1, .seed = SEED, .optimizer = {"adagrad", RATE, 0}, .job = "J"};
-    struct ps_table_spec t = {.name = "emb", .dim = DIM, .init_std = 1, .lr_factor = 1, .l2 = 0.01f, .life = life};
-    if (ps_client_new(&c, &o, &err))
-        fail_msg("%s", err.msg);
-    assert_int_equal(ps_declare_table(c, &t), 0);
-    assert_int_equal(ps_start(c), 0);
-    return c;
-}
-
-static void train_alone(struct ps_client *c) {
-    static const uint64_t keys[3] = {1, 5, 9};
-    static const float g[3 * DIM] = {1, 2, 3, 4, 5, 6};
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(ps_push_rows(c, 0, (size_t)(3 - i), keys, g), 0);
-        assert_int_equal(ps_step_end(c, 4, NULL, 0), 0);
-        assert_int_equal(ps_wait(c), 0);
-    }
-    assert_int_equal(ps_pass_end(c), 0);
-}
-
-static void read_alone(struct ps_client *c, float rows[3 * DIM]) {
-    static const uint64_t keys[3] = {1, 5, 9};
-    assert_int_equal(ps_pull_rows(c, 0, 3, keys, rows, PS_NO_CREATE), 0);
-    assert_int_equal(ps_wait(c), 0);
-}
-
-static void test_models_of_both_kinds_load_into_both(void **state) {
-    (void)state;
-    char dir[] = "/tmp/test_ps_life.XXXXXX", folder[64];
-    struct pd_row_life lives[2] = {conf(0, 0, 0), conf(1, 0, 1)};
-    lives[1].delete_days = 3;
-    assert_non_null(mkdtemp(dir));
-    snprintf(folder, sizeof folder, "%s/m", dir);
-    for (int from = 0; from < 2; from++)
-        for (int state_too = 0; state_too < 2; state_too++)
-            for (int to = 0; to < 2; to++) {
-                float a[3 * DIM], b[3 * DIM];
-                struct ps_progress at = {.pass = 1};
-                struct ps_save_opts o = {.dir = dir, .name = "m", .resume = state_too ? &at : NULL};
-                struct ps_client *c = alone(&lives[from]);
-                train_alone(c);
-                read_alone(c, a);
-                assert_int_equal(ps_save(c, &o), 0);
-                assert_int_equal(ps_bye(c), 0);
-                ps_client_free(c);
-                c = alone(&lives[to]);
-                uint64_t step, pass;
-                struct ps_day day;
-                if (state_too ? ps_resume(c, folder, PS_MISSING_FAIL, &step, &pass) : ps_load(c, folder, PS_MISSING_FAIL))
-                    fail_msg("%s", ps_client_err(c)->msg);
-                if (state_too)
-                    assert_int_equal(ps_continue(c, step, pass), 0);
-                read_alone(c, b);
-                assert_memory_equal(a, b, sizeof a);
-                assert_int_equal(ps_day_end(c, &day), 0);
-                assert_int_equal(day.removed, to && from ? 3 : 0); /* three shows are worth 0.3; of the other it is not known */
-                for (int i = 0; to && !from && i < 3; i++)
-                    assert_int_equal(ps_day_end(c, &day), 0);
-                assert_int_equal(day.removed, to ? 3 : 0); /* unseen */
-                assert_int_equal(ps_bye(c), 0);
-                ps_client_free(c);
-            }
-    assert_int_equal(pd_rm_tree(dir, NULL), 0);
-}
-
-/* --- by itself: bounds, values, mistakes --- */
-
-static void test_candidates_are_bounded(void **state) {
-    (void)state;
-    struct pd_row_life c = conf(10, 0, 0);
-    struct ps_life l;
-    int admitted = 0;
-    c.admit_candidates = 1024;
-    assert_int_equal(ps_life_init(&l, &c, 1, "t"), 0);
-    for (uint64_t i = 0; i < 200000; i++) {
-        assert_int_equal(ps_life_show(&l, 1000000 + i, 1), 0); /* never seen again */
-        if (i % 40 == 0) {
-            assert_int_equal(ps_life_show(&l, i % 3, 1), 0); /* three that come back */
-            admitted |= ps_life_admit(&l, i % 3, i) << i % 3;
-        }
-        assert_true(ps_life_candidates(&l) <= 1024);
-    }
-    assert_int_equal(admitted, 7);
-    assert_true(l.n_forgotten > 190000);
-    assert_true(ps_index_bytes(l.candidates) < 1024 * 64);
-    ps_life_release(&l);
-}
-
-static void test_chance_is_the_probability(void **state) {
-    (void)state;
-    struct pd_row_life c = conf(0, 0.05, 0);
-    struct ps_life l;
-    uint64_t n = 0;
-    assert_int_equal(ps_life_init(&l, &c, 7, "t"), 0);
-    for (uint64_t key = 0; key < 20000; key++) { /* three shows: 1 - 0.95^3 = 0.142625, 2853 +- 49 */
-        assert_int_equal(ps_life_show(&l, key, 2), 0);
-        assert_int_equal(ps_life_show(&l, key, 1), 0);
-        n += (uint64_t)ps_life_admit(&l, key, 3);
-        assert_int_equal(ps_life_candidates(&l), 0);
-    }
-    assert_in_range(n, 2853 - 5 * 49, 2853 + 5 * 49);
-    ps_life_release(&l);
-}
-
-static void test_who_has_no_row_reads_what_was_asked_for(void **state) {
-    (void)state;
-    for (int zero = 0; zero < 2; zero++) {
-        struct pd_row_life c = conf(3, 0, 0);
-        c.admit_zero = zero;
-        struct ps_client *cl = alone(&c), *plain = alone(NULL);
-        const uint64_t key = 77;
-        float a[DIM], b[DIM], nothing[DIM] = {0}, g[DIM] = {1, 1};
-        uint32_t seen[2] = {1, 0};
-        assert_int_equal(ps_pull_rows(plain, 0, 1, &key, b, PS_NO_CREATE), 0);
-        assert_int_equal(ps_wait(plain), 0);
-        for (int i = 0; i < 3; i++) {
-            assert_int_equal(ps_pull_rows(cl, 0, 1, &key, a, PS_CREATE), 0);
-            assert_int_equal(ps_wait(cl), 0);
-            if (!i || zero) /* l2 moves what nobody touches, too */
-                assert_memory_equal(a, zero ? nothing : b, sizeof a);
-            assert_int_equal(ps_push_seen_rows(cl, 0, 1, &key, g, seen), 0);
-            assert_int_equal(ps_step_end(cl, 1, NULL, 0), 0);
-            assert_int_equal(ps_wait(cl), 0);
-        }
-        assert_int_equal(ps_pull_rows(cl, 0, 1, &key, a, PS_CREATE), 0);
-        assert_int_equal(ps_wait(cl), 0);
-        assert_true(a[0] < b[0] - 0.4f); /* the third show brought it in, with its gradient */
-        ps_client_free(cl);
-        ps_client_free(plain);
-    }
-}
-
-static void test_memory_of_a_row_that_ages(void **state) {
-    (void)state;
-    enum { N = 200000, WIDE = 16 };
-    struct ps_table *t;
-    struct ps_table_opts o = {.name = "t", .dim = WIDE, .state = 1, .std = 1, .ageing = 1};
-    uint32_t row;
-    assert_int_equal(ps_table_new(&t, &o), 0);
-    for (uint64_t key = 0; key < N; key++)
-        assert_int_equal(ps_table_find(t, &key, 1, 1, &row), 0);
-    double each = (double)ps_table_bytes(t) / N, bound = WIDE * 8 + sizeof(struct ps_row_seen) + 48;
-    if (each > bound)
-        fail_msg("a row takes %.1f bytes, the bound is %.0f", each, bound);
-    uint64_t before = ps_table_bytes(t);
-    for (uint64_t key = 0; key < N; key++) { /* others in their places */
-        ps_table_remove(t, key);
-        uint64_t other = key + N;
-        assert_int_equal(ps_table_find(t, &other, 1, 1, &row), 0);
-        assert_int_equal(ps_table_note(t, row)->step, 0);
-    }
-    assert_int_equal(ps_table_rows(t), N);
-    assert_true(ps_table_bytes(t) <= before + before / 8);
-    ps_table_free(t);
-}
-
-static void test_mistakes_are_named(void **state) {
-    (void)state;
-    struct pd_row_life c = conf(3, 0.5, 0);
-    struct pd_err err = {0};
-    assert_int_equal(pd_row_life_check(&c, &err), PD_ECONF);
-    assert_non_null(strstr(err.msg, "one of them"));
-    c = conf(2.5, 0, 0);
-    assert_int_equal(pd_row_life_check(&c, &err), PD_ECONF);
-    c = conf(0, 0, 1);
-    c.show_decay = NAN;
-    assert_int_equal(pd_row_life_check(&c, &err), PD_ECONF);
-    struct ps_job job; /* under geo the trainers make the rows */
-    struct pd_row_life good = conf(3, 0, 1);
-    struct ps_table_spec t = {.name = "emb", .dim = DIM, .lr_factor = 1, .life = &good};
-    ps_job_init(&job);
-    job.n_trainers = job.n_streams = job.n_servers = job.n_dense_threads = job.n_sparse_threads = 1;
-    pd_err_clear(&err);
-    assert_int_equal(ps_optim_conf_init(&job.optim, "sgd", &err), 0);
-    job.optim.learning_rate = 0.1;
-    assert_int_equal(ps_job_add_table(&job, &t, &err), 0);
-    strcpy(job.update, "async");
-    assert_int_equal(ps_job_check(&job, &err), 0);
-    strcpy(job.update, "geo");
-    assert_int_equal(ps_job_check(&job, &err), PD_ECONF);
-    assert_non_null(strstr(err.msg, "update = geo"));
-    ps_job_release(&job);
-}
-
-/* A push to such a table says what was seen of each key, and no more clicks than shows. */
-static void test_pushes_that_do_not_say_what_was_seen_are_refused(void **state) {
-    (void)state;
-    static const uint64_t key = 3;
-    static const float g[FR_DIM] = {1};
-    static const uint32_t good[2] = {2, 2}, more[2] = {1, 2}, seven[14] = {0};
-    static const struct {
-        const char *name;
-        int life;
-        const void *seen;
-        size_t bytes;
-        int rc;
-    } rows[] = {{"none", 1, NULL, 0, PD_EPROTO}, {"more clicks than shows", 1, more, 8, PD_EPROTO}, {"too long", 1, seven, 56, PD_EPROTO},
-                {"right", 1, good, 8, 0}, {"of a table that does not count", 0, good, 8, PD_EPROTO}, {"right without", 0, NULL, 0, 0}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct recorder r;
-        struct pd_err err = {0};
-        struct pd_row_life life = conf(1, 0, 1);
-        fr_life = rows[i].life ? &life : NULL;
-        struct ps_shard *s = rec_shard(&r, 1);
-        assert_int_equal(ps_shard_frame(s, 0, "a", f_declare(1, 0), &err), 0);
-        struct wire_frame *f = f_push_rows(0, 0, 0, 0, &key, 1, g);
-        if (ps_shard_frame(s, 0, "a", with_seen(f, rows[i].seen, rows[i].bytes), &err) != rows[i].rc)
-            fail_msg("%s: %s", rows[i].name, err.msg);
-        ps_shard_free(s);
-    }
-    fr_life = NULL;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_index_against_an_array),
         cmocka_unit_test(test_jobs_against_the_reference),
         cmocka_unit_test(test_saves_of_changes_after_rows_have_gone),
-        cmocka_unit_test(test_models_of_both_kinds_load_into_both),
-        cmocka_unit_test(test_candidates_are_bounded),
-        cmocka_unit_test(test_chance_is_the_probability),
-        cmocka_unit_test(test_who_has_no_row_reads_what_was_asked_for),
-        cmocka_unit_test(test_memory_of_a_row_that_ages),
-        cmocka_unit_test(test_mistakes_are_named),
-        cmocka_unit_test(test_pushes_that_do_not_say_what_was_seen_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Optimizers, their settings, schedules, and the decay of rows that nobody touches, against references in double precision. */
+/* Optimizers, their settings and schedules, against references in double precision. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,6 @@
 
 #include "base/fault.h"
 #include "base/rng.h"
-#include "ps/decay.h"
 #include "ps/optim.h"
 
 enum { N = 1037, STEPS = 100, SAMPLES = 37 };
@@ -162,66 +161,6 @@ static void test_every_rule_follows_its_formula(void **state) {
     assert_null(ps_optim_find("no such"));
 }
 
-/* --- rows that no update touches --- */
-
-/* A row that is touched now and then, against the same value updated every time with its gradient or with none. */
-static void lazy_against_dense(double l1, double l2, double decay) {
-    const struct ps_optim *o = ps_optim_find("sgd");
-    struct ps_optim_conf c;
-    struct pd_err err = {0};
-    struct ps_decay d;
-    assert_int_equal(ps_optim_conf_init(&c, "sgd", &err), 0);
-    assert_int_equal(ps_decay_init(&d, (float)l1, (float)l2), 0);
-    float w[2] = {0.7f, -0.011f};
-    double dense[2] = {(double)w[0], (double)w[1]};
-    uint32_t at = 0;
-    for (uint32_t t = 0; t < 5000; t++) {
-        double lr = 0.05 * pow(1 + decay * t, -0.5);
-        int touched = t % 977 == 500;
-        float g[2] = {0.1f, 0.02f};
-        if (touched) {
-            struct ps_optim_args a;
-            ps_optim_args_init(&a, &c, lr, t + 1);
-            a.l1 = (float)l1;
-            a.l2 = (float)l2;
-            ps_decay_catch_up(&d, at, w, 2);
-            ps_optim_apply(o, &a, w, NULL, 2, g, 2);
-            at = t + 1;
-        }
-        assert_int_equal(ps_decay_update(&d, lr), 0);
-        for (int i = 0; i < 2; i++) {
-            dense[i] -= lr * ((touched ? (double)g[i] : 0) + l2 * dense[i]);
-            dense[i] = copysign(fmax(fabs(dense[i]) - lr * l1, 0), dense[i]);
-        }
-    }
-    ps_decay_catch_up(&d, at, w, 2);
-    for (int i = 0; i < 2; i++)
-        if (!(fabs((double)w[i] - dense[i]) <= 1e-4 * fabs(dense[i]) + 1e-7))
-            fail_msg("l1 %g, l2 %g: the row is %.9g, the dense value %.9g", l1, l2, (double)w[i], dense[i]);
-    ps_decay_release(&d);
-}
-
-static void test_rows_that_nobody_touches_decay_as_dense_values_do(void **state) {
-    (void)state;
-    lazy_against_dense(0, 1e-2, 0);
-    lazy_against_dense(1e-4, 0, 0);
-    lazy_against_dense(1e-4, 1e-2, 0);
-    lazy_against_dense(1e-4, 1e-2, 1e-3); /* with a schedule */
-    lazy_against_dense(1e-3, 15, 0);      /* nothing is left, and no number overflows */
-    for (int n = 1; n < 3; n++) {
-        struct ps_decay d;
-        char spec[16];
-        snprintf(spec, sizeof spec, "alloc:%d", n);
-        pd_fault_arm(spec);
-        int rc = ps_decay_init(&d, 1, 1);
-        for (int i = 0; i < 1100 && !rc; i++)
-            rc = ps_decay_update(&d, 0.1);
-        pd_fault_arm(NULL);
-        assert_int_equal(rc, PD_ENOMEM);
-        ps_decay_release(&d);
-    }
-}
-
 /* --- settings and schedules --- */
 
 static double rate(const char *text, uint64_t step, uint64_t samples, uint64_t pass) {
@@ -306,7 +245,6 @@ static void test_settings_as_text(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_rule_follows_its_formula),
-        cmocka_unit_test(test_rows_that_nobody_touches_decay_as_dense_values_do),
         cmocka_unit_test(test_learning_rate_schedules),
         cmocka_unit_test(test_settings_as_text),
     };

@@ -1,0 +1,18 @@
+/* ps_life.h - settings of tables whose rows come and go, for tests. */
+#ifndef TESTS_PS_LIFE_H
+#define TESTS_PS_LIFE_H
+
+#include "base/row_life.h"
+
+static inline struct pd_row_life life_conf(double count, double probability, int ageing) {
+    struct pd_row_life c;
+    pd_row_life_init(&c);
+    c.admit_count = count;
+    c.admit_probability = probability;
+    c.ageing = ageing;
+    c.delete_days = 2;
+    c.delete_score = 1.5;
+    return c;
+}
+
+#endif
