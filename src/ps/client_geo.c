@@ -31,6 +31,8 @@ struct geo_table {
     const float *grad;           /* of this step */
     uint32_t *at;                /* its rows */
     size_t n_at, cap_at;
+    uint32_t *found;             /* rows of a pull, which may come between a push and the end of its step */
+    size_t cap_found;
 };
 
 /* Rows that a batch waits for. */
@@ -125,6 +127,7 @@ void geo_free(struct ps_client *c) {
         free(t->keys);
         free(t->delta);
         free(t->at);
+        free(t->found);
     }
     while (g->pulls) {
         struct geo_pull *p = g->pulls;
@@ -183,12 +186,12 @@ int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys
     memcpy(p->keys, keys, n * sizeof *keys);
     p->asked_keys = pd_malloc(n * sizeof *keys);
     p->asked = pd_alloc64(n * dim * sizeof *out);
-    if (!p->asked_keys || !p->asked || room(&t->at, &t->cap_at, n, sizeof *t->at))
+    if (!p->asked_keys || !p->asked || room(&t->found, &t->cap_found, n, sizeof *t->found))
         return no_memory(c);
-    if (ps_table_find(t->rows, keys, n, 0, t->at))
+    if (ps_table_find(t->rows, keys, n, 0, t->found))
         return no_memory(c);
     for (size_t i = 0; i < n; i++)
-        if (!is_fresh(g, t, t->at[i]))
+        if (!is_fresh(g, t, t->found[i]))
             p->asked_keys[p->n_asked++] = keys[i];
     return p->n_asked ? client_pull_rows(c, table, p->n_asked, p->asked_keys, p->asked, mode) : c->err.code;
 }
@@ -198,20 +201,20 @@ static int complete(struct ps_client *c, struct geo_pull *p) {
     struct ps_geo *g = c->geo;
     struct geo_table *t = &g->tables[p->table];
     size_t dim = c->job.sparse[p->table].dim, k = 0;
-    if (room(&t->at, &t->cap_at, p->n, sizeof *t->at) || ps_table_find(t->rows, p->keys, p->n, p->mode == PS_CREATE, t->at))
+    if (room(&t->found, &t->cap_found, p->n, sizeof *t->found) || ps_table_find(t->rows, p->keys, p->n, p->mode == PS_CREATE, t->found))
         return no_memory(c);
     for (size_t i = 0; i < p->n; i++) {
         int asked = k < p->n_asked && p->asked_keys[k] == p->keys[i];
         const float *value = p->asked + k * dim;
         k += (size_t)asked;
         /* Two pulls of a batch may have asked for the same row; the first one's answer, with steps since, counts. */
-        if (!is_fresh(g, t, t->at[i]) && p->mode == PS_CREATE) {
-            float *w = ps_table_row(t->rows, t->at[i]);
+        if (!is_fresh(g, t, t->found[i]) && p->mode == PS_CREATE) {
+            float *w = ps_table_row(t->rows, t->found[i]);
             memcpy(w, value, dim * sizeof *w);
             memcpy(base_of(g, t->rows, w), value, dim * sizeof *w);
-            ps_table_note(t->rows, t->at[i])->mark = g->window;
+            ps_table_note(t->rows, t->found[i])->mark = g->window;
         }
-        memcpy(p->out + i * dim, is_fresh(g, t, t->at[i]) ? ps_table_row(t->rows, t->at[i]) : value, dim * sizeof *value);
+        memcpy(p->out + i * dim, is_fresh(g, t, t->found[i]) ? ps_table_row(t->rows, t->found[i]) : value, dim * sizeof *value);
     }
     return 0;
 }

@@ -330,6 +330,8 @@ int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, con
     int rc = read_manifest(c, e, folder, &text);
     if (!rc && model_manifest_parse(&m, (const char *)text.data, text.len, why))
         rc = client_fail(c, why->code, "%s: %s", folder, why->msg);
+    if (!rc && m.n_parts != e->n_parts)
+        rc = client_fail(c, PD_EPROTO, "%s has %zu parts where a pserver counts %u", folder, m.n_parts, e->n_parts);
     for (uint32_t p = 0; p < e->n_parts && !rc && !why->code; p++)
         if (somewhere(c, e, p) < 0)
             pd_fail(why, PD_EDATA, "%s/%s is missing, or has another size, on every server", folder, m.parts[p].file);

@@ -136,10 +136,14 @@ static void local_fail(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
 
 const struct ps_shard_ops client_local_ops = {.answer = local_answer, .fail = local_fail, .place = client_rows_place};
 
-/* The shard in this process gets a frame whose sections are the caller's memory. */
+/* The shard in this process gets a frame whose sections are the caller's memory. It keeps a push until its step is applied: keys it needs
+ * no longer then, values stay as they are (see client_wait_pulls), what was seen (section 3) is copied. */
 static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const struct net_sec *sec, uint32_t n_sec,
                       void (*release)(void *), void *release_arg) {
-    struct wire_frame *f = pd_pool_get(c->pool, sizeof *f);
+    enum { SPACE = 192 };
+    _Static_assert(sizeof(struct wire_frame) <= SPACE, "what was seen stands behind the frame");
+    const size_t seen = n_sec > 3 ? sec[3].n : 0;
+    struct wire_frame *f = pd_pool_get(c->pool, SPACE + seen);
     struct pd_err err = {0};
     if (!f) {
         if (release)
@@ -151,6 +155,8 @@ static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const str
         f->sec[i] = sec[i].p;
         f->len[i] = sec[i].n;
     }
+    if (seen)
+        f->sec[3] = memcpy((uint8_t *)f + SPACE, sec[3].p, seen);
     if (ps_shard_frame(c->shard, 0, "local", f, &err))
         client_fail(c, err.code, "%s", err.msg);
     if (release)

@@ -339,6 +339,8 @@ static int pulls_done(const struct ps_client *c) { return c->n_pulls <= c->n_pul
 static int buffers_free(const struct ps_client *c) { return c->n_pulls <= c->n_pulls_ahead && c->n_out <= c->n_out_ahead; }
 
 int client_wait_pulls(struct ps_client *c) {
+    if (c->shard && !c->err.code && ps_shard_own_pushes(c->shard))
+        return client_fail(c, PD_ENOMEM, "no memory to keep what was pushed");
     return client_flush(c) || client_ask_taken(c) ? c->err.code : client_wait(c, buffers_free, "the parameters");
 }
 

@@ -102,6 +102,12 @@ void ps_shard_free(struct ps_shard *s) {
 
 /* --- declaration --- */
 
+void shard_initial_dense(struct ps_shard *s, uint32_t id) {
+    const struct ps_dense *d = &s->job.dense[id];
+    ps_initial(pd_rng_key(s->job.seed, PD_RNG_INIT, ps_name_hash(d->name), 0), 1, s->segs[id].first, d->mean, d->std, shard_w(s, id),
+               s->segs[id].count);
+}
+
 static int make_dense(struct ps_shard *s) {
     uint32_t n = s->job.n_dense, threads = s->job.n_dense_threads;
     uint64_t *counts = pd_calloc(n, sizeof *counts);
@@ -126,12 +132,8 @@ static int make_dense(struct ps_shard *s) {
         return PD_ENOMEM;
     memset(s->values->w, 0, s->n_values * sizeof(float));
     memset(s->state, 0, s->n_values * sizeof(float) * s->optim->state);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct ps_dense *d = &s->job.dense[i];
-        float *w = shard_w(s, i);
-        ps_initial(pd_rng_key(s->job.seed, PD_RNG_INIT, ps_name_hash(d->name), 0), 1, s->segs[i].first, d->mean, d->std, w,
-                   s->segs[i].count);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        shard_initial_dense(s, i);
     return 0;
 }
 

@@ -78,6 +78,10 @@ int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struc
  * load, other values after a step. */
 const float *ps_shard_dense(const struct ps_shard *s, uint32_t id);
 
+/* Of a trainer in this process: what it has pushed to a step that it has not ended is copied, so that its memory is its own again. 0 or
+ * PD_ENOMEM. */
+int ps_shard_own_pushes(struct ps_shard *s);
+
 /* The end of what ops.save began: the part, or NULL and why not. Frees j. */
 void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_part *part, const struct pd_err *why);
 void ps_shard_drained(struct ps_shard *s); /* a member that was congested is not any more */

@@ -22,6 +22,7 @@
 
 enum {
     SHARD_AHEAD = 8,
+    SHARD_RING = SHARD_AHEAD + 1, /* steps of a member: those that it has ended, the one that it is at */
     SHARD_CHUNK = 1024,
     SHARD_REDUCES = 64,
     SHARD_WAITING = 1024, /* of a member */
@@ -50,6 +51,7 @@ struct contribution {
     double stats[PS_STATS_MAX];
     struct wire_frame **frames;
     size_t n_frames, cap_frames;
+    size_t n_owned; /* n_frames when ps_shard_own_pushes was called last */
     const float **dense;     /* [n_dense], NULL: not pushed */
     struct row_push *tables; /* [n_sparse] */
 };
@@ -89,7 +91,7 @@ struct member {
     uint64_t step; /* the step it works at: all before are ended */
     int in_pass;
     uint64_t pass_req;
-    struct member_step *ring; /* [SHARD_AHEAD], by step */
+    struct member_step *ring; /* [SHARD_RING], by step */
     int has_pulled;          /* since it ended its last step, when updates_seen updates were applied */
     uint64_t updates_seen;
     double sums[PS_STATS_MAX]; /* without a barrier: of all members since this one was told last */
@@ -202,6 +204,7 @@ struct ps_shard {
 };
 
 int shard_advance(struct ps_shard *s, struct pd_err *err); /* whatever is complete happens, and is answered */
+void shard_initial_dense(struct ps_shard *s, uint32_t id); /* the values of its segment are as at the beginning */
 static inline float *shard_w(const struct ps_shard *s, uint32_t id) { return s->values->w + s->segs[id].off; }
 
 /* Make room for n elements; *cap counts them. */
@@ -222,7 +225,8 @@ void shard_forget_reduced(struct ps_shard *s);
 int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err); /* its id is not above the last */
 /* Section 0 is all of it; kept until it is known to have arrived. */
 void shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const void *p, size_t n);
-void shard_forget_waiting(struct ps_shard *s, uint32_t trainer); /* it will ask again */
+void shard_forget_pulls(struct ps_shard *s, uint32_t trainer);   /* that wait: it will ask again */
+void shard_forget_waiting(struct ps_shard *s, uint32_t trainer); /* and all else that waits: nobody will ask */
 
 /* shard_step.c */
 int shard_member_init(struct ps_shard *s, struct member *m);
@@ -234,7 +238,7 @@ int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, 
 int shard_keys(const struct ps_shard *s, const struct wire_frame *f, uint32_t table, uint64_t n, struct pd_err *err);
 /* The key list of that number; NULL: it is not known (any more). */
 struct known_list *shard_known(struct member *m, uint32_t table, uint32_t id);
-static inline struct member_step *shard_step_of(const struct member *m, uint64_t step) { return &m->ring[step % SHARD_AHEAD]; }
+static inline struct member_step *shard_step_of(const struct member *m, uint64_t step) { return &m->ring[step % SHARD_RING]; }
 void shard_step_clear(struct ps_shard *s, struct member_step *p);
 /* Room in the scratch of a step for n contributions. */
 int shard_room_parts(struct ps_shard *s, size_t n);

@@ -33,6 +33,8 @@ static int load_dense(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
     if (!p) {
         if (missing == PS_MISSING_ZERO)
             memset(shard_w(s, id), 0, seg->count * sizeof(float));
+        else
+            shard_initial_dense(s, id);
         return 0;
     }
     int same = p->kind == MODEL_DENSE && p->n_dims == d->n_dims;
@@ -169,7 +171,7 @@ int shard_steps_under_way(const struct ps_shard *s) {
     for (uint32_t i = 0; i < s->n_joined; i++) {
         const struct member *m = &s->members[s->order[i]];
         any |= m->step > s->step;
-        for (uint32_t k = 0; m->ring && k < SHARD_AHEAD; k++)
+        for (uint32_t k = 0; m->ring && k < SHARD_RING; k++)
             any |= m->ring[k].n_parts > 0;
     }
     return any;

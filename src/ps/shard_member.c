@@ -82,7 +82,7 @@ static int take_place(struct ps_shard *s, uint32_t trainer, const struct ps_decl
     drop_unfinished(s, trainer);
     for (uint32_t i = 0; i < SHARD_ANSWERS; i++)
         m->answers[i].req = 0;
-    for (uint32_t i = 0; i < SHARD_AHEAD; i++)
+    for (uint32_t i = 0; i < SHARD_RING; i++)
         m->ring[i].n_stats = 0; /* the new process has not asked for the sums of these steps */
     m->incarnation = d->incarnation;
     m->last_req = m->pass_req = 0;
@@ -113,7 +113,7 @@ int shard_comes_back(struct ps_shard *s, uint32_t trainer, const char *addr, con
                        m->state == MEMBER_LEFT ? "has left before" : "is here already", m->addr);
     if (rc <= 0)
         return rc;
-    shard_forget_waiting(s, trainer);
+    shard_forget_pulls(s, trainer);
     m->attached = 1;
     m->connection++;
     snprintf(m->addr, sizeof m->addr, "%s", addr);
@@ -124,7 +124,7 @@ int ps_shard_detach(struct ps_shard *s, uint32_t trainer) {
     if (trainer >= s->opts.n_trainers || s->members[trainer].state != MEMBER_JOINED)
         return 0;
     s->members[trainer].attached = 0;
-    shard_forget_waiting(s, trainer);
+    shard_forget_pulls(s, trainer);
     return 1;
 }
 

@@ -157,7 +157,7 @@ static struct known_list *place_for(struct member *m, uint32_t table, uint32_t i
     return old ? old : (int32_t)(k[0].id - k[1].id) < 0 ? &k[0] : &k[1];
 }
 
-/* A creating pull's rows become a known list of the member, which its push can name. */
+/* A creating pull's rows become a known list of the member, which its push can name, if it has a number. */
 static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
     struct pull_rows p;
     int rc = read_pull_rows(f, &p, err);
@@ -165,15 +165,18 @@ static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame
         rc = shard_keys(s, f, p.table, p.n, err);
     if (rc || !p.create)
         return rc;
-    struct known_list *k = place_for(&s->members[trainer], p.table, p.list);
+    struct known_list *k = p.list ? place_for(&s->members[trainer], p.table, p.list) : NULL;
+    struct row_list *list = k ? &k->list : &s->scratch;
     const uint64_t *keys = (const uint64_t *)(const void *)f->sec[1];
     const int life = s->lives[p.table].active;
-    k->id = 0;
-    if (shard_room(&k->list.rows, &k->list.cap, p.n, sizeof *k->list.rows) || (life && shard_keep_keys(&k->list, keys, p.n)) ||
-        ps_table_find(s->tables[p.table], keys, p.n, !life, k->list.rows))
+    if (k)
+        k->id = 0;
+    if (shard_room(&list->rows, &list->cap, p.n, sizeof *list->rows) || (k && life && shard_keep_keys(list, keys, p.n)) ||
+        ps_table_find(s->tables[p.table], keys, p.n, !life, list->rows))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[p.table].name);
-    k->list.n = p.n;
-    k->id = p.list;
+    list->n = p.n;
+    if (k)
+        k->id = p.list;
     return 0;
 }
 

@@ -21,7 +21,7 @@ static void contribution_release(const struct ps_shard *s, struct contribution *
 }
 
 void shard_member_release(struct ps_shard *s, struct member *m) {
-    for (uint32_t i = 0; m->ring && i < SHARD_AHEAD; i++) {
+    for (uint32_t i = 0; m->ring && i < SHARD_RING; i++) {
         for (uint32_t k = 0; k < m->ring[i].cap_parts; k++)
             contribution_release(s, &m->ring[i].parts[k]);
         free(m->ring[i].parts);
@@ -43,7 +43,7 @@ void shard_member_release(struct ps_shard *s, struct member *m) {
 }
 
 int shard_member_init(struct ps_shard *s, struct member *m) {
-    m->ring = pd_calloc(SHARD_AHEAD, sizeof *m->ring);
+    m->ring = pd_calloc(SHARD_RING, sizeof *m->ring);
     m->known = pd_calloc((size_t)s->job.n_sparse * SHARD_LISTS, sizeof *m->known);
     m->answers = pd_calloc(SHARD_ANSWERS, sizeof *m->answers);
     pd_buf_init(&m->note[0].text);
@@ -59,7 +59,7 @@ void shard_step_clear(struct ps_shard *s, struct member_step *p) {
         struct contribution *c = &p->parts[k];
         for (size_t i = 0; i < c->n_frames; i++)
             wire_frame_free(c->frames[i]);
-        c->n_frames = 0;
+        c->n_frames = c->n_owned = 0;
         memset(c->stats, 0, sizeof c->stats);
         memset(c->dense, 0, s->job.n_dense * sizeof *c->dense);
         for (uint32_t t = 0; t < s->job.n_sparse; t++)
@@ -124,6 +124,47 @@ static int keep_frame(struct contribution *c, struct wire_frame **f) {
     c->frames[c->n_frames++] = *f;
     *f = NULL;
     return 0;
+}
+
+/* A copy of n bytes at p, in a frame of the contribution. NULL: no memory. */
+static const void *own(struct ps_shard *s, struct contribution *c, const void *p, size_t n) {
+    enum { SPACE = 192 };
+    _Static_assert(sizeof(struct wire_frame) <= SPACE, "the copy stands behind the frame");
+    struct wire_frame *f = pd_pool_get(s->opts.pool, SPACE + n);
+    if (!f)
+        return NULL;
+    *f = (struct wire_frame){.pool = s->opts.pool};
+    uint8_t *copy = memcpy((uint8_t *)f + SPACE, p, n);
+    if (!keep_frame(c, &f))
+        return copy;
+    wire_frame_free(f);
+    return NULL;
+}
+
+static int own_contribution(struct ps_shard *s, struct contribution *c) {
+    if (c->n_owned == c->n_frames)
+        return 0;
+    for (uint32_t i = 0; i < s->job.n_dense; i++)
+        if (c->dense[i] && !(c->dense[i] = own(s, c, c->dense[i], s->segs[i].count * sizeof(float))))
+            return PD_ENOMEM;
+    for (uint32_t t = 0; t < s->job.n_sparse; t++) {
+        struct row_push *p = &c->tables[t];
+        if (p->here && !(p->grad = own(s, c, p->grad, p->list.n * s->job.sparse[t].dim * sizeof(float))))
+            return PD_ENOMEM;
+    }
+    c->n_owned = c->n_frames;
+    return 0;
+}
+
+int ps_shard_own_pushes(struct ps_shard *s) {
+    int rc = 0;
+    for (uint32_t i = 0; i < s->n_joined && !rc; i++) {
+        const struct member *m = &s->members[s->order[i]];
+        struct member_step *p = shard_step_of(m, m->step);
+        for (uint32_t k = 0; k < p->n_parts && !rc; k++)
+            rc = own_contribution(s, &p->parts[k]);
+    }
+    return rc;
 }
 
 /* --- contributions come in --- */

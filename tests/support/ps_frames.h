@@ -14,6 +14,7 @@
 
 enum { FR_DIM = 4, FR_VALUES = 40, FR_EPOCH = 7 };
 static uint32_t fr_width = 1; /* streams that each trainer owns */
+static const char *fr_update = "sync";
 static enum ps_lost fr_on_lost;
 static const struct pd_row_life *fr_life; /* of the table */
 
@@ -96,14 +97,14 @@ static inline struct wire_frame *f_declare_as(uint32_t n_trainers, uint32_t id, 
 
 /* The same trainer, on another connection. */
 static inline struct wire_frame *f_declare_again(uint32_t n_trainers, uint32_t id, uint64_t incarnation, uint64_t epoch) {
-    struct wire_frame *f = f_declare_as(n_trainers, id, "adagrad", "sync");
+    struct wire_frame *f = f_declare_as(n_trainers, id, "adagrad", fr_update);
     memcpy(f->data + 40, &incarnation, 8);
     memcpy(f->data + 48, &epoch, 8);
     return f;
 }
 
 static inline struct wire_frame *f_declare(uint32_t n_trainers, uint32_t id) {
-    return f_declare_as(n_trainers, id, "adagrad", "sync");
+    return f_declare_as(n_trainers, id, "adagrad", fr_update);
 }
 
 static inline struct wire_frame *f_push_dense(uint64_t step, uint32_t id, uint32_t param, const float *g, size_t n) {
@@ -243,7 +244,7 @@ struct recorder {
     struct recorded {
         uint32_t trainer;
         uint16_t type;
-        uint8_t head[64];
+        uint8_t head[256];
         size_t n_head, n_values;
         float values[256];
     } a[64];

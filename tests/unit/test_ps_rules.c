@@ -314,6 +314,44 @@ static void test_whole_jobs_reach_their_closed_form(void **state) {
     job("geo", 1000, 3, 2, 1); /* only the end of the pass makes it exchange */
 }
 
+/* Rows may be asked for between a push and the end of its step; under geo too the gradient goes to the rows that were pushed. */
+static void test_a_pull_between_a_push_and_the_end_of_its_step(void **state) {
+    (void)state;
+    static const uint64_t keys[3] = {1, 5, 9}, others[3] = {2, 6, 9};
+    static const float grad[3] = {1, 2, 3};
+    for (size_t i = 0; ps_rule_at(i); i++) {
+        struct cluster cl;
+        struct ps_client *c = NULL;
+        struct pd_err err = {0};
+        float rows[3], got[3];
+        cluster_start(&cl, 1, 1, 1, 1, 0, -1);
+        struct ps_client_opts o = {.pservers = cl.list, .n_trainers = 1, .optimizer = {"sgd", 1, 0}, .update = ps_rule_at(i)->name, .job = "J",
+                                   .key = cluster_key, .connect_timeout_ms = 20000};
+        struct ps_table_spec t = {.name = "t", .dim = 1, .lr_factor = 1};
+        if (ps_client_new(&c, &o, &err))
+            fail_msg("%s", err.msg);
+        int rc = ps_declare_table(c, &t);
+        rc = rc ? rc : ps_start(c);
+        rc = rc ? rc : ps_pull_rows(c, 0, 3, keys, rows, PS_CREATE);
+        rc = rc ? rc : ps_wait(c);
+        rc = rc ? rc : ps_push_rows(c, 0, 3, keys, grad);
+        rc = rc ? rc : ps_pull_rows(c, 0, 3, others, got, PS_NO_CREATE);
+        rc = rc ? rc : ps_wait(c);
+        assert_true(!got[0] && !got[1] && !got[2]);
+        rc = rc ? rc : ps_step_end(c, 1, NULL, 0);
+        rc = rc ? rc : ps_pull_rows(c, 0, 3, keys, rows, PS_NO_CREATE);
+        rc = rc ? rc : ps_pull_rows(c, 0, 3, others, got, PS_NO_CREATE);
+        rc = rc ? rc : ps_wait(c);
+        if (rc)
+            fail_msg("%s: %s", ps_rule_at(i)->name, ps_client_err(c)->msg);
+        assert_true(rows[0] == -1 && rows[1] == -2 && rows[2] == -3);
+        assert_true(!got[0] && !got[1] && got[2] == -3);
+        rc = ps_bye(c);
+        ps_client_free(c);
+        assert_int_equal(cluster_join(&cl, NULL), 0);
+    }
+}
+
 static void test_the_option_names_the_rules_of_the_table(void **state) {
     (void)state;
     size_t n;
@@ -334,6 +372,7 @@ int main(void) {
         cmocka_unit_test(test_ssp_lets_nobody_run_ahead),
         cmocka_unit_test(test_repeated_and_stale_pushes_are_dropped_without_a_barrier_too),
         cmocka_unit_test(test_whole_jobs_reach_their_closed_form),
+        cmocka_unit_test(test_a_pull_between_a_push_and_the_end_of_its_step),
         cmocka_unit_test(test_the_option_names_the_rules_of_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
