@@ -166,7 +166,7 @@ CAPI void paddle_ps_free(paddle_ps *ps) {
     pd_options_release(&ps->options);
     free(ps->size);
     free(ps->dim);
-    memset(ps->key, 0, sizeof ps->key);
+    explicit_bzero(ps->key, sizeof ps->key);
     free(ps);
 }
 

@@ -211,11 +211,14 @@ static void on_first_turn(uv_timer_t *t) {
         uv_read_start(c->in, on_alloc, on_read);
 }
 
+uint64_t net_conn_handshake_ms(const struct net_conn *c) {
+    return c->opts.handshake_timeout_ms ? c->opts.handshake_timeout_ms : NET_DEFAULT_HANDSHAKE_MS;
+}
+
 int net_conn_begin(struct net_conn *c) {
     if (!c->hs)
         return uv_timer_start(&c->timer, on_first_turn, 0, 0);
-    uint64_t ms = c->opts.handshake_timeout_ms ? c->opts.handshake_timeout_ms : NET_DEFAULT_HANDSHAKE_MS;
-    uv_timer_start(&c->timer, on_handshake_late, ms, 0);
+    uv_timer_start(&c->timer, on_handshake_late, net_conn_handshake_ms(c), 0);
     hs_speak(c);
     return c->closing ? 0 : uv_read_start(c->in, on_alloc, on_read);
 }

@@ -46,7 +46,7 @@ int net_conn_over(struct net_conn **out, uv_stream_t *in, uv_stream_t *outs, con
 
 /* A listener. Every accepted connection runs the handshake; once open it gets `ev` with `arg` (net_set_arg may give it
  * one of its own from on_open). One that never opens causes a log line and no callback. At most 64 may be in the
- * handshake at a time; further ones are closed. */
+ * handshake at a time; a further one takes the place of one that has been for more than a second, else it is closed. */
 struct net_listener;
 int net_listen(struct net_listener **out, uv_loop_t *loop, const char *ip, int port, const struct wire_hs_opts *hs,
                const struct net_opts *opts, const struct net_events *ev, void *arg, struct pd_err *err);

@@ -9,7 +9,7 @@
 #include "base/fault.h"
 #include "net/internal.h"
 
-enum { MAX_HANDSHAKES = 64, BACKLOG = 1024 };
+enum { MAX_HANDSHAKES = 64, LONG_MS = 1000, BACKLOG = 1024 };
 
 struct net_listener {
     uv_tcp_t tcp;
@@ -36,6 +36,28 @@ void net_listener_opened(struct net_conn *c) {
     l->n_pending--;
 }
 
+/* Nobody hears of it; it outlives the listener. */
+static void drop_pending(struct net_conn *c) {
+    static const struct net_events quiet;
+    net_listener_opened(c);
+    c->ev = quiet;
+    net_close(c);
+}
+
+/* Room for one more handshake: who holds the key is through in milliseconds, so one that takes long makes way. */
+static int has_room(struct net_listener *l) {
+    if (l->n_pending < MAX_HANDSHAKES)
+        return 1;
+    struct net_conn *oldest = l->pending;
+    while (oldest->next)
+        oldest = oldest->next;
+    if (oldest->closing || uv_timer_get_due_in(&oldest->timer) + LONG_MS > net_conn_handshake_ms(oldest))
+        return 0;
+    pd_warn(l->opts.log, "%s: refused: handshake: no answer in time, while others wait", oldest->addr);
+    drop_pending(oldest);
+    return 1;
+}
+
 static void free_handle(uv_handle_t *h) { free(h); }
 
 static void on_connection(uv_stream_t *s, int status) {
@@ -46,7 +68,7 @@ static void on_connection(uv_stream_t *s, int status) {
         return;
     }
     struct net_conn *c = NULL;
-    if (uv_accept(s, (uv_stream_t *)tcp) || l->n_pending >= MAX_HANDSHAKES ||
+    if (uv_accept(s, (uv_stream_t *)tcp) || !has_room(l) ||
         !(c = net_conn_new(s->loop, &l->hs, 0, &l->opts, &l->ev, l->arg))) {
         pd_warn(l->opts.log, "a connection was turned away (%d in the handshake)", l->n_pending);
         uv_close((uv_handle_t *)tcp, free_handle);
@@ -75,20 +97,15 @@ static void on_listener_closed(uv_handle_t *h) {
     if (l->closed)
         l->closed(l->closed_arg);
     free((void *)(uintptr_t)l->hs.greeting);
-    memset(&l->hs, 0, sizeof l->hs);
+    explicit_bzero(&l->hs, sizeof l->hs);
     free(l);
 }
 
 void net_listener_close(struct net_listener *l, void (*closed)(void *), void *arg) {
     l->closed = closed;
     l->closed_arg = arg;
-    while (l->pending) { /* they outlive the listener: taken off its list first, closed without a word */
-        struct net_conn *c = l->pending;
-        net_listener_opened(c);
-        static const struct net_events quiet;
-        c->ev = quiet;
-        net_close(c);
-    }
+    while (l->pending)
+        drop_pending(l->pending);
     uv_close((uv_handle_t *)&l->tcp, on_listener_closed);
 }
 

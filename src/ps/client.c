@@ -301,6 +301,6 @@ void ps_client_free(struct ps_client *c) {
     pd_buf_release(&c->head);
     ps_job_release(&c->job);
     pd_pool_free(c->pool);
-    memset(c->key, 0, sizeof c->key);
+    explicit_bzero(c->key, sizeof c->key);
     free(c);
 }

@@ -393,7 +393,7 @@ static void try_connect(struct ps_client *c, struct link *l) {
     l->state = LINK_CONNECTING;
     if (net_connect(&l->conn, &c->loop, l->ip, l->port, ATTEMPT_MS, &hs, &net, &events, l, &err))
         client_fail(c, err.code, "pserver %s:%d: %s", l->ip, l->port, err.msg);
-    memset(hs.key, 0, sizeof hs.key);
+    explicit_bzero(hs.key, sizeof hs.key);
 }
 
 /* Time in which this process did not look (it computed, or was stopped) is not held against the server. */

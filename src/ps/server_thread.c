@@ -442,7 +442,7 @@ static int listen_on(struct server_thread *t, const int *fds, struct pd_err *err
     } else {
         rc = net_listen_fd(&t->listener, &t->loop, fds[t->index], &hs, &net, &events, t, err);
     }
-    memset(hs.key, 0, sizeof hs.key);
+    explicit_bzero(hs.key, sizeof hs.key);
     pd_buf_release(&b);
     return rc;
 }

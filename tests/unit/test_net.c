@@ -212,6 +212,41 @@ static void a_wrong_key_or_job_closes_without_opening(void **state) {
     }
 }
 
+/* Without the key one can hold connections, but not keep others out. */
+static void silent_connections_make_way(void **state) {
+    (void)state;
+    enum { SILENT = 64 };
+    struct world w;
+    uv_loop_init(&w.loop);
+    memset(&w.a, 0, sizeof w.a);
+    memset(&w.s, 0, sizeof w.s);
+    struct wire_hs_opts hs = {.self = {WIRE_ROLE_PSERVER, 2, 5, "J"}, .key = {1}}, me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}, .key = {1}};
+    struct net_opts slow = opts;
+    slow.handshake_timeout_ms = 600000;
+    assert_int_equal(net_listen(&w.listener, &w.loop, "127.0.0.1", 0, &hs, &slow, &events, &w.s, NULL), 0);
+    struct sockaddr_storage sa;
+    assert_int_equal(net_ip_addr("127.0.0.1", net_listener_port(w.listener), &sa), 0);
+    int fd[SILENT];
+    for (int i = 0; i < SILENT; i++) {
+        fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(fd[i], (struct sockaddr *)&sa, sizeof(struct sockaddr_in)), 0);
+    }
+    for (int tries = 0; !w.a.opened && tries < 300; tries++) { /* as clients do: again and again */
+        const int closed = w.a.closed;
+        assert_int_equal(net_connect(&w.a.conn, &w.loop, "127.0.0.1", net_listener_port(w.listener), 60000, &me, &opts, &events, &w.a, NULL), 0);
+        while (!w.a.opened && w.a.closed == closed)
+            uv_run(&w.loop, UV_RUN_ONCE);
+        if (!w.a.opened)
+            usleep(200000);
+    }
+    run_until(&w, &w.a.opened, 1);
+    run_until(&w, &w.s.opened, 1);
+    assert_int_equal(w.s.closed, 0);
+    finish(&w);
+    for (int i = 0; i < SILENT; i++)
+        close(fd[i]);
+}
+
 static void a_port_where_nobody_listens_is_named(void **state) {
     (void)state;
     uv_loop_t loop;
@@ -313,6 +348,7 @@ int main(void) {
         cmocka_unit_test(answers_that_leave_together_keep_their_order),
         cmocka_unit_test(a_last_answer_leaves_before_an_abrupt_end),
         cmocka_unit_test(a_wrong_key_or_job_closes_without_opening),
+        cmocka_unit_test(silent_connections_make_way),
         cmocka_unit_test(a_port_where_nobody_listens_is_named),
         cmocka_unit_test(a_bound_port_is_ours_before_it_listens),
         cmocka_unit_test(streams_without_handshake_report_how_they_ended),

@@ -1,0 +1,342 @@
+/* Peers that do not keep to the protocol, are silent or do not read: they get a reason, and disturb nobody else. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "ps/job.h"
+#include "tests/support/ps_client.h"
+#include "wire/msg.h"
+
+struct raw {
+    int fd;
+    struct wire_decoder *d;
+};
+
+static struct wire_frame *raw_read(struct raw *r) { /* NULL: the peer has closed */
+    struct wire_frame *f;
+    while (!(f = wire_decoder_next(r->d))) {
+        uint8_t *p;
+        size_t n;
+        wire_decoder_space(r->d, &p, &n);
+        ssize_t k = read(r->fd, p, n);
+        if (k <= 0 || wire_decoder_commit(r->d, (size_t)k, NULL))
+            return NULL;
+    }
+    return f;
+}
+
+static void raw_open(struct raw *r, int port, uint32_t trainer, uint16_t role) {
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct wire_hs_opts o = {.self = {.role = role, .id = trainer, .incarnation = 9, .job = "J"}};
+    struct timeval limit = {.tv_sec = 20};
+    memcpy(o.key, cluster_key, sizeof o.key);
+    r->fd = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(r->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    assert_int_equal(connect(r->fd, (struct sockaddr *)&sa, sizeof sa), 0);
+    r->d = wire_decoder_new(8 << 20);
+    struct wire_hs *hs = wire_hs_new(&o, 1);
+    struct pd_err err = {0};
+    for (;;) {
+        struct pd_buf b;
+        pd_buf_init(&b);
+        assert_int_equal(wire_hs_output(hs, &b, &err), 0);
+        assert_int_equal(write(r->fd, b.data, b.len), (ssize_t)b.len);
+        pd_buf_release(&b);
+        if (wire_hs_done(hs))
+            break;
+        struct wire_frame *f = raw_read(r);
+        assert_non_null(f);
+        int rc = wire_hs_input(hs, f, &err);
+        wire_frame_free(f);
+        assert_true(rc >= 0);
+        if (rc == 1)
+            break;
+    }
+    wire_hs_free(hs);
+}
+
+static void raw_close(struct raw *r) {
+    close(r->fd);
+    wire_decoder_free(r->d);
+}
+
+static size_t raw_frame(uint8_t *out, uint16_t type, const void *p, size_t n) {
+    size_t len[1] = {n};
+    memset(out, 0, 64 + n + 64);
+    size_t total = wire_header(out, type, 0, 77, 1, len);
+    memcpy(out + 64, p, n);
+    return total;
+}
+
+/* Any answer is read; the connection must end, and with a reason unless not even a frame came across. */
+static int raw_must_end(struct raw *r, int *errors) {
+    struct wire_frame *f;
+    while ((f = raw_read(r))) {
+        *errors += (f->flags & WIRE_F_ERROR) != 0;
+        wire_frame_free(f);
+    }
+    return 1;
+}
+
+static atomic_int strangers_left;
+
+/* The job lasts at least as long as they come. */
+static int waits_for_strangers(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
+    (void)me;
+    (void)c;
+    while (step == 50 && !atomic_load(&strangers_left))
+        usleep(1000);
+    return 0;
+}
+
+static void test_strangers_do_not_disturb(void **state) {
+    (void)state;
+    static struct toy_result sink[2];
+    struct toy t = {.n_servers = 1, .n_dense = 1, .n_sparse = 1, .n_passes = 1, .optimizer = "sgd", .lr = 0.1};
+    struct cluster c;
+    struct toy_trainer me[2];
+    t.n_trainers = 2;
+    t.n_streams = 2;
+    t.jitter = 1;
+    t.steps = 60;
+    cluster_start(&c, 1, 1, 1, 2, 0, -1);
+    for (int i = 0; i < 2; i++) {
+        me[i] = (struct toy_trainer){.t = &t, .id = i, .servers = c.list, .result = &sink[i], .before_step = waits_for_strangers};
+        pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
+    }
+    uint8_t junk[48] = {0}, frame[256];
+    int errors = 0, n = 0;
+    static const uint16_t types[] = {WIRE_PS_PUSH_DENSE, WIRE_PS_PUSH_ROWS, WIRE_PS_STEP_END, WIRE_PS_PULL_DENSE,
+                                     WIRE_PS_BYE, WIRE_PS_SAVE, WIRE_PS_DECLARE, WIRE_AG_HELLO, 0x7777};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) { /* frames of one who has not declared */
+        struct raw r;
+        raw_open(&r, c.s[0].port, (uint32_t)i % 2, WIRE_ROLE_TRAINER);
+        size_t total = raw_frame(frame, types[i], junk, sizeof junk);
+        assert_int_equal(write(r.fd, frame, total), (ssize_t)total);
+        n += raw_must_end(&r, &errors);
+        raw_close(&r);
+    }
+    assert_int_equal(errors, n);
+    for (size_t bit = 0; bit < 64 * 8; bit += 7) { /* a header with one wrong bit */
+        struct raw r;
+        raw_open(&r, c.s[0].port, 1, WIRE_ROLE_TRAINER);
+        size_t total = raw_frame(frame, WIRE_PS_PUSH_ROWS, junk, sizeof junk);
+        frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        assert_int_equal(write(r.fd, frame, total), (ssize_t)total);
+        shutdown(r.fd, SHUT_WR);
+        raw_must_end(&r, &errors);
+        raw_close(&r);
+    }
+    for (size_t cut = 1; cut < 112; cut += 5) { /* a frame that breaks off */
+        struct raw r;
+        raw_open(&r, c.s[0].port, 0, WIRE_ROLE_TRAINER);
+        size_t total = raw_frame(frame, WIRE_PS_PUSH_ROWS, junk, sizeof junk);
+        assert_int_equal(write(r.fd, frame, cut < total ? cut : total), (ssize_t)(cut < total ? cut : total));
+        shutdown(r.fd, SHUT_WR);
+        raw_must_end(&r, &errors);
+        raw_close(&r);
+    }
+    struct raw r; /* whoever probes the port is let go */
+    raw_open(&r, c.s[0].port, 0, WIRE_ROLE_PROBE);
+    raw_must_end(&r, &errors);
+    raw_close(&r);
+    atomic_store(&strangers_left, 1);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(me[i].thread, NULL);
+        if (me[i].rc)
+            fail_msg("trainer %d: %s", i, me[i].err.msg);
+    }
+    assert_int_equal(cluster_join(&c, NULL), 0);
+}
+
+static uint64_t raw_cols = 8; /* of the parameter that raw_declare declares */
+
+static void raw_declare(struct raw *r, uint32_t trainer, uint64_t incarnation, uint64_t epoch, struct wire_frame **answer) {
+    struct ps_job job;
+    struct pd_err err = {0};
+    struct pd_buf b;
+    struct ps_declare d = {.kind = PS_KIND_DENSE, .stream_lo = trainer, .stream_hi = trainer + 1, .incarnation = incarnation, .epoch = epoch};
+    struct ps_dense_spec s = {.name = "hidden.w", .n_dims = 2, .shape = {2, raw_cols}, .lr_factor = 1};
+    static uint8_t frame[4096];
+    ps_job_init(&job);
+    pd_buf_init(&b);
+    job.n_trainers = job.n_streams = 2;
+    job.n_servers = job.n_dense_threads = job.n_sparse_threads = 1;
+    strcpy(job.update, "sync");
+    assert_int_equal(ps_optim_conf_init(&job.optim, "sgd", &err), 0);
+    job.optim.learning_rate = 0.1;
+    assert_int_equal(ps_job_add_dense(&job, &s, &err), 0);
+    ps_job_put(&b, &d, &job);
+    size_t total = raw_frame(frame, WIRE_PS_DECLARE, b.data, b.len);
+    assert_int_equal(write(r->fd, frame, total), (ssize_t)total);
+    pd_buf_release(&b);
+    ps_job_release(&job);
+    *answer = raw_read(r);
+    assert_non_null(*answer);
+}
+
+static void assert_refused(struct wire_frame *f, const char *want) {
+    char msg[900];
+    struct pd_rd r;
+    assert_true(f->flags & WIRE_F_ERROR);
+    pd_rd_init(&r, f->sec[0], f->len[0]);
+    (void)pd_get_u32(&r);
+    pd_get_str(&r, msg, sizeof msg);
+    assert_contains(msg, want);
+    wire_frame_free(f);
+}
+
+/* A process that was killed: its connections are closed without a word. Nobody takes its place, and it is given up in time. */
+static void test_trainer_that_does_not_come_back(void **state) {
+    (void)state;
+    struct cluster cl;
+    struct wire_frame *f;
+    struct raw r;
+    cluster_reconnect_ms = 700;
+    cluster_start(&cl, 1, 1, 1, 2, 0, -1);
+    cluster_reconnect_ms = 0;
+    struct ps_client *a = new_client(cl.list, 0, 2, cluster_key, 5000);
+    declare_w(a, 8, 0);
+    assert_int_equal(ps_start(a), 0);
+    raw_open(&r, cl.s[0].port, 1, WIRE_ROLE_TRAINER);
+    raw_declare(&r, 1, 9, 0, &f);
+    assert_int_equal(f->flags, 0);
+    uint64_t epoch;
+    memcpy(&epoch, f->sec[0], 8);
+    wire_frame_free(f);
+    raw_close(&r);
+    raw_open(&r, cl.s[0].port, 1, WIRE_ROLE_TRAINER);
+    raw_declare(&r, 1, 10, 0, &f); /* another process of that id */
+    assert_refused(f, "trainer 1 is here already");
+    raw_close(&r);
+    raw_open(&r, cl.s[0].port, 1, WIRE_ROLE_TRAINER);
+    raw_declare(&r, 1, 9, epoch + 1, &f); /* this one, but it knows another server */
+    assert_refused(f, "was started again and no longer has the parameters");
+    raw_close(&r);
+    raw_open(&r, cl.s[0].port, 1, WIRE_ROLE_TRAINER);
+    raw_declare(&r, 1, 9, epoch, &f); /* it comes back, and is lost again */
+    assert_int_equal(f->flags, 0);
+    wire_frame_free(f);
+    raw_close(&r);
+    assert_int_equal(ps_barrier(a), PD_EFAIL);
+    assert_contains(ps_client_err(a)->msg, "trainer 1 (127.0.0.1:");
+    assert_contains(ps_client_err(a)->msg, "is gone in step 0");
+    assert_contains(ps_client_err(a)->msg, "it did not come back in 0.7 s");
+    ps_client_free(a);
+    assert_int_equal(cluster_join(&cl, NULL), PD_EFAIL);
+}
+
+static size_t resident_bytes(void) {
+    unsigned long size = 0, pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lu %lu", &size, &pages), 2);
+    fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A client that asks for 1.6 GB and reads nothing costs the server 64 MiB and an answer, and the others nothing; when it reads after
+ * all, it gets everything. */
+static void test_client_that_does_not_read(void **state) {
+    (void)state;
+    enum { PULLS = 400, COLS = 524288, ANSWER = 2 * COLS * 4 };
+    struct cluster cl;
+    struct wire_frame *f;
+    struct raw r;
+    static float out[2 * COLS];
+    cluster_start(&cl, 1, 1, 1, 2, 0, -1);
+    struct ps_client *a = new_client(cl.list, 0, 2, cluster_key, 20000);
+    declare_w(a, COLS, 0);
+    assert_int_equal(ps_start(a), 0);
+    raw_cols = COLS;
+    raw_open(&r, cl.s[0].port, 1, WIRE_ROLE_TRAINER);
+    raw_declare(&r, 1, 9, 0, &f);
+    raw_cols = 8;
+    assert_int_equal(f->flags, 0);
+    wire_frame_free(f);
+    size_t before = resident_bytes();
+    for (uint64_t i = 0; i < PULLS; i++) {
+        static uint8_t pull[256];
+        uint8_t body[20] = {0};
+        body[8] = 1; /* after step 0, one parameter: the first */
+        size_t total = raw_frame(pull, WIRE_PS_PULL_DENSE, body, sizeof body);
+        uint64_t req = 100 + i;
+        memcpy(pull + 8, &req, 8);
+        assert_int_equal(write(r.fd, pull, total), (ssize_t)total);
+    }
+    for (int i = 0; i < 20; i++) { /* the other one is served all the while */
+        assert_int_equal(ps_pull_dense(a, 0, out, 2 * COLS), 0);
+        assert_int_equal(ps_wait(a), 0);
+    }
+    size_t grown = resident_bytes() - before;
+    printf("%zu MiB more for %d MiB that were asked for\n", grown >> 20, PULLS * (ANSWER >> 20));
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    assert_true(grown < (size_t)1200 << 20); /* several bytes of shadow for each */
+#else
+    assert_true(grown < (size_t)320 << 20);
+#endif
+    for (int i = 0; i < PULLS; i++) {
+        f = raw_read(&r);
+        assert_non_null(f);
+        assert_int_equal(f->flags, 0);
+        assert_int_equal(f->len[2], ANSWER);
+        wire_frame_free(f);
+    }
+    raw_close(&r);
+    ps_client_free(a);
+    assert_int_equal(cluster_join(&cl, NULL), PD_EFAIL); /* both have gone without a word */
+}
+
+/* A member that lies is answered with the reason, and the job ends with it: without it, it could only hang. */
+static void test_lying_member_ends_the_job_with_a_reason(void **state) {
+    (void)state;
+    struct cluster cl;
+    cluster_start(&cl, 1, 1, 1, 2, 0, -1);
+    struct ps_client *a = new_client(cl.list, 0, 2, cluster_key, 5000), *b = new_client(cl.list, 1, 2, cluster_key, 5000);
+    struct ps_table_spec spec = {.name = "t", .dim = 2, .lr_factor = 1};
+    ps_declare_table(a, &spec);
+    ps_declare_table(b, &spec);
+    assert_int_equal(ps_start(a), 0);
+    assert_int_equal(ps_start(b), 0);
+    uint64_t key = 3;
+    float grad[2] = {1, 2}, out[2];
+    assert_int_equal(ps_push_rows(b, 0, 1, &key, grad), 0); /* something is under way when it happens */
+    assert_int_equal(ps_step_end(b, 1, NULL, 0), 0);
+    assert_int_equal(ps_pull_rows(b, 0, 1, &key, out, PS_CREATE), 0);
+    double v = 1, two[2] = {0};
+    assert_int_equal(ps_reduce_start(b, &v, 1), 0); /* the two do not fit: who comes second is refused */
+    assert_int_equal(ps_reduce_start(a, two, 2), 0);
+    int rc_a = 0, rc_b = 0;
+    uint64_t t0 = pd_mono_ns();
+    while ((!rc_a || !rc_b) && pd_mono_ns() - t0 < 20000000000u) {
+        if (!rc_a)
+            rc_a = ps_reduce_done(a, two, 2);
+        if (!rc_b)
+            rc_b = ps_reduce_done(b, &v, 1);
+        usleep(1000);
+    }
+    assert_true(rc_a < 0 && rc_b < 0);
+    const char *text_a = ps_client_err(a)->msg, *text_b = ps_client_err(b)->msg;
+    const char *liar = strstr(text_a, "is gone") ? text_b : text_a, *other = liar == text_a ? text_b : text_a;
+    assert_contains(liar, "where trainer");
+    assert_contains(other, "is gone in step 0");
+    assert_contains(other, "where trainer");
+    ps_client_free(a);
+    ps_client_free(b);
+    assert_int_equal(cluster_join(&cl, NULL), PD_EFAIL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strangers_do_not_disturb),
+        cmocka_unit_test(test_trainer_that_does_not_come_back),
+        cmocka_unit_test(test_client_that_does_not_read),
+        cmocka_unit_test(test_lying_member_ends_the_job_with_a_reason),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
