@@ -166,6 +166,20 @@ int data_parse_number(const char *s, const char *end, double *out) {
     return 1;
 }
 
+int data_scale(const struct data_plan *plan, const struct data_field *f, uint32_t slot, double x, float *out) {
+    if (f->transform == DATA_LOG) {
+        x = x > 0 ? x : 0;
+        uint32_t i = x < PLAN_LOGS ? (uint32_t)x : 0;
+        x = i == x && x < PLAN_LOGS ? plan->log[i] : log1p(x);
+    }
+    if (f->mean)
+        x -= f->mean[slot];
+    if (f->std)
+        x /= f->std[slot];
+    *out = (float)x;
+    return isfinite(*out);
+}
+
 int data_bad_text(struct data_parser *p, const char *s, const char *end, const char *what) {
     snprintf(p->why, sizeof p->why, "'%.*s' %s", (int)(end - s < 40 ? end - s : 40), s, what);
     return PD_EDATA;

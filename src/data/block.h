@@ -79,6 +79,8 @@ void data_sample_end(struct data_parser *p);
 /* Numbers out of [s, end). 1: the whole of it is one. */
 int data_parse_id(const char *s, const char *end, uint64_t *out);
 int data_parse_number(const char *s, const char *end, double *out); /* finite */
+/* Number `slot` of dense field f as the network gets it: its transform, then its mean and std. 1; 0: it is too large for a float. */
+int data_scale(const struct data_plan *plan, const struct data_field *f, uint32_t slot, double x, float *out);
 int data_bad_text(struct data_parser *p, const char *s, const char *end, const char *what); /* PD_EDATA, "'text' WHAT" */
 
 #endif

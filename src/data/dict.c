@@ -198,6 +198,7 @@ int data_dict_read(struct data_dict **out, const char *path, struct pd_err *err)
     while (!rc && s < end) {
         const char *nl = memchr(s, '\n', (size_t)(end - s));
         size_t n = (size_t)((nl ? nl : end) - s);
+        n -= n && s[n - 1] == '\r';
         int m = marker(d, s, n);
         if (n == 0 || n > DICT_MAX_WORD || memchr(s, ' ', n))
             rc = pd_fail(err, PD_EDATA, "%s:%" PRIu32 ": a line holds one word", path, d->n + 1);

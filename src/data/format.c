@@ -37,11 +37,16 @@ static int check_libsvm(struct data_schema *s, struct pd_err *err) {
         return pd_fail(err, PD_ECONF, "format libsvm has two fields: the label (label or dense) and the features (list or dense)");
     if (s->field[0].batch.kind == PD_DENSE && s->field[0].batch.width != 1)
         return pd_fail(err, PD_ECONF, "field '%s': the label is one number", s->field[0].batch.name);
+    if (s->field[1].missing_value != 0)
+        return pd_fail(err, PD_ECONF, "field '%s': an index that a line does not name is 0, not missing_value", s->field[1].batch.name);
     return 0;
 }
 
 static int check_idx(struct data_schema *s, struct pd_err *err) {
-    return kinds(s, PD_DENSE, PD_ID, "the image (dense, of size pixels) and its label (label)", err);
+    int rc = kinds(s, PD_DENSE, PD_ID, "the image (dense, of size pixels) and its label (label)", err);
+    if (!rc && (s->field[0].transform != DATA_AS_IT_IS || s->field[0].missing_value != 0))
+        rc = pd_fail(err, PD_ECONF, "field '%s': pixels have neither transform nor missing_value", s->field[0].batch.name);
+    return rc;
 }
 
 #define CRITEO_DENSE "I1 I2 I3 I4 I5 I6 I7 I8 I9 I10 I11 I12 I13"

@@ -20,19 +20,7 @@ static int dense(struct data_parser *p, const struct data_field *f, uint32_t slo
     }
     if (!data_parse_number(from, to, &x))
         return data_bad_text(p, from, to, "is not a number");
-    if (f->transform == DATA_LOG) {
-        x = x > 0 ? x : 0;
-        uint32_t i = x < PLAN_LOGS ? (uint32_t)x : 0;
-        x = i == x && x < PLAN_LOGS ? p->plan->log[i] : log1p(x);
-    }
-    if (f->mean)
-        x -= f->mean[slot];
-    if (f->std)
-        x /= f->std[slot];
-    if (!isfinite((float)x))
-        return data_bad_text(p, from, to, "is too large a number");
-    *out = (float)x;
-    return 0;
+    return data_scale(p->plan, f, slot, x, out) ? 0 : data_bad_text(p, from, to, "is too large a number");
 }
 
 static int below(struct data_parser *p, const struct data_field *f, uint64_t id) {

@@ -52,6 +52,18 @@ static int feature(struct data_parser *p, struct pd_batch *b, const char *s, con
     return data_sample_list(p, 1, id, (float)x);
 }
 
+/* What is not named is 0, and is scaled, too. */
+static int scale(struct data_parser *p, struct pd_batch *b) {
+    const struct data_field *f = &p->schema->field[1];
+    float *v = b->values[1] + (size_t)b->n * f->batch.width;
+    for (uint32_t i = 0; i < f->batch.width; i++)
+        if (!data_scale(p->plan, f, i, (double)v[i], &v[i])) {
+            snprintf(p->why, sizeof p->why, "the value of index %u is too large a number", i + 1);
+            return PD_EDATA;
+        }
+    return 0;
+}
+
 int data_line_libsvm(struct data_parser *p, const char *s, size_t n) {
     const char *hash = memchr(s, '#', n), *end = hash ? hash : s + n;
     struct pd_batch *b = data_sample_begin(p);
@@ -71,6 +83,8 @@ int data_line_libsvm(struct data_parser *p, const char *s, size_t n) {
             s++;
         rc = words ? feature(p, b, start, s) : label(p, b, start, s);
     }
+    if (!rc && words && f->kind == PD_DENSE)
+        rc = scale(p, b);
     if (!rc && words)
         data_sample_end(p);
     return rc;

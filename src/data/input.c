@@ -30,31 +30,45 @@ struct data_input {
     ZSTD_DStream *zs;
 };
 
-static int refill(struct data_input *in, struct pd_err *err) {
+/* More bytes behind those in raw. */
+static int read_more(struct data_input *in, struct pd_err *err) {
     ssize_t k;
     do
-        k = read(in->fd, in->raw, RAW_BYTES);
+        k = read(in->fd, in->raw + in->len, RAW_BYTES - in->len);
     while (k < 0 && errno == EINTR);
     if (k < 0 || pd_fault("data.read"))
         return pd_fail_errno(err, PD_EIO, k < 0 ? errno : EIO, "cannot read %s", in->shown);
-    in->pos = 0;
-    in->len = (size_t)k;
+    in->len += (size_t)k;
     in->taken += (uint64_t)k;
     in->at_end = k == 0;
     return 0;
 }
 
+static int refill(struct data_input *in, struct pd_err *err) {
+    in->pos = in->len = 0;
+    return read_more(in, err);
+}
+
+static const uint8_t gzip_magic[2] = {0x1f, 0x8b}, zstd_magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
+
+/* A pipe may give less than what tells packed data from others. */
+static int is_open_question(const struct data_input *in) {
+    return !in->at_end && ((in->len < sizeof gzip_magic && !memcmp(in->raw, gzip_magic, in->len)) ||
+                           (in->len < sizeof zstd_magic && !memcmp(in->raw, zstd_magic, in->len)));
+}
+
 static int is_gzip(const struct data_input *in) {
-    return in->len - in->pos >= 2 && in->raw[in->pos] == 0x1f && in->raw[in->pos + 1] == 0x8b;
+    return in->len - in->pos >= sizeof gzip_magic && !memcmp(in->raw + in->pos, gzip_magic, sizeof gzip_magic);
 }
 
 static int is_zstd(const struct data_input *in) {
-    static const uint8_t magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
-    return in->len - in->pos >= 4 && !memcmp(in->raw + in->pos, magic, 4);
+    return in->len - in->pos >= sizeof zstd_magic && !memcmp(in->raw + in->pos, zstd_magic, sizeof zstd_magic);
 }
 
 static int start(struct data_input *in, struct pd_err *err) {
     int rc = refill(in, err);
+    while (!rc && is_open_question(in))
+        rc = read_more(in, err);
     if (rc)
         return rc;
     if (is_gzip(in)) {

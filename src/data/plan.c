@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -138,6 +139,12 @@ static int make_actions(struct data_plan *p, char (*name)[PD_FIELD_NAME], uint32
     return 0;
 }
 
+/* Can it be opened again and read from its beginning? What a pipe has given is gone. */
+static int can_reopen(const char *path) {
+    struct stat st;
+    return strcmp(path, "-") && (stat(path, &st) || S_ISREG(st.st_mode));
+}
+
 /* The columns' names from the first line of `path`. */
 static int read_header(struct data_plan *p, const char *dir, const char *first, struct pd_err *err) {
     struct data_lines l;
@@ -147,6 +154,8 @@ static int read_header(struct data_plan *p, const char *dir, const char *first, 
     int here = first[0] == '/' || !strcmp(dir, ".");
     if (pd_fmt(path, sizeof path, "%s%s%s", here ? "" : dir, here ? "" : "/", first))
         return pd_fail(err, PD_EIO, "path too long: %s/%s", dir, first);
+    if (!can_reopen(path))
+        return pd_fail(err, PD_EUSAGE, "a pipe can't name the columns in its header, since it is read only once: columns = ... in [data] can");
     int rc = data_lines_init(&l, err);
     if (!rc)
         rc = data_lines_open(&l, path, first, 0, 0, err);
@@ -204,7 +213,7 @@ static int read_counts(struct data_plan *p, const char *dir, struct pd_err *err)
     return rc;
 }
 
-int data_plan_new(struct data_plan **out, const struct data_schema *s, const char *dir, const char *first, struct pd_err *err) {
+int data_plan_new(struct data_plan **out, const struct data_schema *s, const char *dir, const char *first_dir, const char *first, struct pd_err *err) {
     struct data_plan *p = pd_calloc(1, sizeof *p);
     int rc = 0;
     if (!p)
@@ -218,7 +227,7 @@ int data_plan_new(struct data_plan **out, const struct data_schema *s, const cha
     if (!rc && s->format->any_fields && s->n_columns)
         rc = make_actions(p, s->column, s->n_columns, err);
     else if (!rc && s->format->any_fields && first)
-        rc = read_header(p, dir, first, err);
+        rc = read_header(p, first_dir, first, err);
     if (!rc && s->subsample > 0)
         rc = read_counts(p, dir, err);
     if (rc) {

@@ -23,8 +23,9 @@ struct data_plan {
     uint64_t n_keep;
 };
 
-/* `first` names the file whose header names the columns, opened only then; NULL if there is none. `dir` is where counts_file is. */
-int data_plan_new(struct data_plan **out, const struct data_schema *s, const char *dir, const char *first, struct pd_err *err);
+/* `first` names, relative to first_dir, the file whose header names the columns, opened only then; NULL if there is none. It is read apart from its
+ * samples, so it can't be a pipe (PD_EUSAGE). `dir` is where counts_file is. */
+int data_plan_new(struct data_plan **out, const struct data_schema *s, const char *dir, const char *first_dir, const char *first, struct pd_err *err);
 void data_plan_free(struct data_plan *p);
 
 /* The next column of a line: *s narrowed to it and the rest moved on. 1; 0: there is none left; -1: a quote is not closed or is

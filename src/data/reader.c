@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/hash.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "data/format.h"
@@ -106,7 +107,7 @@ int data_reader_new(struct data_reader **out, const struct data_spec *spec, cons
     if (!rc && (!r->dir || take_files(r, files, n_streams)))
         rc = pd_fail(err, PD_ENOMEM, "out of memory for a data reader");
     if (!rc)
-        rc = data_plan_new(&r->plan, r->schema, dir, r->files.n ? r->files.path[0] : NULL, err);
+        rc = data_plan_new(&r->plan, r->schema, dir, dir, r->files.n ? r->files.path[0] : NULL, err);
     if (!rc && make_pool(r))
         rc = pd_fail(err, PD_ENOMEM, "out of memory for a shuffle_buffer of %" PRIu64 " samples", spec->shuffle_buffer);
     if (!rc)
@@ -312,10 +313,14 @@ static void tell_in_order(const struct data_reader *r, struct data_pos *pos) {
     pos->in_line = w.in_line;
 }
 
+/* What a group's order depends on beside its place. */
+static uint64_t order_of(const struct data_reader *r) { return pd_mix64(r->spec.seed ^ pd_mix64(r->pool.cap)) >> 1 | 1; }
+
 void data_reader_tell(const struct data_reader *r, struct data_pos *pos) {
     if (r->given < r->pool.n) {
         *pos = r->group;
         pos->skip = r->given;
+        pos->order = pos->skip ? order_of(r) : 0;
     } else {
         tell_in_order(r, pos);
     }
@@ -351,6 +356,9 @@ int data_reader_seek(struct data_reader *r, const struct data_pos *pos, struct p
     r->failed = 1; /* until it has worked */
     if (pos->files_hash != r->files_hash || pos->file > r->files.n || pos->line < 1 || (pos->skip && pos->skip >= r->pool.cap))
         return pd_fail(err, PD_EDATA, "the saved position belongs to another list of files or shuffle_buffer (stream %u)", r->stream);
+    if (pos->skip && pos->order && pos->order != order_of(r))
+        return pd_fail(err, PD_EDATA, "the saved position lies inside a group of samples that were shuffled with another seed or shuffle_buffer (stream %u)",
+                       r->stream);
     r->index = pos->index;
     r->bad_lines = pos->bad_lines;
     if (pos->in_line && pos->file < r->files.n && (rc = into_line(r, pos, err)))

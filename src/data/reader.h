@@ -64,8 +64,9 @@ struct data_spec {
     void *arg;
 };
 
-/* Where the next sample comes from. Valid for the same file list, schema, seed and shuffle_buffer; `files_hash` finds out about the
- * files. With a shuffle buffer: where its group begins, and how many samples of the group have been given out. */
+/* Where the next sample comes from. Valid for the same file list, schema, and inside a group of shuffled samples for the same seed and
+ * shuffle_buffer: `files_hash` and `order` find that out. With a shuffle buffer: where its group begins, and how many samples of the group have been
+ * given out. */
 struct data_pos {
     uint64_t files_hash;  /* of the names of this stream's files */
     uint64_t file;        /* number within the stream's own files; == their count at the end */
@@ -76,6 +77,7 @@ struct data_pos {
     uint64_t bad_lines;   /* of this pass so far */
     uint64_t pass;
     uint64_t skip;        /* samples of the group given out */
+    uint64_t order;       /* then: of what decides their order, seed and shuffle_buffer; 0: nobody knows */
 };
 
 struct data_reader;

@@ -261,10 +261,8 @@ static int open_all(struct records *r, struct pd_err *err) {
             rc = pd_fail(err, PD_ENOMEM, "out of memory");
     if (!rc && o->test)
         rc = data_files_expand(&r->files[TEST], ".", o->test, err);
-    if (!rc && o->schema->header && !o->schema->n_columns && !strcmp(o->input[0], "-"))
-        rc = pd_fail(err, PD_EUSAGE, "standard input can't name the columns in its header: columns = ... in [data] can");
     if (!rc)
-        rc = data_plan_new(&r->plan, o->schema, o->dir, o->input[0], err);
+        rc = data_plan_new(&r->plan, o->schema, o->dir, ".", o->input[0], err);
     if (!rc && is_images(r))
         rc = data_idx_shape(o->input[0], &r->shape, err);
     if (!rc && data_block_init(&r->block, o->schema))

@@ -5,7 +5,7 @@
  *   columns = age job income                transform = log          -> fields as in batch.h, and how a reader fills them
  *   fields = age job:category income:label
  *
- * The keys of [data] and [field NAME] are one table in schema.c; formats are one in format.c. docs/data.md is the manual of both.
+ * The keys of [data] are a table in schema.c, those of [field NAME] one in schema_field.c; formats are one in format.c. docs/data.md is the manual of both.
  */
 #ifndef PD_DATA_SCHEMA_H
 #define PD_DATA_SCHEMA_H

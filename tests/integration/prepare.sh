@@ -151,6 +151,11 @@ printf 'age,job,tags,income\n30,1,3|1,1\n41,3,1|4,0\n52,2,,1\n63,1,1|2,0\n' >wan
 printf '<rare>\t0\na "b", c\t2\n\t1\nclerk\t1\n' >want.job
 diff want.job people/vocabulary/job.tsv || die "vocabulary of job with numbers"
 diff want people/train_data_dir/train.txt-00000 || die "a table with numbers"
+mkdir elsewhere && cp train.ini elsewhere/ # the files are relative to the current folder, not to train.ini's
+prepare --config=elsewhere/train.ini --out=again --encode=index people.csv
+cmp again/train_data_dir/train.txt-00000 people/train_data_dir/train.txt-00000 || die "a table, with a train.ini in another folder"
+expect 2 "$ctl" prepare --config=train.ini --out=people - <people.csv
+has "a pipe can't name the columns in its header"
 printf 'other,header\n' >more.csv
 expect 1 "$ctl" prepare --config=train.ini --out=people people.csv more.csv
 has "more.csv:1: its header is not that of the first file"

@@ -1,5 +1,4 @@
-/* test_data_formats.c - what lines of every format become; schemas that are refused; packed files; threads, shuffling and positions:
- * the samples are the same whatever reads them. */
+/* test_data_formats.c - what lines of every format become; schemas that are refused; packed files. Whatever reads them: test_data_streams.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,92 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/buf.h"
-#include "base/fault.h"
-#include "base/fs.h"
 #include "data/input.h"
-#include "data/pipe.h"
 #include "data/plan.h"
-#include "data/reader.h"
-
-static char dir[] = "/tmp/test-data-XXXXXX";
-
-static void put(const char *name, const void *text, size_t n) {
-    char path[200];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    assert_int_equal(pd_write_file_atomic(path, text, n, 0600, NULL), 0);
-}
-
-/* "format=csv;columns=a b;f.type=dense": settings of [data], and of field f. */
-static int make_schema(struct data_schema **out, const char *text, struct pd_err *err) {
-    static char copy[4000];
-    struct data_setting set[40];
-    size_t n = 0;
-    int line;
-    snprintf(copy, sizeof copy, "%s", text);
-    for (char *save, *p = strtok_r(copy, ";", &save); p; p = strtok_r(NULL, ";", &save)) {
-        struct data_setting *s = &set[n++];
-        char *eq = strchr(p, '='), *dot = memchr(p, '.', (size_t)(eq - p));
-        *eq = 0;
-        if (dot)
-            *dot = 0;
-        memset(s, 0, sizeof *s);
-        snprintf(s->field, sizeof s->field, "%s", dot ? p : "");
-        snprintf(s->key, sizeof s->key, "%s", dot ? dot + 1 : p);
-        s->value = eq + 1;
-        s->line = (int)n;
-    }
-    return data_schema_make(out, set, n, 100, 1, 2, &line, err);
-}
-
-/* A sample as text: ids, hashes as #, lists in [], numbers in (). */
-static void print_sample(struct pd_buf *out, const struct pd_batch *b, uint32_t i) {
-    for (uint32_t k = 0; k < b->n_fields; k++) {
-        pd_put_fmt(out, "%s", k ? " " : "");
-        if (b->offset[k]) {
-            for (uint32_t j = b->offset[k][i]; j < b->offset[k][i + 1]; j++) {
-                pd_put_fmt(out, "%s%llu", j > b->offset[k][i] ? "," : "[", (unsigned long long)b->ids[k][j]);
-                if (b->field[k].weighted)
-                    pd_put_fmt(out, ":%g", (double)b->values[k][j]);
-            }
-            pd_put_fmt(out, "%s", b->offset[k][i] == b->offset[k][i + 1] ? "[]" : "]");
-        } else if (b->ids[k]) {
-            pd_put_fmt(out, "%llu", (unsigned long long)b->ids[k][i]);
-        } else {
-            for (uint32_t j = 0; j < b->field[k].width; j++)
-                pd_put_fmt(out, "%s%.6g", j ? "," : "(", (double)b->values[k][(size_t)i * b->field[k].width + j]);
-            pd_put_fmt(out, ")");
-        }
-    }
-    pd_put_fmt(out, ";");
-}
-
-static void note_bad(void *arg, const char *message) { pd_put_fmt(arg, "%s\n", message); }
-
-static void batch_of(struct pd_batch *b, const struct data_schema *s, uint32_t cap) {
-    struct pd_field f[PD_MAX_FIELDS];
-    for (uint32_t k = 0; k < s->n_fields; k++)
-        f[k] = s->field[k].batch;
-    assert_int_equal(pd_batch_init_fields(b, f, s->n_fields, cap), 0);
-}
-
-/* The rest of a pass in batches of `per`, into `out` (no NUL). */
-static int read_on(struct data_reader *r, const struct data_schema *s, uint32_t per, struct pd_buf *out, struct pd_err *err) {
-    struct pd_batch b;
-    int n;
-    batch_of(&b, s, per);
-    while ((n = data_reader_next(r, per, &b, err)) > 0) {
-        for (uint32_t i = 0; i < b.n; i++)
-            print_sample(out, &b, i);
-        pd_batch_clear(&b);
-    }
-    pd_batch_release(&b);
-    return n;
-}
+#include "tests/support/data_text.h"
 
 #define ADULT "format=csv;columns=age job hours income;missing=?;fields=nums job:category income:label;nums.type=dense;nums.columns=age hours;" \
               "job.vocabulary=1000;income.values=<=50K|<=50K. >50K|>50K."
@@ -127,6 +50,8 @@ static const struct {
      "f:5: '2' is not a class of the label\nf:6: 'x:1' is not index:value\n"},
     {"libsvm, dense, a number to learn", "format=libsvm;fields=y:dense x:dense;x.size=3", "-1.5 1:2 3:4\n2 4:1\n2 0:1\n", "(-1.5) (2,0,4);",
      "f:2: '4:1' has an index outside the field's size (they count from 1)\nf:3: '0:1' has an index outside the field's size (they count from 1)\n"},
+    {"libsvm, dense, scaled", "format=libsvm;fields=y:dense x:dense;x.size=2;x.mean=1 2;x.std=2", "1 1:3\n2\n", "(1) (1,-1);(2) (-0.5,-1);", ""},
+    {"libsvm, dense, transformed", "format=libsvm;fields=y:dense x:dense;x.size=2;x.transform=log", "1 2:1.718281828459045\n", "(1) (0,1);", ""},
     {"cbow of one word", "format=cbow;window=1", "7\n", "", ""},
     {"cbow", "format=cbow;window=1", "7 8 9\n100\n", "7 [8];8 [7,9];9 [8];", "f:2: id 100 is not below the vocabulary, 100\n"},
     {"skipgram", "format=skipgram;window=1", "7 8 9\n5\n", "7 8;8 7;8 9;9 8;", ""},
@@ -184,6 +109,10 @@ static const struct {
     {"unknown field", "format=csv;columns=a;fields=a:dense;b.std=2", "[field b]: fields does not name it"},
     {"key twice", "format=csv;columns=a;fields=a:dense;a.std=2;a.std=2", "std is given twice (first on line 4)"},
     {"values of a number", "format=csv;columns=a;fields=a:dense;a.values=x y", "only a label has them"},
+    {"transform of an id", "format=csv;columns=a;fields=a:id;a.transform=log", "field 'a': transform: only a dense field has it"},
+    {"missing_value of a category", "format=csv;columns=a;fields=a:category;a.missing_value=1", "field 'a': missing_value: only a dense field has it"},
+    {"missing_value of libsvm", "format=libsvm;fields=y:label x:dense;x.missing_value=1", "an index that a line does not name is 0"},
+    {"pixels' logarithms", "format=idx;image.transform=log", "pixels have neither transform nor missing_value"},
     {"three fields of libsvm", "format=libsvm;fields=a:label b:list c", "format libsvm has two fields"},
     {"pairs of lists", "format=skipgram;fields=a b:list", "format skipgram has two fields"},
     {"subsample without counts", "format=skipgram;subsample=1e-3", "subsample needs the words' counts"},
@@ -296,238 +225,6 @@ static void images_go_with_their_labels(void **state) {
     pd_batch_release(&b);
 }
 
-/* --- whatever reads them ------------------------------------------------------------------------- */
-
-#define BIG "format=tsv;columns=n a b c;fields=n:dense a:category b:list c:label;b.weights=true;a.vocabulary=100000"
-
-/* About `bytes` of lines, some bad, some long, some blank. */
-static void make_text(struct pd_buf *t, uint32_t bytes, uint32_t salt) {
-    uint32_t x = 12345 + salt;
-    for (uint32_t i = 0; t->len < bytes; i++) {
-        x = x * 1664525 + 1013904223;
-        if (x >> 24 == 7) {
-            pd_put_fmt(t, "bad %u\n", i);
-            continue;
-        }
-        if (x >> 24 == 9) {
-            pd_put_fmt(t, "\n");
-            continue;
-        }
-        pd_put_fmt(t, "%u.5\tname%u\t", i, x % 1000);
-        for (uint32_t k = x >> 28; k; k--)
-            pd_put_fmt(t, "%u:0.%u|", x % (k * 77), k);
-        pd_put_fmt(t, "\t%u\n", x >> 20 & 1);
-    }
-}
-
-static void three_files(void) {
-    for (uint32_t i = 0; i < 3; i++) {
-        struct pd_buf t;
-        void *packed;
-        size_t n;
-        char name[20];
-        pd_buf_init(&t);
-        make_text(&t, i == 1 ? 400000 : 30000, i);
-        snprintf(name, sizeof name, "big-%u", i);
-        assert_int_equal(data_pack((enum data_packing)i, t.data, t.len, &packed, &n), 0);
-        put(name, packed, n);
-        free(packed);
-        pd_buf_release(&t);
-    }
-}
-
-struct reading {
-    struct data_schema *s;
-    struct data_files files;
-    struct data_workers *w;
-    struct data_spec spec;
-    struct data_reader *r;
-};
-
-static void reading_begin(struct reading *x, const char *schema, const char *files, uint32_t threads, uint64_t shuffle) {
-    struct pd_err err = {0};
-    memset(x, 0, sizeof *x);
-    if (make_schema(&x->s, schema, &err) || data_files_expand(&x->files, dir, files, &err) || (threads && data_workers_new(&x->w, threads, &err)))
-        fail_msg("%s", err.msg);
-    x->spec = (struct data_spec){.schema = x->s, .max_bad_lines = 1000000, .workers = x->w, .shuffle_buffer = shuffle, .seed = 7};
-    if (data_reader_new(&x->r, &x->spec, dir, &x->files, 0, 1, &err))
-        fail_msg("%s", err.msg);
-}
-
-static void reading_end(struct reading *x) {
-    data_reader_free(x->r);
-    data_workers_free(x->w);
-    data_files_release(&x->files);
-    data_schema_free(x->s);
-}
-
-static void samples_are_the_same_for_any_number_of_threads(void **state) {
-    (void)state;
-    static const uint64_t shuffles[] = {0, 100, 3000};
-    three_files();
-    for (size_t k = 0; k < 3; k++) {
-        struct pd_buf first[2];
-        for (uint32_t threads = 0; threads <= 4; threads += threads ? 2 : 1) {
-            struct reading x;
-            reading_begin(&x, BIG, "big-*", threads, shuffles[k]);
-            for (uint64_t pass = 0; pass < 2; pass++) {
-                struct pd_buf got;
-                struct pd_err err = {0};
-                pd_buf_init(&got);
-                data_reader_rewind(x.r, pass);
-                if (read_on(x.r, x.s, 1 + threads * 50, &got, &err))
-                    fail_msg("%s", err.msg);
-                assert_true(data_reader_bad_lines(x.r) > 5);
-                if (!threads) {
-                    first[pass] = got;
-                    continue;
-                }
-                assert_int_equal(got.len, first[pass].len);
-                assert_memory_equal(got.data, first[pass].data, got.len);
-                pd_buf_release(&got);
-            }
-            reading_end(&x);
-        }
-        /* Shuffled: another order in another pass; not: the same. */
-        assert_int_equal(first[0].len, first[1].len);
-        assert_int_equal(memcmp(first[0].data, first[1].data, first[0].len) == 0, shuffles[k] == 0);
-        pd_buf_release(&first[0]);
-        pd_buf_release(&first[1]);
-    }
-}
-
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-/* The samples of a text, sorted. */
-static char **sorted(struct pd_buf *t, size_t *n) {
-    char **at = calloc(t->len, sizeof *at), *save;
-    *n = 0;
-    pd_put_u8(t, 0);
-    for (char *p = strtok_r((char *)t->data, ";", &save); p; p = strtok_r(NULL, ";", &save))
-        at[(*n)++] = p;
-    qsort(at, *n, sizeof *at, by_text);
-    return at;
-}
-
-static void shuffling_loses_and_doubles_nothing(void **state) {
-    (void)state;
-    struct reading x;
-    struct pd_buf plain, shuffled;
-    struct pd_err err = {0};
-    size_t n, m;
-    pd_buf_init(&plain);
-    pd_buf_init(&shuffled);
-    reading_begin(&x, BIG, "big-*", 0, 0);
-    assert_int_equal(read_on(x.r, x.s, 10, &plain, &err), 0);
-    reading_end(&x);
-    reading_begin(&x, BIG, "big-*", 0, 777);
-    assert_int_equal(read_on(x.r, x.s, 10, &shuffled, &err), 0);
-    reading_end(&x);
-    char **a = sorted(&plain, &n), **b = sorted(&shuffled, &m);
-    assert_int_equal(n, m);
-    for (size_t i = 0; i < n; i++)
-        assert_string_equal(a[i], b[i]);
-    free(a);
-    free(b);
-    pd_buf_release(&plain);
-    pd_buf_release(&shuffled);
-}
-
-static void reading_goes_on_where_it_was(void **state) {
-    (void)state;
-    static const struct {
-        const char *schema;
-        uint64_t shuffle;
-        uint32_t threads;
-    } rows[] = {{BIG, 0, 0}, {BIG, 0, 2}, {BIG, 500, 0}, {BIG, 500, 2}, {"format=skipgram;window=4;subsample=1e-2;counts_file=counts", 300, 2}};
-    struct pd_buf text;
-    pd_buf_init(&text);
-    for (int i = 0; i < 100; i++)
-        pd_put_fmt(&text, "%d\n", 1 + 10000 / (i + 1));
-    put("counts", text.data, text.len);
-    pd_buf_clear(&text);
-    for (int i = 0; i < 400; i++)
-        pd_put_fmt(&text, "%d %d %d %d %d %d\n", i % 100, i % 7, i % 13, 50, i % 31, 99);
-    put("words", text.data, text.len);
-    pd_buf_release(&text);
-    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
-        struct reading x, y;
-        struct pd_err err = {0};
-        struct pd_batch b;
-        const char *files = k == 4 ? "words" : "big-*";
-        reading_begin(&x, rows[k].schema, files, rows[k].threads, rows[k].shuffle);
-        reading_begin(&y, rows[k].schema, files, 2 - rows[k].threads, rows[k].shuffle);
-        data_reader_rewind(x.r, 3);
-        batch_of(&b, x.s, 700);
-        for (int step = 0; step < 9; step++) {
-            struct data_pos pos, back;
-            char word[DATA_POS_TEXT];
-            struct pd_buf rest, again;
-            data_reader_tell(x.r, &pos);
-            data_pos_format(&pos, word);
-            assert_int_equal(data_pos_parse(word, &back), 0);
-            if (data_reader_seek(y.r, &back, &err))
-                fail_msg("%zu, step %d (%s): %s", k, step, word, err.msg);
-            struct data_pos there;
-            data_reader_tell(y.r, &there);
-            assert_memory_equal(&there, &pos, sizeof pos);
-            /* The next 700 of both. */
-            struct pd_batch c;
-            batch_of(&c, x.s, 700);
-            pd_batch_clear(&b);
-            uint32_t n = 1 + (uint32_t)(step * 83);
-            int nb = data_reader_next(x.r, n, &b, &err), nc = data_reader_next(y.r, n, &c, &err);
-            assert_int_equal(nb, nc);
-            pd_buf_init(&rest);
-            pd_buf_init(&again);
-            for (uint32_t i = 0; i < b.n; i++) {
-                assert_true(b.index[i] == c.index[i]);
-                print_sample(&rest, &b, i);
-                print_sample(&again, &c, i);
-            }
-            assert_int_equal(rest.len, again.len);
-            assert_memory_equal(rest.data, again.data, rest.len);
-            assert_int_equal(data_reader_bad_lines(x.r), data_reader_bad_lines(y.r));
-            pd_buf_release(&rest);
-            pd_buf_release(&again);
-            pd_batch_release(&c);
-        }
-        pd_batch_release(&b);
-        reading_end(&x);
-        reading_end(&y);
-    }
-}
-
-static void nothing_is_allocated_after_the_first_batches(void **state) {
-    (void)state;
-    struct pd_buf t;
-    struct reading x;
-    struct pd_batch b;
-    struct pd_err err = {0};
-    int n, batches = 0;
-    pd_buf_init(&t);
-    for (int i = 0; i < 40000; i++)
-        pd_put_fmt(&t, "%d.25\tname%d\t1:2|3:4\t%d\n", i % 1000, i, i % 2);
-    put("even", t.data, t.len);
-    pd_buf_release(&t);
-    for (int shuffle = 0; shuffle < 2; shuffle++) {
-        reading_begin(&x, BIG, "even", 0, shuffle ? 1000 : 0);
-        batch_of(&b, x.s, 100);
-        while ((n = data_reader_next(x.r, 100, &b, &err)) > 0) {
-            pd_batch_clear(&b);
-            if (++batches == 100)
-                pd_fault_arm("alloc:1"); /* from now on the first allocation would fail */
-        }
-        pd_fault_arm(NULL);
-        if (n)
-            fail_msg("%s", err.msg);
-        assert_true(batches >= 400);
-        batches = 0;
-        pd_batch_release(&b);
-        reading_end(&x);
-    }
-}
-
 /* --- packed files -------------------------------------------------------------------------------- */
 
 static int read_packed(const char *name, struct pd_buf *got, struct pd_err *err) {
@@ -592,14 +289,40 @@ static void packed_files_are_read_in_full_or_named(void **state) {
     free(two);
 }
 
-static int setup(void **state) {
+/* A pipe may give its first bytes one by one: what it is packed with is told by the first four all the same. */
+static void a_slow_pipe_is_unpacked(void **state) {
     (void)state;
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    return pd_rm_tree(dir, NULL);
+    static const char text[] = "1 2 3\n";
+    char path[200];
+    snprintf(path, sizeof path, "%s/pipe", dir);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    for (int p = DATA_PLAIN; p <= DATA_ZSTD; p++) {
+        void *packed;
+        size_t n;
+        struct pd_buf got;
+        struct pd_err err = {0};
+        pd_buf_init(&got);
+        assert_int_equal(data_pack((enum data_packing)p, text, sizeof text - 1, &packed, &n), 0);
+        pid_t writer = fork();
+        if (!writer) {
+            int fd = open(path, O_WRONLY);
+            for (size_t i = 0; i < n; i++) {
+                if (write(fd, (char *)packed + i, 1) != 1)
+                    _exit(1);
+                usleep(i < 4 ? 20000 : 0); /* so that the reader sees them apart */
+            }
+            _exit(0);
+        }
+        assert_true(writer > 0);
+        if (read_packed("pipe", &got, &err))
+            fail_msg("%d: %s", p, err.msg);
+        assert_int_equal(waitpid(writer, NULL, 0), writer);
+        assert_int_equal(got.len, sizeof text - 1);
+        assert_memory_equal(got.data, text, got.len);
+        pd_buf_release(&got);
+        free(packed);
+    }
+    unlink(path);
 }
 
 int main(void) {
@@ -608,11 +331,8 @@ int main(void) {
         cmocka_unit_test(a_schema_that_does_not_fit_is_refused),
         cmocka_unit_test(criteo_has_its_fields),
         cmocka_unit_test(images_go_with_their_labels),
-        cmocka_unit_test(samples_are_the_same_for_any_number_of_threads),
-        cmocka_unit_test(shuffling_loses_and_doubles_nothing),
-        cmocka_unit_test(reading_goes_on_where_it_was),
-        cmocka_unit_test(nothing_is_allocated_after_the_first_batches),
         cmocka_unit_test(packed_files_are_read_in_full_or_named),
+        cmocka_unit_test(a_slow_pipe_is_unpacked),
     };
     return cmocka_run_group_tests_name("data formats", tests, setup, teardown);
 }
