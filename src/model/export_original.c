@@ -20,7 +20,8 @@
 struct out {
     struct export_file file;
     float *zeros;
-    uint64_t next; /* row */
+    uint64_t next, n_rows; /* the next row, of so many */
+    const char *table;
     uint32_t dim;
     struct model_export_counts *c;
 };
@@ -40,6 +41,8 @@ static int put_zeros(struct out *o, uint64_t until, struct pd_err *err) {
 
 static int put_row(void *arg, uint64_t key, const float *row, struct pd_err *err) {
     struct out *o = arg;
+    if (key >= o->n_rows) /* before the zeros up to it */
+        return pd_fail(err, PD_EDATA, "table '%s' has a row %llu of %llu", o->table, (unsigned long long)key, (unsigned long long)o->n_rows);
     int rc = put_zeros(o, key, err);
     o->next++;
     o->c->rows++;
@@ -49,14 +52,13 @@ static int put_row(void *arg, uint64_t key, const float *row, struct pd_err *err
 static int put_table(struct model *m, const struct model_param *p, struct out *o, struct pd_err *err) {
     struct model_table *t = NULL;
     o->next = 0;
+    o->n_rows = p->n_rows;
+    o->table = p->name;
     o->dim = p->dim;
     o->zeros = pd_calloc(p->dim, sizeof *o->zeros);
     int rc = o->zeros ? model_table_open(&t, m, p->name, err) : pd_fail(err, PD_ENOMEM, "out of memory");
     if (!rc)
         rc = model_table_walk(t, put_row, o, err);
-    if (!rc && o->next > p->n_rows)
-        rc = pd_fail(err, PD_EDATA, "table '%s' has a row %llu of %llu", p->name, (unsigned long long)(o->next - 1),
-                     (unsigned long long)p->n_rows);
     if (!rc)
         rc = put_zeros(o, p->n_rows, err);
     model_table_close(t);

@@ -29,4 +29,4 @@ static void backward(struct nn_exec *e, const struct nn_cost_node *self, uint32_
 
 const struct nn_cost_type nn_cost_binary_cross_entropy = {
     "binary_cross_entropy", "sigmoid", 1, NN_LABEL_VALUE, NULL, before, value, backward,
-    "-log of the probability of a label that is 0 or 1 (or between)"};
+    "-log of the probability of a label that is 0 or 1 (or between)", 1};

@@ -47,4 +47,4 @@ static void backward(struct nn_exec *e, const struct nn_cost_node *self, uint32_
 }
 
 const struct nn_cost_type nn_cost_cross_entropy = {"cross_entropy", "softmax", 1, NN_LABEL_CLASS, shape, before, value, backward,
-                                                   "-log of the probability of the label"};
+                                                   "-log of the probability of the label", 0};

@@ -28,7 +28,7 @@ static void rank_backward(struct nn_exec *e, const struct nn_cost_node *self, ui
 }
 
 const struct nn_cost_type nn_cost_rank = {"rank", NULL, 2, NN_LABEL_VALUE, NULL, NULL, rank_value, rank_backward,
-                                          "two scores are in the order that the label says (RankNet)"};
+                                          "two scores are in the order that the label says (RankNet)", 1};
 
 static double sum_value(struct nn_exec *e, const struct nn_cost_node *self) {
     double sum = 0;
@@ -43,4 +43,4 @@ static void sum_backward(struct nn_exec *e, const struct nn_cost_node *self, uin
 }
 
 const struct nn_cost_type nn_cost_sum = {"sum", NULL, 1, NN_LABEL_NONE, NULL, NULL, sum_value, sum_backward,
-                                         "the values of its input are the cost"};
+                                         "the values of its input are the cost", 0};

@@ -57,6 +57,6 @@ static void huber_backward(struct nn_exec *e, const struct nn_cost_node *self, u
 }
 
 const struct nn_cost_type nn_cost_square_error = {"square_error", NULL, 1, NN_LABEL_VALUE, shape, NULL, square_value, square_backward,
-                                                  "the square of the distance from the label"};
+                                                  "the square of the distance from the label", 0};
 const struct nn_cost_type nn_cost_huber = {"huber", NULL, 1, NN_LABEL_VALUE, shape, NULL, huber_value, huber_backward,
-                                           "the square of small distances, linear in those beyond delta"};
+                                           "the square of small distances, linear in those beyond delta", 0};

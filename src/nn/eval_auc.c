@@ -103,13 +103,17 @@ static int put(struct nn_auc *a, uint64_t pair) {
     return 0;
 }
 
+/* A single output speaks for class 1. When class 0 is the positive one, both orders turn round, and the area is that of class 1. */
 int nn_auc_add(struct nn_auc *a, const struct nn_eval_rows *r) {
+    const uint32_t column = r->cols > 1 ? r->positive : 0;
+    const int turned = r->cols == 1 && !r->positive;
     a->is_probability = r->is_probability;
     for (uint32_t i = 0; i < r->n; i++) {
-        float y = (float)nn_eval_score(r, i);
+        float y = r->y[(size_t)i * r->cols + column];
+        int positive = (r->label[i] == (double)r->positive) != turned;
         if (isnan(y))
             a->n_nan++;
-        else if (put(a, (uint64_t)ordered(y) << 1 | (r->label[i] == (double)r->positive)))
+        else if (put(a, (uint64_t)ordered(y) << 1 | (unsigned)positive))
             return PD_ENOMEM;
     }
     return 0;

@@ -46,9 +46,10 @@ extern const struct nn_evaluator *const nn_evaluators[]; /* ended by NULL */
 extern const struct nn_evaluator nn_eval_error, nn_eval_auc, nn_eval_log_loss, nn_eval_perplexity, nn_eval_rmse, nn_eval_mae,
     nn_eval_precision_recall, nn_eval_calibration;
 
-/* The output that speaks for the positive class: the only one, or that of a softmax. */
+/* What speaks for the positive class: that output of several, or the only one, which speaks against class 0. */
 static inline double nn_eval_score(const struct nn_eval_rows *r, uint32_t i) {
-    return (double)r->y[(size_t)i * r->cols + (r->cols > 1 ? r->positive : 0)];
+    double y = (double)r->y[(size_t)i * r->cols + (r->cols > 1 ? r->positive : 0)];
+    return r->cols > 1 || r->positive ? y : r->is_probability ? 1 - y : -y;
 }
 
 /* The class that the outputs say. */

@@ -237,6 +237,20 @@ int nn_feed_set(struct nn_feed *f, const struct pd_batch *b, struct pd_err *err)
     return rc;
 }
 
+int nn_feed_check_labels(const struct nn_feed *f, struct pd_err *err) {
+    for (uint32_t c = 0; c < f->g->n_costs; c++) {
+        const struct nn_cost_node *cost = &f->g->cost[c];
+        const struct nn_column *label = &f->col[cost->label];
+        for (uint32_t i = 0; cost->type->share && i < f->n; i++) {
+            double v = label->value ? (double)label->value[i] : (double)label->ids[i];
+            if (!(v >= 0 && v <= 1))
+                return pd_fail(err, PD_EDATA, "stream %u, sample %llu: label '%s' is %g, but cost '%s' (%s) takes labels from 0 to 1", f->stream[i],
+                               (unsigned long long)f->index[i], f->g->node[cost->label].name, v, cost->name, cost->type->name);
+        }
+    }
+    return 0;
+}
+
 void nn_feed_seed(struct nn_feed *f, uint64_t seed, uint64_t pass) {
     f->seed = seed;
     f->pass = pass;

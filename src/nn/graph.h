@@ -78,7 +78,9 @@ void nn_feed_free(struct nn_feed *f);
 /* Take over a batch of 1..max_batch samples (copied), whose fields are nn_graph_field's. PD_EDATA: an id is outside its
  * vocabulary; PD_ENOMEM: lists longer than any before need more room. */
 int nn_feed_set(struct nn_feed *f, const struct pd_batch *b, struct pd_err *err);
-/* Before it: what layers draw for the samples is a function of these and the samples' names. Not called: 0, 0. */
+/* Are the labels in it such that the costs can be computed? Apart from nn_feed_set, since who only asks the network has none. PD_EDATA. */
+int nn_feed_check_labels(const struct nn_feed *f, struct pd_err *err);
+/* Before nn_feed_set: what layers draw for the samples is a function of these and the samples' names. Not called: 0, 0. */
 void nn_feed_seed(struct nn_feed *f, uint64_t seed, uint64_t pass);
 uint32_t nn_feed_n(const struct nn_feed *f); /* samples */
 

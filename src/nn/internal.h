@@ -80,6 +80,7 @@ struct nn_cost_type {
     double (*value)(struct nn_exec *e, const struct nn_cost_node *self); /* unweighted sum over the samples */
     void (*backward)(struct nn_exec *e, const struct nn_cost_node *self, uint32_t k); /* adds to dy of input k */
     const char *text;
+    int share; /* its label lies between 0 and 1: with others the cost has no least value */
 };
 extern const struct nn_cost_type *const nn_cost_types[]; /* ended by NULL */
 extern const struct nn_cost_type nn_cost_cross_entropy, nn_cost_binary_cross_entropy, nn_cost_square_error, nn_cost_huber,

@@ -418,6 +418,7 @@ static int scan_vocabulary(struct model_ini *m, struct pd_err *err) {
             last = c;
             continue;
         }
+        len -= len && len <= sizeof word && word[len - 1] == '\r'; /* made on another system */
         struct ini_size *marker = len == 3 && !memcmp(word, "<s>", 3)   ? &d->start_id
                                   : len == 3 && !memcmp(word, "<e>", 3) ? &d->end_id
                                                                         : NULL;

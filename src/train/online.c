@@ -167,8 +167,7 @@ static int deal(struct online *x, const char *key, uint64_t pass, struct data_fi
         size_t stream = i % l->n_streams, at = i;
         if (local)
             at = stream < l->stream_lo || stream >= l->stream_hi ? SIZE_MAX : i / l->n_streams * own + stream - l->stream_lo;
-        const char *none = at == SIZE_MAX ? "" : "/dev/null"; /* another's place; one that an own stream has nothing for */
-        if (data_files_add(out, at < f.n ? f.path[d[at].file] : none))
+        if (data_files_add(out, at < f.n ? f.path[d[at].file] : "")) /* "": another's place, or one that an own stream has nothing for */
             rc = pd_fail(err, PD_ENOMEM, "out of memory");
     }
     free(d);
@@ -217,11 +216,32 @@ static int same_day(const char *a, const char *b) {
     return !strcmp(x, y);
 }
 
-static int end_day(struct online *x, struct pd_err *err) {
+static int save_now(struct online *x, uint64_t pass, int base, struct pd_err *err) {
+    base |= !x->has_base;
+    x->has_base = 1;
+    x->unsaved = 0;
+    train_checkpoints_data(x->l, x->last, base);
+    return train_save_pass(x->l, pass, x->l->leave, err);
+}
+
+/* first: of its day. */
+static int save(struct online *x, uint64_t pass, int first, struct pd_err *err) {
+    const struct pd_options *o = x->l->options;
+    const uint64_t base_period = (uint64_t)o->online_base_period, delta_period = (uint64_t)o->online_delta_period;
+    int base = base_period ? (pass + 1) % base_period == 0 : first, due = base || (delta_period && (pass + 1) % delta_period == 0);
+    x->unsaved = 1;
+    return due || x->l->leave ? save_now(x, pass, base, err) : 0;
+}
+
+/* pass: behind the last one of the day. What a later save has is told from what this one has by its folder: one behind the end of the day would
+ * go on with ending it again. So the day's last passes are saved first. */
+static int end_day(struct online *x, uint64_t pass, struct pd_err *err) {
     struct train_loop *l = x->l;
     char day[WATCH_KEY_MAX + 1];
     struct ps_day d;
-    int rc = train_checkpoint_finish(l, err); /* of the rows as they are */
+    int rc = x->unsaved ? save_now(x, pass, 0, err) : 0;
+    if (!rc)
+        rc = train_checkpoint_finish(l, err); /* of the rows as they are */
     if (!rc && is_first(x)) {
         train_watch_day(x->last, day);
         rc = train_client_error(l, ps_day_end(l->client, &d), err);
@@ -238,21 +258,6 @@ static int test_first(struct online *x, struct train_streams *test, const char *
     return train_evaluate(x->l, test, when, err);
 }
 
-/* first: of its day. */
-static int save(struct online *x, uint64_t pass, int first, struct pd_err *err) {
-    const struct pd_options *o = x->l->options;
-    const uint64_t base_period = (uint64_t)o->online_base_period, delta_period = (uint64_t)o->online_delta_period;
-    int base = base_period ? (pass + 1) % base_period == 0 : first, due = base || (delta_period && (pass + 1) % delta_period == 0);
-    x->unsaved = 1;
-    if (!due && !x->l->leave)
-        return 0;
-    base |= !x->has_base;
-    x->has_base = 1;
-    x->unsaved = 0;
-    train_checkpoints_data(x->l, x->last, base);
-    return train_save_pass(x->l, pass, x->l->leave, err);
-}
-
 /* inside: some of it was trained by the process before. */
 static int train_folder(struct online *x, const char *key, uint64_t pass, int inside, struct pd_err *err) {
     struct train_loop *l = x->l;
@@ -261,7 +266,7 @@ static int train_folder(struct online *x, const char *key, uint64_t pass, int in
     int rc = open_folder(x, key, pass, &train, l->options->online_test && !inside ? &test : NULL, err);
     l->report->n_passes = pass + 1;
     if (!rc && first && *x->last)
-        rc = end_day(x, err);
+        rc = end_day(x, pass - 1, err);
     if (!rc && test)
         rc = test_first(x, test, key, pass, err);
     if (!rc && !l->leave) {

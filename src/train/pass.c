@@ -38,6 +38,8 @@ static int read_batch(struct train_loop *l, struct train_streams *streams, struc
     nn_feed_seed(in->feed, (uint64_t)l->options->seed, train ? l->report->pass : 0);
     int rc = nn_feed_set(in->feed, l->batch, err);
     if (!rc)
+        rc = nn_feed_check_labels(in->feed, err);
+    if (!rc)
         in->n = (uint32_t)n;
     return rc;
 }

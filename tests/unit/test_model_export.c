@@ -156,6 +156,22 @@ static const char *at_root(const char *name) {
     return path;
 }
 
+/* A row behind the last one is told before the zeros up to it are written: of a damaged model they would fill the disk. */
+static void a_row_behind_the_last_one_writes_nothing(void **state) {
+    (void)state;
+    static const uint64_t keys[] = {3, UINT64_C(1) << 20};
+    struct model_export x = {.format = "original", .out = at_root("behind")};
+    struct model_export_counts c;
+    struct model *m;
+    struct pd_err err = {0};
+    assert_int_equal(model_open(&m, make("behind-model", keys, 2, 10, 1), &err), 0);
+    pd_fault_arm("export.write:20"); /* 5 rows and a header are less */
+    assert_int_equal(model_export(m, &x, &c, &err), PD_EDATA);
+    pd_fault_arm(NULL);
+    assert_string_equal(err.msg, "table 'emb' has a row 1048576 of 10");
+    model_close(m);
+}
+
 static void the_original_format(void **state) {
     (void)state;
     struct model *m = words_model();
@@ -316,6 +332,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_is_found_where_it_lies),
         cmocka_unit_test(the_original_format),
+        cmocka_unit_test(a_row_behind_the_last_one_writes_nothing),
         cmocka_unit_test(words_as_word2vec_writes_them),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(a_failed_export_leaves_nothing),

@@ -168,7 +168,10 @@ static uint32_t says(const struct world *w, uint32_t i) {
     return best;
 }
 
-static double score(const struct world *w, uint32_t i) { return (double)w->y[i * w->cols + (w->cols > 1 ? w->positive : 0)]; }
+static double score(const struct world *w, uint32_t i) {
+    double y = (double)w->y[i * w->cols + (w->cols > 1 ? w->positive : 0)];
+    return w->cols > 1 || w->positive ? y : strcmp(w->act, "sigmoid") ? -y : 1 - y; /* one output speaks for class 1 */
+}
 
 static void ref_error(const struct world *w, double *out) {
     for (uint32_t i = 0; i < w->n; i++)
@@ -282,6 +285,25 @@ static void each_equals_its_reference(void **state) {
             fail_msg("%s: %u values", rows[k].name, n);
         for (uint32_t i = 0; i < n; i++)
             if (!(fabs(got[i] - want[i]) <= 1e-12 * fabs(want[i])))
+                fail_msg("%s: value %u is %.17g, reference %.17g", rows[k].name, i, got[i], want[i]);
+        drop(&w);
+    }
+}
+
+/* Of one output class 0 may be the positive one: what it says of class 1 is then turned round. */
+static void class_0_may_be_the_positive_one(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        struct world w = {.type = rows[k].type, .act = rows[k].probability ? "sigmoid" : "linear"};
+        double got[NN_EVAL_VALUES] = {0}, want[NN_EVAL_VALUES] = {0};
+        if (rows[k].cols > 1 || rows[k].n_classes != 2 || rows[k].type == &nn_eval_log_loss) /* which knows no positive class */
+            continue;
+        make(&w, 499, 1, 2, rows[k].probability);
+        w.positive = 0;
+        rows[k].reference(&w, want);
+        uint32_t n = evaluate(&w, 1, got);
+        for (uint32_t i = 0; i < n; i++)
+            if (!(fabs(got[i] - want[i]) <= 1e-9 * fabs(want[i])))
                 fail_msg("%s: value %u is %.17g, reference %.17g", rows[k].name, i, got[i], want[i]);
         drop(&w);
     }
@@ -487,6 +509,7 @@ int main(void) {
         cmocka_unit_test(exact_sums_do_not_round),
         cmocka_unit_test(exact_sums_of_many),
         cmocka_unit_test(each_equals_its_reference),
+        cmocka_unit_test(class_0_may_be_the_positive_one),
         cmocka_unit_test(any_number_of_ranks_gives_the_same_figure),
         cmocka_unit_test(auc_of_many_is_within_its_bound),
         cmocka_unit_test(what_has_no_value_is_nan),
