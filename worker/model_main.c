@@ -1,27 +1,38 @@
-/* model_main.c - `paddle_worker model TRAIN.INI`: the network as a table; `paddlectl conf --model` runs it. */
+/* model_main.c - `paddle_worker model TRAIN.INI`: the network as a table; `paddlectl conf --model` runs it. With --check before the file it only says
+ * what is wrong with it: `paddlectl run` runs that. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "nn/describe.h"
+#include "train/config.h"
 #include "worker/worker.h"
 
-int model_main(int argc, char **argv) {
-    struct nn_graph *g = NULL;
-    struct pd_err err = {0};
+static int print(const struct nn_graph *g, struct pd_err *err) {
     struct pd_buf out;
-    if (argc != 1) {
-        fputs("usage: paddle_worker model TRAIN.INI\n", stderr);
+    pd_buf_init(&out);
+    int rc = nn_graph_describe(g, &out);
+    if (rc)
+        pd_fail(err, rc, "out of memory");
+    else if (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout))
+        rc = pd_fail(err, PD_EIO, "cannot write");
+    pd_buf_release(&out);
+    return rc;
+}
+
+int model_main(int argc, char **argv) {
+    struct train_config c;
+    struct pd_err err = {0};
+    int only_check = argc > 1 && !strcmp(argv[0], "--check");
+    if (argc != 1 + only_check) {
+        fputs("usage: paddle_worker model [--check] TRAIN.INI\n", stderr);
         return 2;
     }
-    pd_buf_init(&out);
-    int rc = nn_graph_load(&g, argv[0], &err);
-    if (!rc && (rc = nn_graph_describe(g, &out)))
-        pd_fail(&err, rc, "out of memory");
-    if (!rc && (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout)))
-        rc = pd_fail(&err, PD_EIO, "cannot write");
+    int rc = train_config_load(&c, argv[only_check], &err);
+    if (!rc && !only_check)
+        rc = print(c.graph, &err);
     if (rc)
         fprintf(stderr, "%s\n", err.msg);
-    pd_buf_release(&out);
-    nn_graph_free(g);
+    train_config_release(&c);
     return rc ? pd_code_exit_status(rc) : 0;
 }

@@ -11,7 +11,7 @@ static int usage(FILE *to, unsigned who) {
     struct pd_buf b;
     pd_buf_init(&b);
     pd_options_help(who, NULL, NULL, 100, &b);
-    fprintf(to, "usage: paddle_worker pserver|trainer [--option=value ...]\n       paddle_worker infer --help\n       paddle_worker model TRAIN.INI\n\n"
+    fprintf(to, "usage: paddle_worker pserver|trainer [--option=value ...]\n       paddle_worker infer --help\n       paddle_worker model [--check] TRAIN.INI\n\n"
                 "Every option may also come as PADDLE_INIT_<OPTION>; those of [train] also from train.ini.\n%.*s",
             (int)b.len, (char *)b.data);
     pd_buf_release(&b);

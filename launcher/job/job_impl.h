@@ -1,4 +1,4 @@
-/* job_impl.h - what job.c (phases), job_node.c (steps of the nodes), job_setup.c (what is sent to them), job_place.c (which of them
+/* job_impl.h - what job.c (phases), job_node.c (steps of the nodes), job_setup.c (what is sent to them), job_check.c (mistakes that are found first), job_place.c (which of them
  * are used, and for what), job_dispatch.c (packages), job_data.c (data files apart), job_watch.c (logs, states, results), job_end.c (how it ended) and job_attach.c
  * share. */
 #ifndef LAUNCHER_JOB_IMPL_H
@@ -131,6 +131,9 @@ void send_setup(struct node *n);
 void send_peers(struct node *n);
 
 int node_needs_worker(const struct node *n); /* it runs a program of ours, or may */
+
+/* job_check.c: what the trainers would refuse; nothing is done before it */
+int job_check(const struct job *j, struct pd_err *err);
 
 /* job_dispatch.c */
 int job_dispatch_open(struct job *j, struct pd_err *err); /* the packages; hashing begins */

@@ -117,7 +117,8 @@ int job_describe(struct job *j, struct pd_err *err) {
     if (check_roles(j, err) || (!j->flags.dry_run && outputs_try(&j->out, option_where(o, "outputs"), err)))
         return err->code;
     j->sends_workspace = !*o->job_workspace && *o->job_dispatch_package;
-    if (!j->flags.dry_run)
+    rc = job_check(j, err);
+    if (!rc && !j->flags.dry_run)
         rc = job_dispatch_open(j, err);
     j->c.env.job = j->id;
     j->c.env.start = 1;

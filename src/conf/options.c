@@ -216,6 +216,25 @@ int pd_options_init(struct pd_options *o, struct pd_err *err) {
     return 0;
 }
 
+int pd_options_copy(struct pd_options *o, const struct pd_options *from, struct pd_err *err) {
+    int rc = pd_options_init(o, err);
+    for (size_t i = 0; i < N_OPTIONS && !rc; i++) {
+        const void *was = pd_option_field(from, i);
+        void *to = pd_option_field(o, i);
+        o->origin[i] = from->origin[i];
+        if (table[i].type != PD_STR && table[i].type != PD_PATH) {
+            memcpy(to, was, table[i].type == PD_F64 ? sizeof(double) : sizeof(int64_t));
+            continue;
+        }
+        free(*(char **)to);
+        if (!(*(char **)to = pd_strdup(*(char *const *)was)))
+            rc = pd_fail(err, PD_ENOMEM, "options: out of memory");
+    }
+    if (rc && o->origin)
+        pd_options_release(o);
+    return rc;
+}
+
 void pd_options_release(struct pd_options *o) {
     for (size_t i = 0; i < N_OPTIONS; i++)
         if (table[i].type == PD_STR || table[i].type == PD_PATH)

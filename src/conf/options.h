@@ -122,6 +122,8 @@ const struct pd_option *pd_option_table(size_t *n);
 
 int pd_options_init(struct pd_options *o, struct pd_err *err); /* all defaults; 0 or PD_ENOMEM */
 void pd_options_release(struct pd_options *o);
+/* What `from` says in the table, with where it came from; *o is made. Not [env], [groups] and [host ...]. 0 or PD_ENOMEM. */
+int pd_options_copy(struct pd_options *o, const struct pd_options *from, struct pd_err *err);
 
 /* A key of [host PATTERN]. */
 struct pd_host_option {
@@ -138,6 +140,9 @@ int pd_options_read_conf(struct pd_options *o, const char *path, struct pd_err *
 
 /* train.ini: section [train] only; all others are the model's and passed over. A missing file is PD_ENOENT. */
 int pd_options_read_train(struct pd_options *o, const char *path, struct pd_err *err);
+
+/* The same of a text that is here already; `name` is the file's, for messages. */
+int pd_options_read_train_text(struct pd_options *o, const char *name, const char *text, size_t n, struct pd_err *err);
 
 /* PADDLE_INIT_<OPTION>; unknown ones are ignored with NULL err kept clean (other programs may use the prefix). */
 int pd_options_read_environ(struct pd_options *o, unsigned who, char *const *environ_, struct pd_err *err);

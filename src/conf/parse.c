@@ -303,6 +303,11 @@ static int read_file(struct pd_options *o, const char *path, int train, struct p
 int pd_options_read_conf(struct pd_options *o, const char *path, struct pd_err *err) { return read_file(o, path, 0, err); }
 int pd_options_read_train(struct pd_options *o, const char *path, struct pd_err *err) { return read_file(o, path, 1, err); }
 
+int pd_options_read_train_text(struct pd_options *o, const char *name, const char *text, size_t n, struct pd_err *err) {
+    struct file f = {.o = o, .path = name, .train = 1};
+    return pd_ini_read_text(name, text, n, on_pair, &f, err);
+}
+
 int pd_options_read_environ(struct pd_options *o, unsigned who, char *const *env, struct pd_err *err) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "pack/manifest.h"
 #include "pack/object.h"
@@ -28,6 +29,9 @@ enum scan_flags {
 int scan_new(struct scan **out, const char *path, unsigned flags, struct pd_err *err);
 /* One regular file as a package that holds `name` with mode 0755 and mtime 0: the worker executable. */
 int scan_new_file(struct scan **out, const char *path, const char *name, struct pd_err *err);
+/* One regular file of such an archive into *out, without the rest: 1; 0: there is none of that name; PD_E*: it has more than max bytes, or
+ * the archive can't be read so far. */
+int scan_archive_file(const char *path, const char *name, size_t max, struct pd_buf *out, struct pd_err *err);
 void scan_free(struct scan *s); /* no thread may be in it any more; NULL is fine */
 
 /* Only entries for which `keep` says 1 are in the package; NULL (at first): all. A folder is asked for before what it holds, and when

@@ -33,17 +33,17 @@ int scan_nameless_file(struct pd_err *err) {
     return fd;
 }
 
-static struct archive *open_tar(const struct scan *s, struct pd_err *err) {
+static struct archive *open_tar(int fd, const char *name, struct pd_err *err) {
     struct archive *a = archive_read_new();
     if (!a) {
-        scan_fail_memory(s, err);
+        pd_fail(err, PD_ENOMEM, "out of memory to read %s", name);
         return NULL;
     }
     /* A filter that is run by an external program answers WARN: take only those that are built in. */
     if (archive_read_support_format_tar(a) || archive_read_support_filter_gzip(a) || archive_read_support_filter_bzip2(a) ||
-        archive_read_support_filter_xz(a) || archive_read_support_filter_zstd(a) || archive_read_open_fd(a, s->fd, 1 << 16)) {
+        archive_read_support_filter_xz(a) || archive_read_support_filter_zstd(a) || archive_read_open_fd(a, fd, 1 << 16)) {
         const char *why = archive_error_string(a);
-        pd_fail(err, PD_EDATA, "cannot read archive %s: %s", s->top, why ? why : "unknown");
+        pd_fail(err, PD_EDATA, "cannot read archive %s: %s", name, why ? why : "unknown");
         archive_read_free(a);
         return NULL;
     }
@@ -53,7 +53,7 @@ static struct archive *open_tar(const struct scan *s, struct pd_err *err) {
 int scan_is_archive(const struct scan *s) {
     struct stat st;
     struct archive_entry *e;
-    struct archive *a = fstat(s->fd, &st) || !S_ISREG(st.st_mode) ? NULL : open_tar(s, NULL);
+    struct archive *a = fstat(s->fd, &st) || !S_ISREG(st.st_mode) ? NULL : open_tar(s->fd, s->top, NULL);
     if (!a)
         return 0;
     int r = archive_read_next_header(a, &e);
@@ -227,7 +227,7 @@ static int sort_entries(struct scan *s, size_t n_own, struct pd_err *err) {
 }
 
 int scan_list_archive(struct scan *s, struct pd_err *err) {
-    struct archive *a = open_tar(s, err);
+    struct archive *a = open_tar(s->fd, s->top, err);
     uint64_t end = 0;
     int spool = a ? scan_nameless_file(err) : -1, rc = a ? (spool < 0 ? PD_EIO : 0) : PD_EDATA;
     while (!rc) {
@@ -255,4 +255,45 @@ int scan_list_archive(struct scan *s, struct pd_err *err) {
     close(s->fd);
     s->fd = spool;
     return 0;
+}
+
+/* --- one file ---------------------------------------------------------------------------------------------------- */
+
+static int take_file(struct archive *a, struct archive_entry *e, const char *path, size_t max, struct pd_buf *out, struct pd_err *err) {
+    uint64_t size = (uint64_t)archive_entry_size(e);
+    pd_buf_clear(out);
+    if (archive_entry_size(e) < 0 || size > max)
+        return pd_fail(err, PD_EDATA, "archive %s: %s has more than %zu bytes", path, archive_entry_pathname(e), max);
+    if (pd_buf_reserve(out, size + 1))
+        return pd_fail(err, PD_ENOMEM, "out of memory to read %s", path);
+    while (out->len < size) {
+        la_ssize_t k = archive_read_data(a, out->data + out->len, size - out->len);
+        if (k <= 0)
+            return pd_fail(err, PD_EDATA, "archive %s is damaged: %s", path, archive_error_string(a) ? archive_error_string(a) : "cut off");
+        out->len += (size_t)k;
+    }
+    return 0;
+}
+
+/* Of several entries with one name the last counts, as in a package. A packed archive can't be appended to: there the first is taken, and the rest
+ * need not be unpacked. */
+int scan_archive_file(const char *path, const char *name, size_t max, struct pd_buf *out, struct pd_err *err) {
+    char clean[PATH_MAX];
+    struct archive_entry *e;
+    int fd = open(path, O_RDONLY | O_CLOEXEC), r, rc = 0, found = 0;
+    struct archive *a = fd < 0 ? NULL : open_tar(fd, path, err);
+    if (fd < 0)
+        return pd_fail_errno(err, PD_EIO, errno, "cannot read %s", path);
+    while (a && !rc && !(found && archive_filter_count(a) > 1) &&
+           ((r = archive_read_next_header(a, &e)) == ARCHIVE_OK || r == ARCHIVE_WARN)) {
+        const char *own = archive_entry_pathname(e);
+        if (!own || pack_clean_path(own, clean, NULL) || strcmp(clean, name))
+            continue;
+        found = archive_entry_filetype(e) == AE_IFREG && !archive_entry_hardlink(e);
+        rc = found ? take_file(a, e, path, max, out, err) : 0;
+    }
+    if (a)
+        archive_read_free(a);
+    close(fd);
+    return rc ? rc : found;
 }

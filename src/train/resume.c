@@ -26,8 +26,6 @@ static int read_wanted(const struct train_loop *l, uint64_t restarts, struct wan
     *w = (struct wanted){.older = o->resume_older || restarts, .may_lack = 1};
     if (restarts) /* whatever it began with, it has gone further */
         from = "latest";
-    if (*from && *o->init_model_path && !restarts)
-        return pd_fail(err, PD_EUSAGE, "resume goes on from a checkpoint, init_model_path begins from a model: one of them");
     if (!*from && !o->start_pass)
         return 0;
     if (!*from || !strcmp(from, "latest")) {

@@ -6,26 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/fault.h"
-#include "base/fs.h"
 #include "base/hash.h"
-#include "base/str.h"
 #include "data/pipe.h"
 #include "nn/checkgrad.h"
-#include "ps/optim_conf.h"
 #include "ps/rule.h"
 #include "ps/table.h"
+#include "train/check.h"
 #include "train/checkpoint.h"
+#include "train/config.h"
 #include "train/online.h"
-
-enum { MAX_CONFIG = 1 << 20 };
 
 struct trainer {
     const struct train_setup *setup;
     const struct pd_options *o;
     uint32_t id, n_trainers, n_streams, lo, hi;
-    struct nn_graph *graph;
+    struct nn_graph *graph;             /* config's */
     struct data_workers *workers;       /* NULL: none */
     struct data_spec spec[2];           /* of training data, of test data */
     struct train_streams *train, *test; /* test: NULL without test data; of an online job, whose folders come later, without files */
@@ -37,8 +33,7 @@ struct trainer {
     struct pd_batch batch;
     struct train_report report;
     uint64_t from_pass, from_batch; /* 0, unless it was started again in the place of a lost one */
-    double clip_norm;     /* of [optimizer]; 0: none */
-    struct pd_buf config; /* text of train.ini, for the model's manifest */
+    struct train_config config;
 };
 
 static void on_bad_line(void *arg, const char *message) {
@@ -46,45 +41,24 @@ static void on_bad_line(void *arg, const char *message) {
     pd_warn(t->setup->log, "%s", message);
 }
 
-static int has_no_second_server(const struct pd_options *o) {
-    return o->checkpoint_copies > 1 && (o->local || !o->pserver_list || !strchr(o->pserver_list, ','));
+static uint32_t n_pservers(const struct pd_options *o) {
+    uint32_t n = 0;
+    for (const char *p = o->pserver_list; p && *p; p++)
+        n += *p == ',' || !p[1];
+    return n;
 }
+
+static int has_no_second_server(const struct pd_options *o) { return o->checkpoint_copies > 1 && (o->local || n_pservers(o) < 2); }
 
 static int check_options(struct trainer *t, struct pd_err *err) {
     const struct pd_options *o = t->o;
+    const struct train_place place = {n_pservers(o), t->setup->first_trainers, t->setup->restarts > 0};
+    int rc = train_check_options(o, &place, err);
+    if (rc)
+        return rc;
     t->id = (uint32_t)o->trainer_id;
     t->n_trainers = (uint32_t)o->num_gradient_servers;
-    t->n_streams = o->n_streams ? (uint32_t)o->n_streams : t->n_trainers;
-    if (!o->n_streams && o->data != PD_DATA_QUEUE && t->setup->first_trainers > t->n_trainers) /* what a stream is stays */
-        t->n_streams = t->setup->first_trainers;
-    if (t->id >= t->n_trainers)
-        return pd_fail(err, PD_EUSAGE, "trainer_id is %u, but there are %u trainers (num_gradient_servers)", t->id, t->n_trainers);
-    if (o->local && t->n_trainers > 1)
-        return pd_fail(err, PD_EUSAGE, "local = 1 is one process: num_gradient_servers must be 1");
-    if (has_no_second_server(o) && !t->setup->restarts)
-        return pd_fail(err, PD_ECONF, "checkpoint_copies = 2 needs a second pserver to keep the copies");
-    if (t->n_streams < t->n_trainers)
-        return pd_fail(err, PD_ECONF, "n_streams is %u, fewer than the %u trainers", t->n_streams, t->n_trainers);
-    if (o->reproducible == PD_REPRODUCIBLE_TOPOLOGY && o->update != PD_UPDATE_SYNC)
-        return pd_fail(err, PD_ECONF, "reproducible = topology needs update = sync: under the other rules the result depends on timing");
-    if (o->reproducible == PD_REPRODUCIBLE_TOPOLOGY && !o->n_streams)
-        return pd_fail(err, PD_ECONF, "reproducible = topology needs n_streams, the same for every number of trainers (12 suits 1, 2, 3, "
-                       "4, 6 and 12)");
-    if (o->data == PD_DATA_QUEUE && o->update == PD_UPDATE_SYNC)
-        return pd_fail(err, PD_ECONF, "data = queue needs update = async, ssp or geo: under sync all trainers read the same number of samples");
-    if (o->data == PD_DATA_QUEUE && o->n_streams)
-        return pd_fail(err, PD_ECONF, "n_streams means nothing with data = queue: each file is a stream by itself");
-    if (o->data == PD_DATA_QUEUE && o->data_layout == PD_DATA_LOCAL)
-        return pd_fail(err, PD_ECONF, "data = queue needs a list of files that is the same for all: not data_layout = local");
-    if (o->data == PD_DATA_QUEUE && o->job == PD_JOB_ONLINE)
-        return pd_fail(err, PD_ECONF, "data = queue hands out the files of a pass of job = train; job = online deals those of a folder");
-    if (o->batch_size < t->n_streams)
-        return pd_fail(err, PD_ECONF, "batch_size is %lld, fewer than one sample for each of %u streams",
-                       (long long)o->batch_size, t->n_streams);
-    if (o->job == PD_JOB_ONLINE && o->on_trainer_lost != PD_TRAINER_LOST_FAIL)
-        return pd_fail(err, PD_ECONF, "job = online goes on after a failure by on_failure = restart, not by on_trainer_lost");
-    if (o->job == PD_JOB_TEST && !*o->init_model_path)
-        return pd_fail(err, PD_EUSAGE, "job = test needs init_model_path, the saved model to test");
+    t->n_streams = train_n_streams(o, &place);
     data_stream_range(t->n_streams, t->n_trainers, t->id, &t->lo, &t->hi);
     return 0;
 }
@@ -135,29 +109,7 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     return rc ? rc : train_team_new(&t->team, t->graph, n_threads, max, t->eval, t->setup->cpus, err);
 }
 
-/* train.ini's [optimizer], as the servers understand it; what is wrong with it is said with file and line. */
-static int read_optimizer(const struct model_ini *m, struct ps_optim_conf *c, struct pd_err *err) {
-    const struct optimizer_ini *o = &m->optimizer;
-    int rc = ps_optim_conf_init(c, o->type.text, err), line = o->type.line;
-    for (uint32_t i = 0; i < o->n_settings && !rc; i++) {
-        line = o->setting[i].name.line;
-        rc = ps_optim_conf_set(c, o->setting[i].name.text, o->setting[i].value, err);
-    }
-    if (!rc) {
-        line = o->line;
-        rc = ps_optim_conf_check(c, err);
-    }
-    if (rc)
-        pd_err_prefix(err, "%s:%d", m->file, line);
-    return rc;
-}
-
 static int join_servers(struct trainer *t, struct pd_err *err) {
-    struct ps_optim_conf optimizer;
-    int rc = read_optimizer(nn_graph_model(t->graph), &optimizer, err);
-    if (rc)
-        return rc;
-    t->clip_norm = optimizer.clip_norm;
     struct ps_client_opts opts = {
         .local = (int)t->o->local,
         .pservers = t->o->pserver_list,
@@ -167,7 +119,7 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
         .stream_lo = t->lo,
         .stream_hi = t->hi,
         .seed = (uint64_t)t->o->seed,
-        .optimizer = {.conf = &optimizer},
+        .optimizer = {.conf = &t->config.optimizer},
         .update = ps_rule_at((size_t)t->o->update)->name, /* the option's choices are the table's names: a test compares them */
         .staleness = (uint32_t)t->o->staleness,
         .async_lagged_grad_discard_ratio = t->o->async_lagged_grad_discard_ratio,
@@ -181,7 +133,7 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
         .output_dir = t->setup->output_dir,
         .log = t->setup->log,
     };
-    rc = ps_client_new(&t->client, &opts, err);
+    int rc = ps_client_new(&t->client, &opts, err);
     if (!rc)
         rc = train_params_new(&t->params, t->graph, t->client, err);
     if (!rc && (rc = ps_start(t->client)))
@@ -287,13 +239,13 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
     if (rc)
         return rc;
     struct train_loop l = {.options = t->o, .graph = t->graph, .client = t->client, .params = t->params, .n_streams = t->n_streams,
-                           .stream_lo = t->lo, .stream_hi = t->hi, .clip_norm = t->clip_norm, .now = t->input[0],
+                           .stream_lo = t->lo, .stream_hi = t->hi, .clip_norm = t->config.optimizer.clip_norm, .now = t->input[0],
                            .next = t->input[1], .overlap = t->o->overlap && !t->o->local,
                            .team = t->team, .eval = t->eval, .batch = &t->batch, .report = &t->report,
                            .stop = t->setup->stop, .stop_arg = t->setup->stop_arg};
     if (has_no_second_server(t->o) && !t->id)
         train_report_say(&t->report, "One pserver is left: from here on checkpoints have no second copy (checkpoint_copies = 2)");
-    rc = train_checkpoints_new(&l.checkpoints, (const char *)t->config.data, !has_no_second_server(t->o), err);
+    rc = train_checkpoints_new(&l.checkpoints, (const char *)t->config.text.data, !has_no_second_server(t->o), err);
     if (!rc && t->o->job != PD_JOB_TEST && !t->from_pass)
         rc = train_resume(&l, t->setup->restarts, t->setup->lost_nodes, err);
     if (!rc && *t->o->init_model_path && !t->from_pass && !train_resumed(&l))
@@ -304,18 +256,6 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
     if (!rc && (rc = ps_bye(t->client)))
         pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
     return rc;
-}
-
-/* The text travels in the model's manifest, which is JSON: better to say so now than after the training. */
-static int read_config(struct trainer *t, struct pd_err *err) {
-    int rc = pd_read_file(t->o->config, MAX_CONFIG, &t->config, err), line = 1;
-    if (rc)
-        return rc;
-    const char *text = (const char *)t->config.data;
-    size_t valid = pd_utf8_valid(text, t->config.len);
-    for (size_t i = 0; i < valid; i++)
-        line += text[i] == '\n';
-    return valid == t->config.len ? 0 : pd_fail(err, PD_ECONF, "%s:%d: this line is not UTF-8", t->o->config, line);
 }
 
 static void on_checked(void *arg, const struct nn_check *c) {
@@ -334,11 +274,9 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
     t.report = (struct train_report){.out_fd = setup->out_fd, .event_fd = setup->event_fd, .log = setup->log_lines ? setup->log : NULL,
                                      .trainer_id = t.id,
                                      .log_period = (uint64_t)t.o->log_period, .n_passes = (uint64_t)t.o->num_passes, .unit = "samples"};
-    pd_buf_init(&t.config);
     if (!rc)
-        rc = nn_graph_load(&t.graph, t.o->config, err);
-    if (!rc)
-        rc = read_config(&t, err);
+        rc = train_config_load(&t.config, t.o->config, err);
+    t.graph = t.config.graph;
     if (!rc) {
         pd_info(setup->log, "trainer %u of %u, streams %u to %u of %u, %lld thread(s), OpenBLAS for %s with %d each", t.id, t.n_trainers,
                 t.lo, t.hi - 1, t.n_streams, (long long)t.o->trainer_count, openblas_get_corename(), openblas_get_num_threads());
@@ -359,7 +297,6 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
     train_streams_free(t.train);
     train_streams_free(t.test);
     data_workers_free(t.workers);
-    nn_graph_free(t.graph);
-    pd_buf_release(&t.config);
+    train_config_release(&t.config);
     return rc;
 }

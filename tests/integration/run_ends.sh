@@ -3,36 +3,12 @@
 # after it, data that no restart makes better, a stop that saves the model; and which of many failures is told.
 # release only (a sanitizer finds in agent_run.sh and in the unit tests what there is to find, in less time)
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/tiny_model.sh"
 ctl=$BIN/paddlectl
 cd "$TMP" || die cd
 mkdir -p ws/data
 for f in a b c; do awk 'BEGIN { for (i = 0; i < 3000; i++) print i % 500, (i * 7) % 500 }' >ws/data/$f; done
-cat >ws/train.ini <<'END'
-[data]
-format = ids
-train = data/*
-test = data/*
-fields = x y
-vocabulary = 500
-[layer e]
-type = embedding
-inputs = x
-size = 16
-init_std = 0.1
-sparse_update = true
-[layer p]
-type = fc
-inputs = e
-size = vocabulary
-act = softmax
-[cost c]
-type = cross_entropy
-input = p
-label = y
-[optimizer]
-type = adagrad
-learning_rate = 0.1
-[train]
+tiny_model vocabulary=500 size=16 optimizer=adagrad rate=0.1 test='data/*' <<'END' >ws/train.ini
 log_period = 10
 END
 cat >conf.ini <<END

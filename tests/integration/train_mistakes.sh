@@ -2,42 +2,14 @@
 # Trainers that do not fit together, input that cannot be used, and gradients that are still on their way when the next batch needs
 # more room: each ends with one clear message, or with the right numbers.
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/tiny_model.sh"
 WORKER=$BIN/paddle_worker
 cd "$TMP" || exit 1
 
 # ids 0..3999; batch 1 has few different ones, batch 2 twice as many, batch 3 few again
 mkdir data && awk 'BEGIN { for (b = 0; b < 4; b++) for (i = 0; i < 2000; i++) print (b == 1 ? i : i % 1000) + b, i % 4000 }' >data/a
 cp data/a data/b
-cat >train.ini <<'END'
-[data]
-format = ids
-train = data/*
-fields = x y
-vocabulary = 4000
-[layer e]
-type = embedding
-inputs = x
-size = 8192
-init_std = 0.1
-sparse_update = true
-[layer h]
-type = fc
-inputs = e
-size = 8
-act = tanh
-[layer p]
-type = fc
-inputs = h
-size = vocabulary
-act = softmax
-[cost c]
-type = cross_entropy
-input = p
-label = y
-[optimizer]
-type = adagrad
-learning_rate = 0.1
-[train]
+tiny_model vocabulary=4000 size=8192 hidden=8 optimizer=adagrad rate=0.1 <<'END' >train.ini
 log_period = 1
 END
 costs() { sed -n 's/.*Batch \([0-9]*\), Cost \([^ ]*\) .*/\1 \2/p' "$1"; }
@@ -90,6 +62,49 @@ for how in 'clip_norm = 1e-12' 'clip_value = 1e-15' 'warmup_steps = 1e12' 'learn
     "$WORKER" trainer --local=1 --config=t.ini --batch_size=2000 --num_passes=2 --save_dir=m2 >t.log 2>&1 || die "$how: $(tail -2 t.log)"
     [ "$(costs t.log | cut -d" " -f2 | head -8)" = "$(costs t.log | cut -d" " -f2 | tail -8)" ] && [ "$(costs t.log | wc -l)" = 16 ] || die "$how: the second pass costs something else than the first"
 done
+
+# paddlectl run finds what can be found here before it connects: status 2, with file:line, and nothing is done. Of a folder, and of an archive.
+CTL=$BIN/paddlectl
+mkdir ws && cp -R data train.ini ws/
+seq 4000 >ws/words
+printf '%s\n' '[cluster]' 'hosts = local*2' "root_dir = $TMP/node%n" "port = $((10000 + RANDOM % 10000))" '[job]' 'job_dispatch_package = ws' '[train]' 'batch_size = 40' >conf.ini
+early() { # early TEXT OPTION...
+    local text=$1
+    shift
+    expect 2 "$CTL" run --conf=conf.ini "$@"
+    has "$text"
+    has_not "JOB"
+    [ ! -e node0 ] && [ ! -e output ] || die "something was done: $(ls -d node0 output)"
+}
+line_of() { grep -n "$1" "$2" | cut -d: -f1; }
+early "--data: data = queue needs update = async, ssp or geo" --data=queue
+early "--reproducible: reproducible = topology needs n_streams" --reproducible=topology --dry-run
+early "--batch_size: batch_size is 1, fewer than one sample for each of 2 streams" --batch_size=1
+early "--checkpoint_copies: checkpoint_copies = 2 needs a second pserver" --checkpoint_copies=2 --pservers=1
+early "ws/none.ini: No such file" --config=none.ini
+cp conf.ini good.ini && echo 'n_streams = 1' >>conf.ini
+early "conf.ini:9: n_streams is 1, fewer than the 2 trainers"
+cp good.ini conf.ini
+printf '%s\n' 'update = async' 'data = queue' 'job = online' >>ws/train.ini
+early "ws/train.ini:$(line_of '^data = queue' ws/train.ini): data = queue hands out the files of a pass"
+sed 's/^size = 8$/size = eight/' train.ini >ws/train.ini
+early "ws/train.ini:$(line_of eight ws/train.ini): size is a whole number"
+sed 's/^act = tanh/act = tanhh/' train.ini >ws/train.ini
+for kind in ws.tar ws.tar.gz; do
+    tar -C ws -caf $kind .
+    early "$kind: train.ini:$(line_of tanhh ws/train.ini): unknown activation 'tanhh'" --job_dispatch_package=$kind
+done
+sed 's/^vocabulary = 4000/vocabulary_file = words\nvocabulary = 4001/' train.ini >ws/train.ini
+tar -C ws -cf ws.tar . # with the file that the network names
+early "train.ini:$(line_of 4001 ws/train.ini): vocabulary is 4001, but ./words has 4000 lines" --job_dispatch_package=ws.tar --dry-run
+sed 's/^vocabulary = 4000/vocabulary_file = words/' train.ini >ws/train.ini
+tar -C ws -rf ws.tar train.ini # an archive that was appended to: the last one counts
+for kind in ws ws.tar; do expect 0 "$CTL" run --conf=conf.ini --dry-run --job_dispatch_package=$kind; done
+sed 's,^vocabulary = 4000,vocabulary_file = /nowhere/words,' train.ini >ws/train.ini # a file of the nodes
+expect 0 "$CTL" run --conf=conf.ini --dry-run
+sed 's/^learning_rate = 0.1/&\nbeta3 = 1/' train.ini >ws/train.ini
+early "ws/train.ini:$(line_of beta3 ws/train.ini): an optimizer has no setting 'beta3'"
+expect 0 "$CTL" run --conf=conf.ini --pservers=none --trainer_command='test -e train.ini' # whose own train.ini that is
 
 # A file that cannot be looked at, and a train.ini that no manifest could hold.
 ln -s nowhere data/dangling

@@ -2,6 +2,7 @@
 # data = queue: files are handed out to whoever is free. A slow trainer reads fewer; nothing is read twice or left out while nobody dies; what a
 # killed trainer had not finished is read by another; one that is started again takes part; refused where it can't be meant.
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/tiny_model.sh"
 WORKER=$BIN/paddle_worker
 unset OPENBLAS_CORETYPE
 cd "$TMP" || exit 1
@@ -10,35 +11,11 @@ FILES=24 LINES_OF=400 # 10 batches a file
 mkdir data && for ((i = 0; i < FILES; i++)); do
     awk -v i=$i -v n=$LINES_OF 'BEGIN { for (k = 0; k < n; k++) { x = (i * n + k) * 7919 % 997; print x % 50, (x * 3) % 50 } }' >"data/part-$(printf %02d $i)"
 done
-cat >train.ini <<'END_INI'
-[data]
-format = ids
-train = data/*
-fields = x y
-vocabulary = 50
-[layer e]
-type = embedding
-inputs = x
-size = 8
-init_std = 0.1
-sparse_update = true
-[layer p]
-type = fc
-inputs = e
-size = vocabulary
-act = softmax
-[cost c]
-type = cross_entropy
-input = p
-label = y
-[optimizer]
-type = sgd
-learning_rate = 0.05
-[train]
+tiny_model vocabulary=50 <<'END' >train.ini
 batch_size = 40
 data = queue
 reader_threads = 1
-END_INI
+END
 
 job() { # job NAME UPDATE POLICY FAULT_OF_0 FAULT_OF_1 [OPTION...]: two servers, two trainers; their pids in $T0 $T1
     local name=$1 update=$2 policy=$3 fault0=$4 fault1=$5 i

@@ -3,6 +3,7 @@
 # continue the other one trains to the end, with fail the job ends with its name. Two jobs on the same three hosts, at once.
 # release only (what is waited for is the kernel's keepalive, 11 s)
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/tiny_model.sh"
 WORKER=$BIN/paddle_worker fixture=$TOP/tests/support/netns-fixture ns=$TMP/ns
 on_cleanup() { [ ! -f "$ns/name" ] || "$fixture" stop "$ns"; }
 OUT=$("$fixture" start "$ns" 3)
@@ -16,30 +17,7 @@ cd "$TMP" || exit 1
 mkdir data
 awk 'BEGIN { for (b = 0; b < 4000; b++) print (b * 7919) % 400, (b * 31) % 40 }' >data/a
 awk 'BEGIN { for (b = 0; b < 4000; b++) print (b * 104729) % 400, (b * 17) % 40 }' >data/b
-cat >train.ini <<'END'
-[data]
-format = ids
-train = data/*
-fields = x y
-vocabulary = 400
-[layer e]
-type = embedding
-inputs = x
-size = 8
-sparse_update = true
-[layer p]
-type = fc
-inputs = e
-size = vocabulary
-act = softmax
-[cost c]
-type = cross_entropy
-input = p
-label = y
-[optimizer]
-type = sgd
-learning_rate = 0.05
-[train]
+tiny_model vocabulary=400 <<'END' >train.ini
 log_period = 1
 num_passes = 100000
 batch_size = 2000
