@@ -54,10 +54,6 @@ static const struct {
     session_handler fn;
 } handlers[] = {
     {WIRE_AG_PING, 0, 0, on_ping},
-    {WIRE_AG_PKG_QUERY, 0, 1, pkg_on_query},
-    {WIRE_AG_PKG_BEGIN, 0, 1, pkg_on_begin},
-    {WIRE_AG_PKG_DATA, 0, 0, pkg_on_data},
-    {WIRE_AG_PKG_END, 0, 1, pkg_on_end},
     {WIRE_AG_JOB_SETUP, 1, 1, job_on_setup},
     {WIRE_AG_JOB_PEERS, 1, 1, job_on_peers},
     {WIRE_AG_JOB_RUN, 1, 0, job_on_run},
@@ -161,7 +157,6 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     struct session *s = arg;
     (void)c;
     s->conn = NULL;
-    pkg_drop(s);
     ds_drop(s);
     fetch_pump(s);
     check_drop(s);

@@ -6,7 +6,6 @@
 #include "agent/logs.h"
 #include "agent/msg.h"
 
-struct pkg_in;
 struct fetch;
 struct check;
 struct ds;
@@ -30,7 +29,6 @@ struct session {
     int greeted;           /* AG_HELLO was sent: nothing goes before it */
     int spoke;             /* a frame of it has come */
     int dropped;           /* its connection is being closed, for another one */
-    struct pkg_in *in;     /* the package that is arriving */
     struct fetch *fetches; /* folders that are being sent */
     struct check *check;   /* a port for probes, or NULL */
     struct ds *packages;   /* that come as objects (ds.h) */
@@ -46,11 +44,6 @@ void session_say_state(struct session *s);
 /* A request's handler: 0, or PD_E* with err, which is sent as the answer. */
 typedef int (*session_handler)(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 
-int pkg_on_query(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-int pkg_on_begin(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-int pkg_on_data(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-int pkg_on_end(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-void pkg_drop(struct session *s); /* the connection ended in the middle of a package */
 int clean_on_clean(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 int list_on_status(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 int list_on_list(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);

@@ -21,9 +21,6 @@
 #include "pack/pack.h"
 #include "pack/path.h"
 
-/* With more files than this, one syncfs is cheaper than an fsync each. */
-enum { FSYNC_EACH_MAX = 64 };
-
 struct folder {
     char *path;
     mode_t mode;
@@ -54,7 +51,7 @@ static int cannot(struct extract *x, int e, const char *what, const char *path) 
 
 /* Open the folder that holds `path`, making missing ones, and point *name at the last component. */
 static int open_parent(struct extract *x, const char *path, const char **name) {
-    int dir = dup(x->root);
+    int dir = fcntl(x->root, F_DUPFD_CLOEXEC, 3);
     const char *s = path;
     for (const char *slash; dir >= 0 && (slash = strchr(s, '/')); s = slash + 1) {
         char comp[NAME_MAX + 1];
@@ -161,8 +158,7 @@ static int put_file(struct extract *x, struct archive_entry *e, const char *path
     if (!rc)
         rc = copy_blocks(x, fd, (uint64_t)size, path);
     const struct timespec t[2] = {{.tv_nsec = UTIME_OMIT}, mtime};
-    if (!rc && (fchmod(fd, archive_entry_perm(e) & 0777) || futimens(fd, t) ||
-                (x->lim.durable && x->res->files <= FSYNC_EACH_MAX && fsync(fd))))
+    if (!rc && (fchmod(fd, archive_entry_perm(e) & 0777) || futimens(fd, t)))
         rc = cannot(x, errno, "write", path);
     if (fd >= 0 && close(fd) && !rc)
         rc = cannot(x, errno, "write", path);
@@ -244,7 +240,7 @@ static int put_entry(struct extract *x, struct archive_entry *e) {
 /* The folder an earlier entry named; -1 with errno when a later entry turned it into something else. */
 static int open_folder(struct extract *x, const char *path) {
     const char *name = ".";
-    int dir = *path ? open_parent(x, path, &name) : dup(x->root);
+    int dir = *path ? open_parent(x, path, &name) : fcntl(x->root, F_DUPFD_CLOEXEC, 3);
     if (dir < 0)
         return -1;
     int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -303,10 +299,7 @@ static int extract_all(struct extract *x, int fd) {
         if (rc)
             return rc;
     }
-    int rc = finish_folders(x);
-    if (!rc && x->lim.durable && (x->res->files > FSYNC_EACH_MAX ? syncfs(x->root) : fsync(x->root)))
-        rc = cannot(x, errno, "sync", "the unpacked files");
-    return rc;
+    return finish_folders(x);
 }
 
 int pack_extract(int fd, const char *target, const struct pack_limits *limits, struct pack_result *res,

@@ -33,20 +33,16 @@ struct pack_result {
 };
 
 enum pack_flags {
-    PACK_WORKSPACE = 1, /* leave out .git at the top and what .paddleignore names */
-    PACK_OUTPUTS = 2,   /* skip and count what can't travel, instead of failing */
+    PACK_OUTPUTS = 1,   /* skip and count what can't travel, instead of failing */
 };
 
-/* A missing or unreadable folder is PD_ENOENT or PD_EIO; a link that leads out, a device, a set-id bit
- * PD_EDATA; a .paddleignore line we can't honour PD_ECONF with file:line. All messages name the path.
+/* A missing or unreadable folder is PD_ENOENT or PD_EIO; a link that leads out, a device, a set-id bit PD_EDATA. All messages name the
+ * path.
  * A set-gid bit of a folder (inherited by what is created in it) is dropped. */
 int pack_tree(const char *dir, unsigned flags, pack_sink sink, void *arg, struct pack_result *res, struct pd_err *err);
 
-int pack_sha256_file(const char *path, char hex[65], struct pd_err *err);
-
 struct pack_limits {
     uint64_t max_files, max_bytes; /* of the extracted tree; 0: the defaults below */
-    int durable;                   /* on disk before it is renamed into place: for what later jobs reuse */
 };
 #define PACK_MAX_FILES 4000000u
 #define PACK_MAX_BYTES (UINT64_C(1) << 42)

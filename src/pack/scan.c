@@ -405,6 +405,10 @@ static int read_bundle(const struct scan *s, const struct scan_object *o, uint8_
     *bad = &s->entries[s->members[o->off]];
     for (uint32_t at = 0, i = 0; at < o->raw_len && !rc; i++) {
         const struct scan_entry *e = &s->entries[s->members[o->off + i]];
+        if (e->size > o->raw_len - at) { /* it was another one when it was hashed, in an earlier run */
+            *bad = e;
+            return PD_EDATA;
+        }
         rc = read_part(s, e, 0, buf + at, (size_t)e->size, err);
         if (rc || (scan_on_disk(s, e) && (fstatat(s->fd, scan_name(s, e->path), &st, AT_SYMLINK_NOFOLLOW) ||
                                       st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec != e->mtime_ns)))

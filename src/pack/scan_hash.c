@@ -36,6 +36,7 @@ int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, u
     if (*fd < 0 || fstat(*fd, st)) {
         int no = errno;
         scan_close_entry(s, *fd);
+        *fd = -1; /* the caller closes it, too */
         return pd_fail_errno(err, PD_EIO, no, "cannot open %.300s/%.400s", s->top, name);
     }
     if (!scan_on_disk(s, e)) {

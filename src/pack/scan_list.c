@@ -9,6 +9,7 @@
 
 #include "base/fault.h"
 #include "pack/ignore.h"
+#include "pack/names.h"
 #include "pack/path.h"
 #include "pack/scan_int.h"
 
@@ -20,34 +21,6 @@ struct walk {
     size_t len;
 };
 
-struct names {
-    char **v;
-    size_t n, cap;
-};
-
-static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-static void names_release(struct names *l) {
-    for (size_t i = 0; i < l->n; i++)
-        free(l->v[i]);
-    free(l->v);
-}
-
-static int names_add(struct names *l, const char *name) {
-    if (l->n == l->cap) {
-        size_t cap = l->cap ? 2 * l->cap : 64;
-        char **v = pd_realloc(l->v, cap * sizeof *v);
-        if (!v)
-            return PD_ENOMEM;
-        l->v = v;
-        l->cap = cap;
-    }
-    if (!(l->v[l->n] = pd_strdup(name)))
-        return PD_ENOMEM;
-    l->n++;
-    return 0;
-}
-
 static int fail_here(struct walk *k, int code, const char *what) {
     return pd_fail(k->err, code, "cannot pack %s/%s: %s", k->s->top, k->path, what);
 }
@@ -55,27 +28,6 @@ static int fail_here(struct walk *k, int code, const char *what) {
 static int fail_errno(struct walk *k, const char *what) {
     int e = errno;
     return pd_fail_errno(k->err, PD_EIO, e, "cannot %s %s/%s", what, k->s->top, k->path);
-}
-
-/* The names in the folder, sorted by bytes. Takes `fd` over. */
-static int names_read(struct walk *k, int fd, struct names *l) {
-    DIR *d = fdopendir(fd);
-    struct dirent *e;
-    int rc = 0;
-    if (!d) {
-        rc = fail_errno(k, "read folder");
-        close(fd);
-        return rc;
-    }
-    while (!rc && (errno = 0, e = readdir(d)))
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-            rc = names_add(l, e->d_name) ? scan_fail_memory(k->s, k->err) : 0;
-    if (!rc && errno)
-        rc = fail_errno(k, "read folder");
-    closedir(d);
-    if (l->n)
-        qsort(l->v, l->n, sizeof *l->v, by_bytes);
-    return rc;
 }
 
 static uint64_t bytes_below(int dirfd, const char *name, const struct stat *st) {
@@ -167,16 +119,18 @@ static int walk_one(struct walk *k, int dirfd, const char *name) {
 }
 
 static int walk_dir(struct walk *k, int fd) {
-    struct names l = {0};
+    struct pack_names l = {0};
     size_t len = k->len, n_rules = k->ignore.n;
     char label[PATH_MAX + 300];
-    int dirfd = dup(fd); /* names_read takes fd over */
+    int dirfd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* pack_names_read takes fd over */
     if (dirfd < 0) {
         int rc = fail_errno(k, "open folder");
         close(fd);
         return rc;
     }
-    int rc = names_read(k, fd, &l);
+    int rc = pack_names_read(&l, fd);
+    if (rc)
+        rc = rc == PD_ENOMEM ? scan_fail_memory(k->s, k->err) : fail_errno(k, "read folder");
     snprintf(label, sizeof label, "%.250s%s%s", k->s->top, len ? "/" : "", k->path);
     if (!rc)
         rc = pack_ignore_enter(&k->ignore, dirfd, k->path, label, k->err);
@@ -197,7 +151,7 @@ static int walk_dir(struct walk *k, int fd) {
         k->len = len;
     }
     pack_ignore_leave(&k->ignore, n_rules);
-    names_release(&l);
+    pack_names_release(&l);
     close(dirfd);
     return rc;
 }

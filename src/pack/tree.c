@@ -1,5 +1,4 @@
-/* tree.c - a folder, or one file, into a package. */
-#include <dirent.h>
+/* tree.c - a folder into a package. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,70 +8,22 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "base/str.h"
-#include "pack/ignore.h"
+#include "pack/names.h"
 #include "pack/path.h"
 #include "pack/writer.h"
 
 struct walk {
     struct pack_writer *w;
     struct pd_err *err;
-    struct pack_ignore ignore;
     unsigned flags;
     const char *top; /* for messages */
     char path[PATH_MAX];
     size_t len;
 };
 
-struct names {
-    char **v;
-    size_t n, cap;
-};
-
-static void names_release(struct names *l) {
-    for (size_t i = 0; i < l->n; i++)
-        free(l->v[i]);
-    free(l->v);
-}
-
-static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-static int names_add(struct names *l, const char *s) {
-    if (l->n == l->cap) {
-        size_t cap = l->cap ? 2 * l->cap : 64;
-        char **v = pd_realloc(l->v, cap * sizeof *v);
-        if (!v)
-            return PD_ENOMEM;
-        l->v = v;
-        l->cap = cap;
-    }
-    char *copy = pd_strdup(s);
-    if (!copy)
-        return PD_ENOMEM;
-    l->v[l->n++] = copy;
-    return 0;
-}
-
-/* The names in a folder, sorted by bytes. Takes `fd` over. */
-static int names_read(struct walk *k, int fd, struct names *l) {
-    DIR *d = fdopendir(fd);
-    if (!d) {
-        close(fd);
-        return pd_fail_errno(k->err, PD_EIO, errno, "cannot read folder %s/%s", k->top, k->path);
-    }
-    int rc = 0;
-    struct dirent *e;
-    while (!rc && (errno = 0, e = readdir(d)))
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-            rc = names_add(l, e->d_name);
-    if (rc)
-        pd_fail(k->err, rc, "%s: out of memory", k->top);
-    else if (errno)
-        rc = pd_fail_errno(k->err, PD_EIO, errno, "cannot read folder %s/%s", k->top, k->path);
-    closedir(d);
-    if (l->n)
-        qsort(l->v, l->n, sizeof *l->v, by_bytes);
-    return rc;
+static int fail_names(struct walk *k, int rc, int no) {
+    return rc == PD_ENOMEM ? pd_fail(k->err, rc, "%s: out of memory", k->top)
+                           : pd_fail_errno(k->err, PD_EIO, no, "cannot read folder %s/%s", k->top, k->path);
 }
 
 static struct archive_entry *entry_new(const char *path, unsigned type, unsigned perm, const struct stat *st) {
@@ -95,7 +46,7 @@ static int write_entry(struct walk *k, struct archive_entry *e) {
     return rc;
 }
 
-/* Something that can't travel: an error for a workspace, counted for outputs. */
+/* Something that can't travel: an error, unless it is only to be counted. */
 static int refuse(struct walk *k, const char *why) {
     if (!(k->flags & PACK_OUTPUTS))
         return pd_fail(k->err, PD_EDATA, "cannot pack %s/%s: %s", k->top, k->path, why);
@@ -105,6 +56,13 @@ static int refuse(struct walk *k, const char *why) {
     return 0;
 }
 
+/* Outputs may still be moving, and one that can't be read is no reason to leave out the others. */
+static int cannot_open(struct walk *k, int e, const char *what) {
+    if (!(k->flags & PACK_OUTPUTS) || (e != ENOENT && e != EACCES))
+        return pd_fail_errno(k->err, PD_EIO, e, "cannot open %s%s/%s", what, k->top, k->path);
+    return refuse(k, e == ENOENT ? "vanished while it was packed" : "it may not be read");
+}
+
 static int walk_file(struct walk *k, int dirfd, const char *name) {
     int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
@@ -112,9 +70,7 @@ static int walk_file(struct walk *k, int dirfd, const char *name) {
         int e = errno;
         if (fd >= 0)
             close(fd);
-        if (e == ENOENT && k->flags & PACK_OUTPUTS) /* outputs may still be moving */
-            return refuse(k, "vanished while it was packed");
-        return pd_fail_errno(k->err, PD_EIO, e, "cannot open %s/%s", k->top, k->path);
+        return cannot_open(k, e, "");
     }
     int rc;
     if (!S_ISREG(st.st_mode))
@@ -128,8 +84,11 @@ static int walk_file(struct walk *k, int dirfd, const char *name) {
         rc = write_entry(k, e);
         char full[PATH_MAX + 300];
         snprintf(full, sizeof full, "%.250s/%s", k->top, k->path);
+        uint64_t lacks = 0;
         if (!rc)
-            rc = pack_writer_copy(k->w, fd, (uint64_t)st.st_size, full);
+            rc = pack_writer_copy(k->w, fd, (uint64_t)st.st_size, full, &lacks);
+        if (!rc && lacks)
+            rc = refuse(k, "it became shorter while it was packed, and ends with zeros");
     }
     close(fd);
     return rc;
@@ -159,8 +118,6 @@ static int walk_one(struct walk *k, int dirfd, const char *name) {
             return refuse(k, "vanished while it was packed");
         return pd_fail_errno(k->err, PD_EIO, errno, "cannot look at %s/%s", k->top, k->path);
     }
-    if (k->flags & PACK_WORKSPACE && pack_ignore_match(&k->ignore, k->path, S_ISDIR(st.st_mode)))
-        return 0;
     if (S_ISLNK(st.st_mode))
         return walk_link(k, dirfd, name, &st);
     if (!S_ISDIR(st.st_mode))
@@ -169,25 +126,21 @@ static int walk_one(struct walk *k, int dirfd, const char *name) {
     if (rc)
         return rc;
     int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return pd_fail_errno(k->err, PD_EIO, errno, "cannot open folder %s/%s", k->top, k->path);
-    return walk_dir(k, fd);
+    return fd < 0 ? cannot_open(k, errno, "folder ") : walk_dir(k, fd);
 }
 
 static int walk_dir(struct walk *k, int fd) {
-    struct names l = {0};
-    int dirfd = dup(fd); /* names_read consumes fd */
+    struct pack_names l = {0};
+    int dirfd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* pack_names_read takes fd over */
     if (dirfd < 0) {
+        int e = errno;
         close(fd);
-        return pd_fail_errno(k->err, PD_EIO, errno, "cannot open folder %s/%s", k->top, k->path);
+        return pd_fail_errno(k->err, PD_EIO, e, "cannot open folder %s/%s", k->top, k->path);
     }
-    int rc = names_read(k, fd, &l);
-    size_t len = k->len, n_rules = k->ignore.n;
-    if (!rc && k->flags & PACK_WORKSPACE) {
-        char label[PATH_MAX + 300];
-        snprintf(label, sizeof label, "%.250s%s%s", k->top, len ? "/" : "", k->path);
-        rc = pack_ignore_enter(&k->ignore, dirfd, k->path, label, k->err);
-    }
+    int rc = pack_names_read(&l, fd);
+    if (rc)
+        fail_names(k, rc, errno);
+    size_t len = k->len;
     for (size_t i = 0; i < l.n && !rc; i++) {
         size_t n = strlen(l.v[i]);
         if (len + n + 2 > sizeof k->path) {
@@ -202,8 +155,7 @@ static int walk_dir(struct walk *k, int fd) {
         k->path[len] = 0;
         k->len = len;
     }
-    pack_ignore_leave(&k->ignore, n_rules);
-    names_release(&l);
+    pack_names_release(&l);
     close(dirfd);
     return rc;
 }
@@ -219,10 +171,6 @@ int pack_tree(const char *dir, unsigned flags, pack_sink sink, void *arg, struct
     if (fd < 0)
         rc = pd_fail_errno(err, errno == ENOENT || errno == ENOTDIR ? PD_ENOENT : PD_EIO, errno, "cannot open folder %s",
                            dir);
-    if (!rc && flags & PACK_WORKSPACE)
-        rc = pack_ignore_init(&k->ignore, err);
-    if (rc && fd >= 0)
-        close(fd);
     if (!rc) {
         rc = pack_writer_open(&w, sink, arg, res, err);
         if (rc)
@@ -231,31 +179,6 @@ int pack_tree(const char *dir, unsigned flags, pack_sink sink, void *arg, struct
             rc = walk_dir(k, fd);
         rc = pack_writer_finish(&w, rc);
     }
-    pack_ignore_release(&k->ignore);
     free(k);
-    return rc;
-}
-
-int pack_sha256_file(const char *path, char hex[65], struct pd_err *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_EIO, errno, "cannot open %s", path);
-    crypto_hash_sha256_state st;
-    crypto_hash_sha256_init(&st);
-    uint8_t buf[65536], h[crypto_hash_sha256_BYTES];
-    int rc = 0;
-    for (;;) {
-        ssize_t k = read(fd, buf, sizeof buf);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0)
-            rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", path);
-        if (k <= 0)
-            break;
-        crypto_hash_sha256_update(&st, buf, (size_t)k);
-    }
-    close(fd);
-    crypto_hash_sha256_final(&st, h);
-    pd_hex(hex, h, sizeof h);
     return rc;
 }

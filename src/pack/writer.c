@@ -58,16 +58,21 @@ int pack_writer_data(struct pack_writer *w, const void *p, size_t n) {
     return archive_write_data(w->a, p, n) == (la_ssize_t)n && !w->own.code ? 0 : failed(w);
 }
 
-int pack_writer_copy(struct pack_writer *w, int fd, uint64_t size, const char *path) {
+int pack_writer_copy(struct pack_writer *w, int fd, uint64_t size, const char *path, uint64_t *lacks) {
     char buf[65536];
+    *lacks = 0;
     while (size) {
-        ssize_t k = read(fd, buf, size < sizeof buf ? (size_t)size : sizeof buf);
+        size_t want = size < sizeof buf ? (size_t)size : sizeof buf;
+        ssize_t k = *lacks ? 0 : read(fd, buf, want);
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0)
             return pd_fail_errno(w->err, PD_EIO, errno, "cannot read %s", path);
-        if (k == 0)
-            return pd_fail(w->err, PD_EDATA, "%s became shorter while it was packed", path);
+        if (k == 0) {
+            *lacks = *lacks ? *lacks : size;
+            memset(buf, 0, want);
+            k = (ssize_t)want;
+        }
         int rc = pack_writer_data(w, buf, (size_t)k);
         if (rc)
             return rc;

@@ -25,7 +25,8 @@ int pack_writer_data(struct pack_writer *w, const void *p, size_t n);
 /* Ends the stream when `rc` is 0, frees everything in any case, and returns the first failure. */
 int pack_writer_finish(struct pack_writer *w, int rc);
 
-/* Copies exactly `size` bytes of `fd` behind the header; fewer is PD_EDATA ("changed while it was packed"). */
-int pack_writer_copy(struct pack_writer *w, int fd, uint64_t size, const char *path);
+/* Copies `size` bytes of `fd` behind the header. Of a file that has become shorter the rest is zeros, since the header is written:
+ * *lacks, how many. */
+int pack_writer_copy(struct pack_writer *w, int fd, uint64_t size, const char *path, uint64_t *lacks);
 
 #endif

@@ -12,9 +12,12 @@ import tarfile
 import threading
 import time
 
-NAMES = dict(HELLO=0x101, PING=0x102, PKG_QUERY=0x103, PKG_BEGIN=0x104, PKG_DATA=0x105, PKG_END=0x106, JOB_SETUP=0x107,
+from agent_package import package_of
+
+NAMES = dict(HELLO=0x101, PING=0x102, PKG_BEGIN=0x104, PKG_DATA=0x105, PKG_END=0x106, JOB_SETUP=0x107,
              JOB_PEERS=0x108, JOB_RUN=0x109, STATE=0x10A, LOG_SUBSCRIBE=0x10B, LOG=0x10C, LOG_END=0x10D, RESULT=0x10E,
-             STOP=0x10F, FETCH=0x110, LIST=0x111, BYE=0x112, STATUS=0x113, LOG_ACK=0x114, DS_BEGIN=0x120, DS_SOURCE=0x121, DS_SERVE=0x124, DS_END=0x126)
+             STOP=0x10F, FETCH=0x110, LIST=0x111, BYE=0x112, STATUS=0x113, LOG_ACK=0x114, DS_BEGIN=0x120, DS_SOURCE=0x121, DS_NEED=0x122,
+             DS_OBJECT=0x123, DS_SERVE=0x124, DS_STATUS=0x125, DS_END=0x126, DS_ABORT=0x127, DS_PULL=0x128)
 HEADER = struct.Struct("<IHHQQII4Q")
 MAGIC = 0x314C4450
 
@@ -172,13 +175,22 @@ class Agent:
     def ask(self, name, body, *more, seconds=30):
         return self.answer(self.send(name, body, *more), name, seconds).body
 
-    def send_package(self, kind, data, name="", hash_="", sha=None, size=None):
-        req = self.send("PKG_BEGIN", {"kind": kind, "name": name, "hash": hash_})
-        for i in range(0, len(data), 256 << 10):
-            self.send("PKG_DATA", None, data[i:i + (256 << 10)], req=req)
-        self.send("PKG_END", {"sha256": sha or hashlib.sha256(data).hexdigest(), "bytes": len(data) if size is None else size},
-                  req=req)
-        return self.answer(req, "PKG_END").body
+    def send_package(self, kind, files, name=""):
+        """The tree `files` (agent_package.package_of) from here; what DS_END says, or DS_BEGIN when it is there already."""
+        p = package_of(files)
+        req = self.send("DS_BEGIN", {"kind": kind, "name": name}, p.root())
+        begin = self.answer(req, "DS_BEGIN").body
+        if begin["have"]:
+            return begin
+        self.send("DS_SOURCE", {"launcher": True}, req=req)
+        while True:
+            f = self.answer(req, "DS_END", 100)
+            if f.type == NAMES["DS_END"]:
+                return dict(f.body, id=p.id.hex())
+            ids = f.sections[1] if f.type == NAMES["DS_NEED"] else b""
+            for k in range(0, len(ids), 32):
+                raw = p.objects[ids[k:k + 32]]
+                self.send("DS_OBJECT", None, ids[k:k + 32] + struct.pack("<IIII", len(raw), len(raw), 0, 0) + raw, req=req)
 
     def fetch(self, dir_):
         """The folder as {path: bytes}, or None when it is missing."""

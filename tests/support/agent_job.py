@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-from agent_client import Agent, AgentError, encode, descendants_of_environment, tar, wait_until
+from agent_client import Agent, AgentError, encode, descendants_of_environment, wait_until
 
 binary, root = sys.argv[1:3]
 only = sys.argv[3:]
@@ -36,7 +36,7 @@ class Job:
         self.peers = []
         for i, a in enumerate(self.agents):
             if not in_place:
-                a.send_package("workspace", tar(workspace or {"readme": b"hello"}))
+                a.send_package("workspace", workspace or {"readme": b"hello"})
             r = a.ask("JOB_SETUP", dict(job=self.id, node=i, n_nodes=n, spec=self.spec, worker="", workspace=in_place or ""), KEY)
             self.peers.append(dict(name="host-%d" % i, addrs=r["addrs"], port=r["port"]))
         for a in self.agents:
@@ -498,7 +498,7 @@ def test_who_is_missing():
 
 def test_bad_requests():
     a = Agent(binary, "--root=" + root + "/bad", "--job=B1", "--start")
-    a.send_package("workspace", tar({"f": b"x"}))
+    a.send_package("workspace", {"f": b"x"})
     good = dict(trainer_nodes=[0], pserver_nodes=[], trainer_command="true", pserver_command="true")
     for body, key, says in [
             (dict(job="B1", node=0, n_nodes=1), KEY, "no spec"),
@@ -515,7 +515,7 @@ def test_bad_requests():
             wait_until(lambda: not os.path.exists(root + "/bad/B1"), "the folder's removal")
             a.close()
             a = Agent(binary, "--root=" + root + "/bad", "--job=B1", "--start")
-            a.send_package("workspace", tar({"f": b"x"}))
+            a.send_package("workspace", {"f": b"x"})
     for name, body in [("JOB_PEERS", {"nodes": []}), ("JOB_RUN", {}), ("FETCH", {"dir": "../.."}), ("LOG_SUBSCRIBE", {})]:
         try:
             a.ask(name, body)

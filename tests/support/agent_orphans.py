@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-from agent_client import Agent, AgentError, tar
+from agent_client import Agent, AgentError
 from orphans import VICTIMS, Chain, describe, marked, nasty, seeded, wait_gone
 
 binary, root = sys.argv[1:3]
@@ -33,7 +33,7 @@ class Job:
                     trainer_nodes=[0], port=24000, nic="", pserver_command="", trainer_command=nasty(self.mark, self.hide),
                     env={"PD_ORPHAN": self.mark}, train={}, outputs="output")
         a = self.agent
-        a.send_package("workspace", tar({"f": b"x"}))
+        a.send_package("workspace", {"f": b"x"})
         r = a.ask("JOB_SETUP", dict(job=self.id, node=0, n_nodes=1, spec=spec, worker="", workspace=""), KEY)
         a.ask("JOB_PEERS", {"nodes": [dict(name="host", addrs=r["addrs"], port=r["port"])]})
         a.send("JOB_RUN", {})

@@ -6,7 +6,8 @@ import signal
 import sys
 import time
 
-from agent_client import Agent, AgentError, descendants_of_environment, tar, wait_until
+from agent_client import Agent, AgentError, descendants_of_environment, wait_until
+from agent_package import package_of
 
 binary, root = sys.argv[1:]
 os.umask(0o022)
@@ -28,37 +29,29 @@ def without_a_job():
     with open(binary, "rb") as f:
         assert a.hello["build"] == hashlib.blake2b(f.read(), digest_size=32).hexdigest()
     assert a.hello["cores"] > 0 and a.hello["mem_bytes"] > 0 and a.hello["disk_free"] > 0 and a.hello["addrs"], a.hello
-    exe = b"#!/bin/sh\necho worker\n"
-    digest = hashlib.sha256(exe).hexdigest()
-    assert a.ask("PKG_QUERY", {"kind": "worker", "hash": digest})["have"] is False
-    r = a.send_package("worker", tar({"paddle_worker": (exe, 0o600)}), hash_=digest)
-    path = root + "/.paddlectl/bin/worker-" + digest
-    assert r["path"] == path and os.access(path, os.X_OK), r
-    assert a.ask("PKG_QUERY", {"kind": "worker", "hash": digest}) == {"have": True, "path": path}
-    refused(lambda: a.send_package("worker", tar({"x": b"other"}), hash_="0" * 64), "instead of")
-    refused(lambda: a.send_package("worker", tar({"x": exe, "y": exe}), hash_=digest), "one file")
-    deploy = root + "/workspaces/ws-0123456789abcdef"
-    r = a.send_package("deploy", tar(tree), name="ws", hash_="0123456789abcdef")
-    assert r["path"] == deploy and r["files"] == 3, r
+    r = a.send_package("worker", {"paddle_worker": (b"#!/bin/sh\necho worker\n", 0o600)})
+    worker = "worker-" + r["id"]
+    assert r["path"] == root + "/.paddlectl/bin/" + worker and os.access(r["path"], os.X_OK), r
+    refused(lambda: a.send_package("worker", {"x": b"one", "y": b"two"}), "one file")
+    r = a.send_package("deploy", tree, name="ws")
+    deployed = "ws-" + r["id"][:16]
+    deploy = root + "/workspaces/" + deployed
+    assert r["path"] == deploy and r["entries"] == 3, r
     assert os.path.getsize(deploy + "/d/a.txt") == 700000
-    assert a.send_package("deploy", tar(tree), name="ws", hash_="0123456789abcdef")["path"] == deploy  # there already
-    for name, hash_, data, more, says in [
-            ("../ws", "0123456789", tar(tree), {}, "not a package's name"),
-            ("ws", "../../etc", tar(tree), {}, "not a hash"),
-            ("w2", "0123456789", tar(tree), {"sha": "0" * 64}, "SHA-256"),
-            ("w2", "0123456789", tar(tree), {"size": 1}, "instead of 1"),
-            ("w2", "0123456789", tar({"../evil": b"x"}), {}, "leaves the tree")]:
-        refused(lambda: a.send_package("deploy", data, name=name, hash_=hash_, **more), says)
-    refused(lambda: a.send_package("workspace", tar(tree)), "belongs to a job")
+    assert a.send_package("deploy", tree, name="ws") == {"have": True, "path": deploy}  # there already
+    for kind, name, says in [("deploy", "../ws", "not a package's name"), ("x", "", "no package kind"), ("workspace", "", "belongs to a job"),
+                             ("data", "", "belongs to a job")]:
+        refused(lambda: a.send_package(kind, tree, name=name), says)
     refused(lambda: a.ask("JOB_RUN", {}), "")
-    assert os.listdir(root + "/workspaces") == ["ws-0123456789abcdef"], os.listdir(root + "/workspaces")
-    assert os.listdir(root + "/.paddlectl/bin") == ["worker-" + digest]
+    assert os.listdir(root + "/workspaces") == [deployed], os.listdir(root + "/workspaces")
+    assert os.listdir(root + "/.paddlectl/bin") == [worker]
     assert a.ask("LIST", {})["jobs"] == []
     a.bye()
     assert a.proc.returncode == 0
+    return deployed
 
 
-def daemon(job):
+def daemon(job, deployed):
     folder = root + "/" + job
     a = Agent(binary, "--root=" + root, "--job=" + job, "--node=0", "--start")
     assert a.hello["job"] == job and a.hello["job_dir"] == folder and a.hello["node"] == 0, a.hello
@@ -68,9 +61,10 @@ def daemon(job):
             "node 1 and node 0 share root_dir " + root + ": use %n in root_dir")
     b = Agent(binary, "--root=" + root, "--job=" + job)
     assert b.hello["pid"] == a.hello["pid"]
-    assert b.send_package("workspace", tar(tree))["path"] == folder + "/workspace"
-    assert a.ask("PKG_QUERY", {"kind": "workspace"})["have"] is True
-    refused(lambda: a.send_package("workspace", tar(tree)), "exists already")
+    assert b.send_package("workspace", tree)["path"] == folder + "/workspace"
+    assert a.send_package("workspace", tree) == {"have": True, "path": folder + "/workspace"}
+    data = a.send_package("data", {"d/late.txt": b"late"})
+    assert data["path"] == folder + "/data-" + data["id"]
     t = Agent(binary, "--root=" + root)
     jobs = t.ask("LIST", {})["jobs"]
     me = pwd.getpwuid(os.getuid()).pw_name
@@ -79,9 +73,11 @@ def daemon(job):
     t.bye()
     b.close()
     c = Agent(binary, "--root=" + root, "--job=" + job)  # cut in the middle of a package: nothing is left
-    c.send("PKG_BEGIN", {"kind": "deploy", "name": "half", "hash": "0123456789"})
+    half = package_of({"f": bytes(range(256)) * 1000})
+    req = c.send("DS_BEGIN", {"kind": "deploy", "name": "half"}, half.root())
+    c.answer(req, "DS_BEGIN")
     c.kill()
-    assert os.listdir(root + "/workspaces") == ["ws-0123456789abcdef"]
+    wait_until(lambda: os.listdir(root + "/workspaces") == [deployed], "the end of half a package")
     return a
 
 
@@ -121,8 +117,8 @@ def roots():
 
 tree = {"d": None, "d/a.txt": b"a" * 700000, "run.sh": (b"#!/bin/sh\n", 0o755)}
 os.environ["PD_TEST_MARK"] = "%d-%d" % (os.getpid(), time.time_ns())
-without_a_job()
-first = daemon("JOB20260101000000-0001")
+there = without_a_job()
+first = daemon("JOB20260101000000-0001", there)
 guardian_cleans_up_after_kill_9("JOB20260101000000-0001", first)
 errors_before_there_is_a_session()
 roots()
