@@ -200,6 +200,7 @@ static enum boot_event judge(struct boot *b, char *text, size_t cap) {
         if (!pd_starts(s, words[i].word))
             continue;
         pd_fmt(text, cap, "%s", s + strlen(words[i].word));
+        pd_plain(text);
         return words[i].event;
     }
     return BOOT_MORE;

@@ -164,7 +164,7 @@ int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const v
     json_decref(body);
     if (body && !text)
         return PD_ENOMEM;
-    int rc = put_frame(l, type, req, text ? text : type == WIRE_AG_PKG_DATA || type == WIRE_DS_OBJECT ? "" : "{}", sec1, n1);
+    int rc = put_frame(l, type, req, text ? text : type == WIRE_DS_OBJECT ? "" : "{}", sec1, n1);
     free(text);
     if (rc) /* part of a frame may be on its way: nothing sensible can follow */
         link_break(l, PD_ENOMEM, "out of memory");
@@ -209,13 +209,31 @@ const char *link_doing(const struct link *l) { return link_doings[l->phase]; }
 
 /* --- receiving ------------------------------------------------------------------------------------------- */
 
+/* What a node says may reach the user's terminal: no control codes. 0 or PD_ENOMEM. */
+static int make_plain(json_t *v) {
+    const char *key;
+    size_t i;
+    json_t *e;
+    int rc = 0;
+    json_object_foreach(v, key, e)
+        rc |= make_plain(e);
+    json_array_foreach(v, i, e)
+        rc |= make_plain(e);
+    if (!json_is_string(v))
+        return rc;
+    char *s = pd_strdup(json_string_value(v));
+    rc = !s || (strcmp(pd_plain(s), json_string_value(v)) && json_string_set_nocheck(v, s)) ? PD_ENOMEM : 0;
+    free(s);
+    return rc;
+}
+
 static json_t *parse_body(const struct wire_frame *f) {
     if (f->type == WIRE_AG_LOG || f->type == WIRE_AG_PKG_DATA || (f->flags & WIRE_F_ERROR) || !f->sec[0] || !f->len[0])
         return json_object();
     if (f->len[0] > WIRE_JSON_MAX)
         return NULL;
     json_t *body = json_loadb((const char *)f->sec[0], f->len[0], 0, NULL);
-    if (body && !json_is_object(body)) {
+    if (body && (!json_is_object(body) || make_plain(body))) {
         json_decref(body);
         return NULL;
     }
@@ -236,7 +254,7 @@ static void error_of(const struct wire_frame *f, struct pd_err *err) {
     if (r.failed || code == 0 || code > 1000)
         pd_fail(err, PD_EPROTO, "the agent sent an error that can't be read");
     else
-        pd_fail(err, -(int)code, "%s", msg);
+        pd_fail(err, -(int)code, "%s", pd_plain(msg));
 }
 
 static void take_hello(struct link *l, const struct wire_frame *f, json_t *body) {

@@ -50,9 +50,14 @@ int transport_push(struct transport *t, const void *p, size_t n) {
     return 0;
 }
 
+/* A queue that was long once, for the agent or a package, gives its memory back: there may be thousands of them. */
 void transport_pop(struct transport *t, size_t n) {
     t->queue_off += n;
     t->queued -= n;
+    if (t->queue_off == t->queue.len && t->queue.cap > TRANSPORT_KEEP) {
+        pd_buf_release(&t->queue);
+        t->queue_off = 0;
+    }
 }
 
 void transport_add_stderr(struct transport *t, const uint8_t *p, size_t n) {

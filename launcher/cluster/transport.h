@@ -49,7 +49,7 @@ int transport_local_pid(const struct transport *t); /* of that child; 0 when it 
 
 /* --- for implementations --- */
 
-enum { TRANSPORT_TAIL = 2048, TRANSPORT_LOW_WATER = 256 << 10 };
+enum { TRANSPORT_TAIL = 2048, TRANSPORT_LOW_WATER = 256 << 10, TRANSPORT_KEEP = 64 << 10 };
 
 struct transport {
     const struct transport_events *ev;

@@ -66,6 +66,9 @@ static int say(const struct gather *g, const struct clean *c) {
         for (size_t j = 0; j < sizeof kinds / sizeof kinds[0]; j++)
             if (count(removed, kinds[j], one, sizeof one))
                 pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%s", *what ? ", " : "", one);
+        json_array_foreach(removed, k, e)
+            if (!strcmp(text_of(e, "kind"), "chunks")) /* its name: how many packages' */
+                pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%.40s of the store", *what ? ", " : "", text_of(e, "name"));
         table_bytes(bytes, sizeof bytes, (double)json_integer_value(json_object_get(n->data, "freed")));
         printf("%s: %s %s%s%s%s; %zu job%s kept\n", n->host->label, c->dry_run ? "would remove" : "removed", *what ? what : "nothing",
                *what ? " (" : "", *what ? bytes : "", *what ? ")" : "", json_array_size(json_object_get(n->data, "kept")),

@@ -140,7 +140,8 @@ static void name_of(const char *path, char *out, size_t cap) {
 static int run(struct command_dispatch *c, struct gather *g, struct scan *scan, struct pd_err *err) {
     const struct dispatch_conf conf = {.loop = &g->c->loop, .n_nodes = (int)g->c->hosts.n, .relay = c->o->relay == PD_RELAY_AUTO,
                                        .encrypt = c->o->encrypt != PD_ENCRYPT_OFF, .port = (int)c->o->port,
-                                       .store_limit = (uint64_t)c->o->store_limit, .at_once = 1, .on_done = on_done,
+                                       .store_limit = (uint64_t)c->o->store_limit,
+                                       .silence_ms = (uint64_t)(c->o->silence_timeout * 1000), .at_once = 1, .on_done = on_done,
                                        .on_failed = on_failed, .on_broken = on_broken, .on_scanned = on_scanned, .on_change = on_change, .arg = c};
     int rc = view_new(&c->view, STDERR_FILENO, VIEW_COLOUR_AUTO, err), status = 0;
     if (rc || (rc = dispatch_new(&c->d, &conf, err))) {

@@ -158,12 +158,6 @@ static json_t *failure_of(const struct status_cmd *s, const struct gather *g, co
     return best;
 }
 
-/* What a process wrote must not reach the terminal as commands to it. */
-static void print_plain(const char *s, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        putchar(((unsigned char)s[i] < 32 && s[i] != '\t') || s[i] == 127 ? ' ' : s[i]);
-}
-
 static void print_failure(const json_t *f, int64_t later, const char *host) {
     int64_t code = int_of(f, "exit_code"), sig = int_of(f, "signal");
     const char *role = text_of(f, "role"), *reason = text_of(f, "reason");
@@ -174,14 +168,10 @@ static void print_failure(const json_t *f, int64_t later, const char *host) {
         printf(": ended by signal %lld (%s)", (long long)sig, strsignal((int)sig));
     else if (code > 0)
         printf(": exit status %lld", (long long)code);
-    printf("%s", *reason ? ": " : "");
-    print_plain(reason, strlen(reason));
-    printf("\n");
+    printf("%s%s\n", *reason ? ": " : "", reason);
     for (const char *p = text_of(f, "last_lines"); *p;) {
         size_t n = strcspn(p, "\n");
-        printf("    | ");
-        print_plain(p, n);
-        printf("\n");
+        printf("    | %.*s\n", (int)n, p);
         p += n + (p[n] == '\n');
     }
     if (later > 0)

@@ -17,6 +17,7 @@ enum {
     SILENT_MS = 2500,   /* so is one that says nothing of itself while another one waits for it; */
     SILENT_BULK_MS = 1200, /* when much was to come it spoke twice a second or more often */
     BULK = 1 << 20,
+    LATE_TICK_MS = 2000, /* a tick so long after the one before it: we were not there */
 };
 
 static uint64_t now(const struct dispatch *d) { return uv_now(d->c.loop); }
@@ -127,6 +128,10 @@ static const char *sending(const struct dpackage *p) {
     return p->is_parts ? "sending the data files" : is_worker(p) ? "sending the worker" : "sending the workspace";
 }
 
+static const char *taking(const struct dpackage *p) {
+    return p->is_parts ? "taking the data files" : is_worker(p) ? "taking the worker" : "taking the workspace";
+}
+
 static const char *asking(const struct dpackage *p) {
     return p->is_parts ? "asking for the data files" : is_worker(p) ? "asking for the worker" : "asking for the workspace";
 }
@@ -138,13 +143,10 @@ static void wants_nothing_more(struct dispatch *d, int node) {
     dispatch_changed(d);
 }
 
-static void member_is_done(struct member *m, json_t *body) {
+static void member_is_done(struct member *m) {
     struct dispatch *d = m->d;
     struct dnode *n = &d->nodes[m->node];
-    const char *path = json_string_value(json_object_get(body, "path"));
     struct plan *plan = d->packages[m->package].plan;
-    free(m->path);
-    m->path = pd_strdup(path ? path : "");
     stop_taking_here(m);
     m->have = m->of;
     if (m->state == ASKED)
@@ -217,10 +219,11 @@ static int on_package_frame(struct link *l, const struct wire_frame *f, json_t *
             break;
         m->had = json_is_true(json_object_get(body, "have"));
         if (m->had) {
-            member_is_done(m, body);
+            member_is_done(m);
             return 1;
         }
         m->state = LACKS;
+        m->heard_ms = now(d);
         plan_join(d->packages[m->package].plan, m->node, 0, d->nodes[m->node].serves, now(d));
         send_plans(d);
         break;
@@ -232,7 +235,7 @@ static int on_package_frame(struct link *l, const struct wire_frame *f, json_t *
         take_status(m, body);
         break;
     case WIRE_DS_END:
-        member_is_done(m, body);
+        member_is_done(m);
         return 1;
     default: /* the answer to a DS_SOURCE */
         break;
@@ -328,10 +331,32 @@ void dispatch_more(struct dispatch *d, int node, struct link *l, unsigned packag
 
 /* --- the whole ------------------------------------------------------------------------------------------------------ */
 
+/* An agent that stands still keeps its connection: without this its package would never be over. Silence while we did not look (this
+ * machine was suspended, a step of ours took long) is not the node's. */
+static void give_up_silent(struct dispatch *d) {
+    struct pd_err err;
+    if (now(d) - d->ticked_ms > LATE_TICK_MS)
+        d->awake_ms = now(d);
+    d->ticked_ms = now(d);
+    for (int i = 0; i < d->c.n_nodes && !d->over; i++)
+        for (int k = 0; k < d->n_packages && d->nodes[i].l; k++) {
+            const struct member *m = &d->nodes[i].m[k];
+            uint64_t since = m->heard_ms > d->awake_ms ? m->heard_ms : d->awake_ms;
+            if (m->state != LACKS || now(d) - since < d->c.silence_ms)
+                continue;
+            pd_err_clear(&err);
+            pd_fail(&err, PD_ETIMEOUT, "it was silent for %.3g s while %s", (double)d->c.silence_ms / 1000, taking(&d->packages[k]));
+            dispatch_fail_node(d, i, &err);
+        }
+}
+
 /* The rate of the slowest node, over about a second. */
 static void on_tick(uv_timer_t *t) {
     struct dispatch *d = t->data;
     struct dispatch_progress p;
+    give_up_silent(d);
+    if (d->over)
+        return;
     dispatch_get_progress(d, &p);
     if (p.least < d->rate_have || !d->rate_ms) {
         d->rate = 0;
@@ -355,6 +380,7 @@ int dispatch_new(struct dispatch **out, const struct dispatch_conf *conf, struct
     }
     d->c = *conf;
     d->started = conf->at_once;
+    d->ticked_ms = now(d);
     for (int i = 0; i < conf->n_nodes; i++)
         for (int k = 0; k < DISPATCH_PACKAGES; k++)
             d->nodes[i].m[k] = (struct member){.d = d, .node = i, .package = k};
@@ -380,9 +406,9 @@ static void on_feed_gone(void *arg) { ((struct dispatch *)arg)->n_feeds_going--;
 void dispatch_cancel(struct dispatch *d) {
     if (d->over)
         return;
+    d->over = 1; /* before: nobody is told of a new source */
     for (int i = 0; i < d->c.n_nodes; i++)
         dispatch_gone(d, i);
-    d->over = 1;
     for (int i = 0; i < d->n_packages; i++) {
         struct dpackage *p = &d->packages[i];
         if (p->scan)
@@ -412,9 +438,6 @@ void dispatch_free(struct dispatch *d) {
             free(p->roots[k]);
         free(p->roots);
     }
-    for (int i = 0; i < d->c.n_nodes; i++)
-        for (int k = 0; k < DISPATCH_PACKAGES; k++)
-            free(d->nodes[i].m[k].path);
     sodium_memzero(d->secret, sizeof d->secret);
     free(d->nodes);
     free(d);
@@ -422,11 +445,6 @@ void dispatch_free(struct dispatch *d) {
 
 const struct scan *dispatch_scan(const struct dispatch *d, int package) { return d->packages[package].scan; }
 int dispatch_is_scanned(const struct dispatch *d, int package) { return package < d->n_packages && d->packages[package].scanned; }
-
-const char *dispatch_path(const struct dispatch *d, int node, int package) {
-    const char *path = d->nodes[node].m[package].path;
-    return path ? path : "";
-}
 
 int dispatch_had(const struct dispatch *d, int node, int package) { return d->nodes[node].m[package].had; }
 

@@ -21,6 +21,7 @@ struct dispatch_conf {
     int n_nodes;
     int relay, encrypt, port;
     uint64_t store_limit;
+    uint64_t silence_ms; /* a node that takes a package and says nothing for so long fails; agents say something every second */
     int at_once; /* bytes go when the first node is there; else when dispatch_start says so */
     void (*on_done)(void *arg, int node);
     void (*on_failed)(void *arg, int node, const struct pd_err *err);
@@ -57,8 +58,7 @@ void dispatch_free(struct dispatch *d);
 
 const struct scan *dispatch_scan(const struct dispatch *d, int package); /* once dispatch_is_scanned */
 int dispatch_is_scanned(const struct dispatch *d, int package);
-const char *dispatch_path(const struct dispatch *d, int node, int package); /* where it is on that node; "" before it is there */
-int dispatch_had(const struct dispatch *d, int node, int package);          /* it was there already */
+int dispatch_had(const struct dispatch *d, int node, int package);       /* it was there already */
 
 struct dispatch_progress {
     int scanning;                  /* packages that are still hashed */

@@ -19,7 +19,6 @@ struct member {
     uint64_t req, have, of, rate, told_ms;
     uint64_t heard_ms, asked; /* its last DS_STATUS: when it came, bytes that it waited for */
     struct feed_taker *taker; /* while it takes from here */
-    char *path;
 };
 
 struct dnode {
@@ -58,6 +57,7 @@ struct dispatch {
     uv_timer_t tick;
     int tick_open;
     uint64_t rate, rate_have, rate_ms;
+    uint64_t ticked_ms, awake_ms; /* the last tick; silence counts from then, at the earliest */
     int sending_plans;
 };
 

@@ -81,17 +81,19 @@ static int can_not_reach(const struct pnode *x, int source) {
 
 /* The nodes that take from `node`, directly or not, get this mark: its own among them. */
 static int mark_descendants(struct plan *p, int node) {
-    int mark = ++p->marks, more = p->v[node].n_children > 0 || p->v[node].leaf;
-    p->v[node].mark = mark;
-    while (more) {
-        more = 0;
-        for (int i = 0; i < p->n; i++) {
-            struct pnode *x = &p->v[i];
-            if (x->mark != mark && x->source >= 0 && p->v[x->source].mark == mark) {
-                x->mark = mark;
-                more = 1;
-            }
-        }
+    struct pnode *v = p->v;
+    int mark = p->marks + 1, other = p->marks + 2; /* those that do not */
+    p->marks = other;
+    v[node].mark = mark;
+    if (!v[node].n_children && !v[node].leaf)
+        return mark;
+    for (int i = 0; i < p->n; i++) { /* each node is passed once: a chain of thousands may fall apart node by node */
+        int at = i;
+        for (; at >= 0 && v[at].mark < mark; at = v[at].source)
+            v[at].mark = other;
+        if (at >= 0 && v[at].mark == mark)
+            for (at = i; v[at].mark != mark; at = v[at].source)
+                v[at].mark = mark;
     }
     return mark;
 }

@@ -105,22 +105,37 @@ static int newer(const void *a, const void *b) {
     return strcmp(y->id, x->id); /* ids begin with the time */
 }
 
+/* A job's id becomes the name of a folder here: what a node says may not lead anywhere else. */
+static int is_id(const char *s) {
+    static const char allowed[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_.";
+    return *s && *s != '.' && *s != '-' && strlen(s) < sizeof((struct found_job *)0)->id && !s[strspn(s, allowed)];
+}
+
+int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts) {
+    size_t k;
+    json_t *e;
+    json_array_foreach(jobs, k, e) {
+        const char *id = text_of(e, "job");
+        if (!is_id(id))
+            continue;
+        struct found_job *j = job_of(f, id, n_hosts);
+        if (!j)
+            return PD_ENOMEM;
+        if (!j->at[host].here)
+            take(j, host, e);
+    }
+    return 0;
+}
+
 int find_jobs(struct gather *g, struct found *out, struct pd_err *err) {
     *out = (struct found){0};
     g->c->env.job = NULL;
     gather_run(g, ask, g->arg);
     if (g->interrupted)
         return pd_fail(err, PD_ECANCELED, "interrupted");
-    for (size_t i = 0; i < g->c->hosts.n; i++) {
-        size_t k;
-        json_t *e;
-        json_array_foreach(g->nodes[i].data, k, e) {
-            const char *id = text_of(e, "job");
-            struct found_job *j = *id && strlen(id) < sizeof j->id ? job_of(out, id, g->c->hosts.n) : NULL;
-            if (j && !j->at[i].here)
-                take(j, i, e);
-        }
-    }
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        if (find_add(out, g->nodes[i].data, i, g->c->hosts.n))
+            return pd_fail(err, PD_ENOMEM, "out of memory");
     for (size_t i = 0; i < out->n; i++)
         if (out->v[i].n_running) {
             strcpy(out->v[i].state, "running");

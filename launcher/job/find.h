@@ -29,6 +29,8 @@ struct found {
 
 /* Ask all hosts; their links are kept for find_join. Returns PD_ECANCELED when interrupted, PD_ENOMEM. */
 int find_jobs(struct gather *g, struct found *out, struct pd_err *err);
+/* What one of n_hosts says of its jobs (AG_LIST). An entry whose id can't name a folder is not taken. 0 or PD_ENOMEM. */
+int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts);
 void find_release(struct found *f);
 
 /* Which job is meant when none is named: the only one that runs; or, when that is none or several, the newest. */

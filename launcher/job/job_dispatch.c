@@ -85,7 +85,8 @@ static int has_data_apart(const struct job *j) {
 int job_dispatch_open(struct job *j, struct pd_err *err) {
     struct dispatch_conf conf = {.loop = &j->c.loop, .n_nodes = j->n_hosts, .relay = j->opts->relay == PD_RELAY_AUTO,
                                  .encrypt = j->opts->encrypt != PD_ENCRYPT_OFF, .port = (int)j->opts->port,
-                                 .store_limit = (uint64_t)j->opts->store_limit, .on_done = on_done, .on_failed = on_failed, .on_broken = on_broken,
+                                 .store_limit = (uint64_t)j->opts->store_limit,
+                                 .silence_ms = (uint64_t)(j->opts->silence_timeout * 1000), .on_done = on_done, .on_failed = on_failed, .on_broken = on_broken,
                                  .on_scanned = on_scanned, .on_change = on_change, .arg = j};
     struct scan *scan;
     char path[PATH_MAX];

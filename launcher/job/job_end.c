@@ -13,10 +13,7 @@
 static void put_indented(struct pd_buf *b, const char *text) {
     while (*text) {
         size_t n = strcspn(text, "\n");
-        pd_put(b, "    | ", 6);
-        for (size_t i = 0; i < n; i++)
-            pd_put_u8(b, (unsigned char)text[i] < 32 && text[i] != '\t' ? ' ' : (uint8_t)text[i]);
-        pd_put_u8(b, '\n');
+        pd_put_fmt(b, "    | %.*s\n", (int)n, text);
         text += n + (text[n] == '\n');
     }
 }

@@ -287,9 +287,15 @@ int known_hosts_add(struct known_hosts *kh, const char *file, const char *host, 
         if ((rc = pd_mkdirs(dir, 0700, err)))
             return rc;
     }
-    /* One write to a file opened for appending: two runs at once never tear each other's lines. */
-    fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || pd_write_all(fd, line, strlen(line)))
+    /* One write to a file opened for appending: two runs at once never tear each other's lines. The last line of a file that somebody
+     * has edited may lack its end: ours would become a part of it. */
+    char both[LINE_BUF + 1], last = '\n';
+    fd = open(file, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+    if (size > 0 && pread(fd, &last, 1, size - 1) != 1)
+        last = '\n';
+    pd_fmt(both, sizeof both, "%s%s", last == '\n' ? "" : "\n", line);
+    if (fd < 0 || pd_write_all(fd, both, strlen(both)))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", file);
     if (fd >= 0)
         close(fd);

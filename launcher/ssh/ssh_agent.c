@@ -233,7 +233,7 @@ static int call_begin(struct session *s) {
     fcntl(c->fd, F_SETFL, 0); /* the threads wait */
     int rc = s->to.only_named_keys && set_filter(s, c) ? PD_EFAIL : 0;
     /* libssh closes its one with the session; ours is for cutting it. */
-    int theirs = rc ? -1 : c->pair[0] >= 0 ? c->pair[0] : dup(c->fd);
+    int theirs = rc ? -1 : c->pair[0] >= 0 ? c->pair[0] : fcntl(c->fd, F_DUPFD_CLOEXEC, 3);
     if (theirs >= 0) { /* before the thread begins: without one libssh would connect by itself, where nothing can cut it */
         ssh_set_agent_socket(s->ssh, theirs);
         c->pair[0] = -1;

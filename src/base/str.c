@@ -109,6 +109,15 @@ size_t pd_utf8_valid(const char *s, size_t n) {
     return at;
 }
 
+char *pd_plain(char *s) {
+    for (unsigned char *p = (unsigned char *)s; *p; p++)
+        if ((*p < 32 && *p != '\n' && *p != '\t') || *p == 127)
+            *p = ' ';
+        else if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0) /* U+0080 to U+009f: the same codes in one character */
+            *p = p[1] = ' ';
+    return s;
+}
+
 static int blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 char *pd_trim(char *s) {

@@ -19,6 +19,9 @@ const char *pd_size_text(uint64_t v, char out[32]);
 /* snprintf that reports truncation: 0, or -1 and an empty `out`. */
 int pd_fmt(char *out, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* What somebody else wrote, made fit for a terminal: control codes become blanks, but for line ends and tabs. In place; returns s. */
+char *pd_plain(char *s);
+
 size_t pd_utf8_valid(const char *s, size_t n);             /* bytes from the start that are valid UTF-8 */
 char *pd_trim(char *s);                                    /* in place; returns the first non-blank */
 int pd_starts(const char *s, const char *prefix);

@@ -61,6 +61,8 @@ static const struct pd_option table[] = {
      "packages between nodes: encrypted, or only proved to come from this job; what ssh carries is always encrypted"},
     {"job", "store_limit", PD_SIZE, F(store_limit), PD_LAUNCHER, "10G", 0, 1099511627776.0 * 1024, 0, "bytes",
      "what a node may keep of packages that no kept job uses, the least recently used go first; 0: no limit"},
+    {"job", "silence_timeout", PD_F64, F(silence_timeout), PD_LAUNCHER, "60", 1, 86400, 0, "s",
+     "a node that takes a package and says nothing for so long is given up"},
     {"job", "min_nodes", PD_INT, F(min_nodes), PD_LAUNCHER, "0", 0, 16384, 0, "hosts",
      "start with the hosts that can be used when they are at least so many; 0: all or nothing"},
     {"job", "save_on_stop", PD_BOOL, F(job_save_on_stop), PD_LAUNCHER, "0", 0, 0, 0, "",

@@ -73,7 +73,7 @@ struct pd_options {
     double connect_timeout; /* seconds */
     /* [job] */
     char *job_dispatch_package, *job_workspace, *outputs, *trainer_command, *pserver_command;
-    double attach_lease, detach_lease; /* seconds */
+    double attach_lease, detach_lease, silence_timeout; /* seconds */
     int64_t min_nodes, job_save_on_stop;
     int64_t bind;                      /* enum pd_bind */
     int64_t log_max_size, keep_jobs, log_keep;    /* bytes, files */

@@ -6,7 +6,7 @@ export PADDLECTL_LIBEXEC=$TMP/libexec FAKE_AGENT=$TMP/scenario
 mkdir -p "$TMP/libexec" "$TMP/ws"
 echo x >"$TMP/ws/file"
 cp "$TOP/tests/support/fake_agent.py" "$TMP/libexec/paddle_agent"
-cp "$TOP/tests/support/agent_client.py" "$TMP/libexec/"
+cp "$TOP/tests/support/agent_client.py" "$TOP/tests/support/agent_package.py" "$TMP/libexec/"
 echo worker >"$TMP/libexec/paddle_worker"
 cd "$TMP" || die cd
 cat >conf.ini <<END
@@ -56,6 +56,10 @@ for step in DS_BEGIN DS_SOURCE JOB_SETUP; do
     has "the remote command ended with exit status 9"
     for n in 0 2; do said $n '"abandon":true'; said_not $n JOB_RUN; done
 done
+scenario '{"*": {"have": false}, "1": {"mute": ["DS_SOURCE"]}}' # an agent that stands still
+run 3 --silence_timeout=2
+has "local.1: it was silent for 2 s while taking the w"
+said_not 1 JOB_RUN
 scenario '{"2": {"hello_error": [15, "node 2 and node 1 share root_dir /x: use %n in root_dir"]}}'
 run 2
 has "local.2: node 2 and node 1 share root_dir"
@@ -64,6 +68,19 @@ run 2 --job_workspace=/nope
 has "2 of 3 hosts cannot be used"
 has "  local.2: there is no folder /nope"
 said_not 0 DS_SOURCE
+
+# --- what a node says can't drive the terminal
+esc=$(printf '\033')
+scenario '{"1": {"error": {"JOB_SETUP": [13, "\u001b]0;owned\u0007 no space"]}}}'
+run 3
+has "]0;owned  no space"
+has_not "$esc"
+scenario '{"*": {"result": {"status": "failed", "first_failure": {"node": 1, "role": "trainer", "rank": 1, "exit_code": 3, "signal": 0,
+  "reason": "a\u001b[2Jb", "last_lines": "c\u001b[2Jd\u009b2J\te"}}}}'
+run 1
+has "exit status 3: a [2Jb"
+has "    | c [2Jd  2J	e"
+has_not "$esc"
 
 # --- the job fails: the first failure, with host, role, last lines
 scenario '{"*": {"result": {"status": "failed", "later_failures": 4, "first_failure": {"node": 1, "host": "b", "role": "trainer",

@@ -60,7 +60,32 @@ static void test_two_run(void **state) {
     assert_string_equal(err.msg, "2 jobs are running, say which: JOB2-a JOB1-b");
 }
 
+/* `paddlectl fetch` makes a folder of this name: a host that lies must not choose where. */
+static void test_ids_that_lead_elsewhere(void **state) {
+    static const char *const bad[] = {"", ".", "..", "../../.ssh", "/etc", "JOB1/../../x", ".hidden", "-rf", "JOB1 x", "JOB1\033[2J",
+                                      "JOB1234567890123456789012345678901234567890123456789012345678901"};
+    struct found f = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        json_t *list = json_pack("[{s:s, s:I}]", "job", bad[i], "started_us", (json_int_t)1 << 60);
+        assert_int_equal(find_add(&f, list, 0, 2), 0);
+        json_decref(list);
+        if (f.n)
+            fail_msg("'%s' is a job", bad[i]);
+    }
+    for (size_t host = 0; host < 2; host++) {
+        json_t *list = json_pack("[{s:s, s:I}]", "job", "JOB20260102030405-ab12", "started_us", (json_int_t)7);
+        assert_int_equal(find_add(&f, list, host, 2), 0);
+        json_decref(list);
+    }
+    assert_int_equal(f.n, 1);
+    assert_int_equal(f.v[0].n_here, 2);
+    assert_string_equal(f.v[0].id, "JOB20260102030405-ab12");
+    find_release(&f);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choose), cmocka_unit_test(test_two_run)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choose), cmocka_unit_test(test_two_run),
+                                       cmocka_unit_test(test_ids_that_lead_elsewhere)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

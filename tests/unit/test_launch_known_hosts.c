@@ -162,8 +162,29 @@ static void test_add(void **state) {
     known_hosts_free(kh);
 }
 
+/* An editor or a script left the last line without its end: it stays what it is, and ours is a line of its own. */
+static void test_add_after_an_unfinished_line(void **state) {
+    (void)state;
+    struct pd_err err = {0};
+    struct kh_answer a;
+    char path[128];
+    static const char old[] = "old ssh-ed25519 " ED1;
+    snprintf(path, sizeof path, "%s/unfinished", dir);
+    assert_int_equal(pd_write_file_atomic(path, old, sizeof old - 1, 0600, NULL), 0);
+    struct known_hosts *kh = load(path);
+    assert_int_equal(known_hosts_add(kh, path, "new", 22, "ssh-ed25519", ED2, &err), 0);
+    known_hosts_free(kh);
+    kh = load(path);
+    known_hosts_check(kh, "old", 22, "ssh-ed25519", ED1, &a);
+    assert_int_equal(a.verdict, KH_OK);
+    known_hosts_check(kh, "new", 22, "ssh-ed25519", ED2, &a);
+    assert_int_equal(a.verdict, KH_OK);
+    known_hosts_free(kh);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_add_after_an_unfinished_line),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_hashed),
         cmocka_unit_test(test_add),

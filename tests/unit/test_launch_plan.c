@@ -209,8 +209,24 @@ static void any_sequence(void **state) {
     }
 }
 
+/* Ctrl-C: thousands of links end, one after the other, and each one's successor is given another source. This takes seconds when finding a
+ * source is linear in the nodes, hours when it is not. */
+static void thousands_go_in_any_order(void **state) {
+    (void)state;
+    enum { N = 5000 };
+    struct plan *p = plan_new(N, 1);
+    for (int i = 0; i < N; i++)
+        plan_join(p, (int)((long)i * 1789 % N), 0, 1, 0); /* prime to N: each once */
+    assert_int_equal(n_told(p), N);
+    for (int i = 0; i < N - 1; i++)
+        plan_leave(p, (int)((long)i * 3 % N), 0); /* not in the order of the chain */
+    assert_int_equal(plan_source(p, (int)((long)(N - 1) * 3 % N)), PLAN_LAUNCHER);
+    plan_free(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(thousands_go_in_any_order),
         cmocka_unit_test(a_chain_in_the_order_of_arrival),
         cmocka_unit_test(from_who_has_it),
         cmocka_unit_test(a_node_that_goes_is_passed_by),
