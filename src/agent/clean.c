@@ -170,16 +170,16 @@ static int clean_bin(struct cleaning *c, int n_running, struct pd_err *err) {
     return rc;
 }
 
+/* By the folders' real names: root_dir and job_workspace may have been written in different ways, through links. */
 static int works_in(const struct entries *jobs, const char *workspace) {
-    for (size_t i = 0; i < jobs->n; i++) {
-        char link[PATH_MAX], target[PATH_MAX];
-        ssize_t n = pd_fmt(link, sizeof link, "%s/workspace", jobs->v[i].path) ? -1 : readlink(link, target, sizeof target - 1);
-        if (n <= 0)
-            continue;
-        target[n] = 0;
-        if (!strncmp(target, workspace, strlen(workspace)) && (!target[strlen(workspace)] || target[strlen(workspace)] == '/'))
+    char link[PATH_MAX], target[PATH_MAX], mine[PATH_MAX];
+    if (!realpath(workspace, mine))
+        return 1; /* what can't be judged stays */
+    size_t n = strlen(mine);
+    for (size_t i = 0; i < jobs->n; i++)
+        if (!pd_fmt(link, sizeof link, "%s/workspace", jobs->v[i].path) && realpath(link, target) && !strncmp(target, mine, n) &&
+            (!target[n] || target[n] == '/'))
             return 1;
-    }
     return 0;
 }
 
@@ -201,7 +201,7 @@ static int clean_chunks(struct cleaning *c, struct pd_err *err) {
     int rc = store_clean(c->root, c->o->store_limit, c->o->dry_run, &n, &bytes, err);
     if (rc || !n)
         return rc;
-    snprintf(name, sizeof name, "%llu packages", (unsigned long long)n);
+    snprintf(name, sizeof name, "%llu package%s", (unsigned long long)n, n == 1 ? "" : "s");
     c->freed += (json_int_t)bytes;
     json_array_append_new(c->removed, json_pack("{s:s, s:s, s:I}", "kind", "chunks", "name", name, "bytes", (json_int_t)bytes));
     return 0;

@@ -185,6 +185,10 @@ static void free_inputs(struct ds_input *in) {
     }
 }
 
+int ds_may_wait(const struct ds *d, const struct ds_taker *t, size_t n) {
+    return t ? t->unread + n + DS_INPUT <= DS_NEED_UNREAD : d->unread + n + DS_INPUT <= DS_UNREAD;
+}
+
 void ds_input(struct ds *d, enum ds_what what, struct ds_taker *t, uint8_t *p, size_t n) {
     struct ds_input *in = d->dead ? NULL : pd_calloc(1, sizeof *in);
     if (!in) {
@@ -196,6 +200,7 @@ void ds_input(struct ds *d, enum ds_what what, struct ds_taker *t, uint8_t *p, s
     *in = (struct ds_input){.what = what, .taker = t, .p = p, .n = n};
     *d->inputs_end = in;
     d->inputs_end = &in->next;
+    *(t ? &t->unread : &d->unread) += n + DS_INPUT;
     if (what == DS_IN_RECORDS)
         d->active_ns = pd_mono_ns();
     ds_go(d);
@@ -223,27 +228,33 @@ static void work(uv_work_t *r) {
         ds_work_turn(&d->w);
 }
 
-static void forget_gone_takers(struct ds *d) {
-    for (struct ds_taker **at = &d->takers; *at;) {
-        struct ds_taker *t = *at;
-        if (t->conn) {
-            at = &t->next;
+void ds_forget_taker(struct ds *d, const struct ds_taker *t) {
+    for (struct ds_taker **at = &d->takers; *at; at = &(*at)->next)
+        if (*at == t) {
+            *at = t->next;
+            break;
+        }
+    for (struct ds_input **in = &d->inputs; *in;) { /* what it asked for meanwhile */
+        struct ds_input *x = *in;
+        if (x->taker != t) {
+            in = &x->next;
             continue;
         }
-        *at = t->next;
-        for (struct ds_input **in = &d->inputs; *in;) { /* what it asked for meanwhile */
-            struct ds_input *x = *in;
-            if (x->taker != t) {
-                in = &x->next;
-                continue;
-            }
-            *in = x->next;
-            free(x->p);
-            free(x);
-        }
-        d->inputs_end = &d->inputs;
-        while (*d->inputs_end)
-            d->inputs_end = &(*d->inputs_end)->next;
+        *in = x->next;
+        free(x->p);
+        free(x);
+    }
+    d->inputs_end = &d->inputs;
+    while (*d->inputs_end)
+        d->inputs_end = &(*d->inputs_end)->next;
+}
+
+static void forget_gone_takers(struct ds *d) {
+    for (struct ds_taker *t = d->takers, *next; t; t = next) {
+        next = t->next;
+        if (t->conn)
+            continue;
+        ds_forget_taker(d, t);
         ds_taker_gone(t);
     }
 }
@@ -323,6 +334,7 @@ static int hand_over_takers(struct ds *d) {
         return -1;
     for (struct ds_taker *t = d->takers; t && n < DS_TAKERS; t = t->next) {
         size_t queued = t->conn ? net_queued_bytes(t->conn) : DS_QUEUE;
+        t->unread = 0;
         t->room = queued < DS_QUEUE ? DS_QUEUE - queued : 0;
         w->takers[n++] = t;
     }
@@ -341,6 +353,7 @@ void ds_go(struct ds *d) {
     w->inputs = d->inputs;
     d->inputs = NULL;
     d->inputs_end = &d->inputs;
+    d->unread = 0;
     w->serves = d->s->serve != NULL;
     w->give_up = d->failed.code != 0;
     w->finish = d->state == DS_FINISHING && !w->finished;

@@ -23,6 +23,9 @@ enum {
     DS_FRAME = 1 << 20,                    /* bytes of records in one message */
     DS_OUT = 512 << 10,                    /* the same, of those that we send */
     DS_QUEUE = 4 << 20,                    /* bytes on the way to one taker */
+    DS_INPUT = 64,                         /* what a message costs beside its bytes */
+    DS_NEED_UNREAD = 3 * OBJECT_ID * DS_NEED_MAX, /* what may wait for a turn of work: a taker's wishes, even one a message, */
+    DS_UNREAD = 64 << 20,                  /* records: a source is asked for 16 MiB, and another one takes its place when it is slow */
     DS_CACHE = 512, DS_CACHE_BYTES = 12 << 20, /* records kept for takers */
 };
 
@@ -43,6 +46,7 @@ struct ds_taker {
     struct net_conn *conn;  /* NULL: it is gone */
     struct seal seal;
     int refused;            /* it was told why; it will close */
+    size_t unread;          /* bytes of its DS_NEED that wait for the next turn of work */
     size_t room;            /* set before a turn of work: bytes it may be sent */
     /* the worker's */
     struct object_id *ready, *waiting; /* asked for: to be looked up; not here yet */
@@ -99,6 +103,7 @@ struct ds {
     uv_timer_t timer;
     int timer_open;
     struct ds_input *inputs, **inputs_end;
+    size_t unread;            /* bytes of the records among them */
     struct ds_taker *takers;
     int finishing;            /* the turn of work under way finishes */
     struct pd_err failed;
@@ -126,12 +131,15 @@ void ds_on_object_error(struct session *s, uint64_t req, const struct pd_err *e)
 void ds_drop(struct session *s); /* its connection is gone, or its job begins: every node has what it needs */
 
 struct ds *ds_find(struct session *s, const struct object_id *root);
+/* May n more bytes wait for the next turn of work? Else it is more than anybody was asked for, or may ask for. */
+int ds_may_wait(const struct ds *d, const struct ds_taker *t, size_t n);
 /* Takes p over, also on failure. */
 void ds_input(struct ds *d, enum ds_what what, struct ds_taker *t, uint8_t *p, size_t n);
 void ds_go(struct ds *d);                     /* a turn of work, if there is something to do */
 void ds_source_failed(struct ds *d, const struct pd_err *why);
 void ds_source_reached(struct ds *d);
 void ds_fail(struct ds *d, const struct pd_err *e); /* the package can't be completed */
+void ds_forget_taker(struct ds *d, const struct ds_taker *t); /* it is in no list any more, and nothing of it waits */
 void ds_settle(struct ds *d);                 /* a taker has left: if it was the last thing of a dropped package, it goes */
 
 /* --- ds_work.c: on a thread of the pool --- */

@@ -55,8 +55,14 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         msg_error(f, &err);
     else if (p->ds && f->type != WIRE_DS_OBJECT)
         pd_fail(&err, PD_EPROTO, "a source does not send %s", wire_msg_name(f->type));
-    else if (p->ds && !seal_open(&p->seal, f, &data, &n, &err))
-        ds_input(p->ds, DS_IN_RECORDS, NULL, data, n);
+    else if (p->ds && !seal_open(&p->seal, f, &data, &n, &err)) {
+        if (ds_may_wait(p->ds, NULL, n)) {
+            ds_input(p->ds, DS_IN_RECORDS, NULL, data, n);
+        } else {
+            free(data);
+            pd_fail(&err, PD_EPROTO, "it sends what it was not asked for");
+        }
+    }
     wire_frame_free(f);
     if (err.code) {
         pd_fail(&p->why, err.code, "%s", err.msg);

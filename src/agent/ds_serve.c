@@ -11,7 +11,7 @@
 struct ds_serve {
     struct session *s;
     struct net_listener *listener;
-    int encrypt, n_conns, closed;
+    int encrypt;
     struct ds_taker *strangers; /* connections without a package */
 };
 
@@ -90,6 +90,8 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
             join(t, data, n, &err);
         else if (!t->ds)
             pd_fail(&err, PD_EPROTO, "DS_NEED comes after DS_PULL");
+        else if (!ds_may_wait(t->ds, t, n))
+            pd_fail(&err, PD_EPROTO, "more is asked for than may be at once");
         else {
             ds_input(t->ds, DS_IN_NEED, t, data, n);
             data = NULL;
@@ -120,7 +122,7 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     if (d && d->busy)
         return; /* the worker has it: ds.c looks after it */
     if (d)
-        unlink_taker(&d->takers, t);
+        ds_forget_taker(d, t);
     else if (t->s->serve)
         unlink_taker(&t->s->serve->strangers, t);
     ds_taker_gone(t);

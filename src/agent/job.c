@@ -493,6 +493,7 @@ void job_close(struct job *j) {
     head_free(j->head);
     node_free(j->node);
     j->head = NULL;
+    j->node = NULL; /* a client that is slow to leave may still ask for the status */
     uv_close((uv_handle_t *)&j->post_timer, on_handle_closed);
     uv_close((uv_handle_t *)&j->log_timer, on_handle_closed);
     uv_close((uv_handle_t *)&j->on_child, on_handle_closed);

@@ -48,7 +48,7 @@ void node_close_sockets(struct node_role *r) {
     r->n_fds = 0;
 }
 
-static void drop_claims(struct node_role *r) {
+void node_drop_claims(struct node_role *r) {
     for (unsigned i = 0; i < r->n_claims; i++)
         close(r->claims[i]);
     r->n_claims = 0;
@@ -69,7 +69,7 @@ void node_free(struct node *n) {
     for (int i = 0; i < N_ROLES; i++) {
         struct node_role *r = &n->role[i];
         node_close_sockets(r);
-        drop_claims(r);
+        node_drop_claims(r);
         json_decref(r->exit_body);
         ready_close(r);
         if (r->proc) {
@@ -84,7 +84,7 @@ void node_forget_processes(struct node *n) {
     for (int i = 0; i < N_ROLES; i++) {
         struct node_role *r = &n->role[i];
         node_close_sockets(r);
-        drop_claims(r);
+        node_drop_claims(r);
         if (r->proc) {
             n->n_handles++;
             proc_close(r->proc, node_handle_closed, n);
@@ -223,7 +223,7 @@ static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
     struct node *n = r->node;
     char text[LAST_BYTES], log[PATH_MAX];
     ready_stop(r);
-    drop_claims(r);
+    node_drop_claims(r);
     logs_tail(n->logs, stream_of(r->role), r->log_from, LAST_LINES, text, sizeof text);
     if (pd_fmt(log, sizeof log, "%s/log/%s", n->place->dir, log_names[stream_of(r->role)]))
         *log = 0;

@@ -85,6 +85,7 @@ static int bind_ports(struct node *n, struct node_role *r, unsigned want, int *f
         fd = ports_bind(users ? net_any_ip() : n->bind_ip, *from, &port, users ? &r->claims[r->n_claims] : NULL, err);
         if (fd < 0) {
             node_close_sockets(r);
+            node_drop_claims(r); /* it may be asked again */
             return fd;
         }
         r->n_claims += (unsigned)users;

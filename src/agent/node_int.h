@@ -61,6 +61,7 @@ struct node {
 
 void node_handle_closed(void *node);
 void node_close_sockets(struct node_role *r);
+void node_drop_claims(struct node_role *r);
 void node_forget_processes(struct node *n); /* all have ended, and others may be started */
 
 void node_on_bind(struct node *n, uint64_t req, const json_t *body); /* HD_BIND */

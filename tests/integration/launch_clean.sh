@@ -92,3 +92,20 @@ for host in another-machine "$(uname -n)"; do
     [ -d "root0/$lost" ] && left=another-machine || left=$(uname -n)
     [ "$left" = "$host" ] || die "a lost job of $host: $OUT"
 done
+
+# a deployed workspace in which a job runs stays, however its folder was written; when that job is gone it goes, too
+rm -f go
+ln -s . spelled
+path=$("$ctl" dispatch 2>err.log) || die "dispatch: $(cat err.log)"
+[[ $path == "$TMP/root%n/workspaces/"* ]] || die "dispatch: $path"
+running=$("$ctl" run --detach --job_workspace="$TMP/spelled/${path#"$TMP/"}" 2>err.log) || die "run in a deployed workspace: $(cat err.log)"
+touch -d '3 days ago' root0/workspaces/* root1/workspaces/*
+expect 0 "$ctl" clean --workspaces
+for n in 0 1; do [ -e "${path/\%n/$n}/go.sh" ] || die "the workspace of a running job was removed: $OUT"; done
+: >go
+wait_for 30 "the job ends" bash -c "[ -f '$TMP/root0/$running/result.json' ] && [ -f '$TMP/root1/$running/result.json' ]"
+wait_for 30 "the agents end" bash -c "! ls '$TMP'/root*/JOB*/.agent/pid"
+for n in 0 1; do age $n "$running" 99999; done
+expect 0 "$ctl" clean --workspaces --keep=0
+has "1 workspace, 1 package of the store"
+for n in 0 1; do [ ! -e "${path/\%n/$n}" ] || die "a workspace that nobody uses is left: $OUT"; done
