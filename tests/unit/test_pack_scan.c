@@ -1,5 +1,5 @@
 /* test_pack_scan.c - a tree becomes a package: its manifest names every entry, its objects give every byte, the same tree has the same
- * root whether it is a folder or an archive; what changes meanwhile, what can't travel, archives of all kinds, failing memory. */
+ * root whether it is a folder or an archive; what can't travel, archives of all kinds, failing memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,68 +10,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/hash.h"
-#include "base/str.h"
-#include "pack/chunker.h"
 #include "pack/scan.h"
-
-struct env {
-    char dir[64], src[128];
-};
-
-static int setup(void **state) {
-    struct env *e = calloc(1, sizeof *e);
-    strcpy(e->dir, "/tmp/scan-test-XXXXXX");
-    assert_non_null(mkdtemp(e->dir));
-    snprintf(e->src, sizeof e->src, "%s/src", e->dir);
-    assert_int_equal(mkdir(e->src, 0755), 0);
-    *state = e;
-    return 0;
-}
-
-static int teardown(void **state) {
-    struct env *e = *state;
-    pd_fault_arm(NULL);
-    pd_rm_tree(e->dir, NULL);
-    free(e);
-    return 0;
-}
-
-static int run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static int run(const char *fmt, ...) {
-    char cmd[1000];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(cmd, sizeof cmd, fmt, ap);
-    va_end(ap);
-    return system(cmd);
-}
-
-static void put_bytes(const struct env *e, const char *name, uint64_t seed, size_t n) {
-    char p[400];
-    snprintf(p, sizeof p, "%s/%s", e->src, name);
-    uint8_t *b = malloc(n + 8);
-    for (size_t i = 0; i < n; i += 8) {
-        uint64_t v = pd_mix64(seed * 1000003 + i + 1);
-        memcpy(b + i, &v, 8);
-    }
-    struct pd_err err = {0};
-    if (pd_write_file_atomic(p, b, n, 0644, &err))
-        fail_msg("%s", err.msg);
-    free(b);
-}
+#include "tests/support/scan_env.h"
 
 /* --- reading a package as a node does -------------------------------------------------------------------------- */
 
@@ -202,14 +151,6 @@ static size_t read_package(const struct scan *s, const struct env *e) {
     assert_int_equal(t.entries, r.n_entries);
     free(root);
     return r.n_entries;
-}
-
-static struct scan *scanned(const char *path) {
-    struct scan *s = NULL;
-    struct pd_err err = {0};
-    if (scan_new(&s, path, SCAN_IGNORED, &err) || scan_run(s, &err))
-        fail_msg("%s: %s", path, err.msg);
-    return s;
 }
 
 static struct object_id root_of(const char *path) {
@@ -429,63 +370,6 @@ static void some_of_a_tree(void **state) {
     scan_free(s);
 }
 
-struct writer {
-    char path[200];
-    atomic_int stop;
-};
-
-static void *keep_writing(void *arg) {
-    struct writer *w = arg;
-    int fd = open(w->path, O_WRONLY);
-    for (uint64_t i = 0; !atomic_load(&w->stop); i++)
-        if (pwrite(fd, &i, sizeof i, (off_t)(i % 100) * 4096) < 0)
-            break;
-    close(fd);
-    return NULL;
-}
-
-static void a_file_that_never_rests_is_named(void **state) {
-    struct env *e = *state;
-    struct writer w = {.stop = 0};
-    struct scan *s;
-    struct pd_err err = {0};
-    pthread_t t;
-    put_bytes(e, "restless", 1, 64 << 20);
-    snprintf(w.path, sizeof w.path, "%s/restless", e->src);
-    assert_int_equal(scan_new(&s, e->src, 0, &err), 0);
-    assert_int_equal(pthread_create(&t, NULL, keep_writing, &w), 0);
-    int rc = scan_run(s, &err);
-    atomic_store(&w.stop, 1);
-    pthread_join(t, NULL);
-    scan_free(s);
-    assert_int_equal(rc, PD_EDATA);
-    assert_non_null(strstr(err.msg, "src/restless changes while it is read"));
-}
-
-static void a_change_before_sending_is_named(void **state) {
-    struct env *e = *state;
-    static uint8_t buf[OBJECT_MAX];
-    struct scan_totals t;
-    int n_bad = 0;
-    put_bytes(e, "large", 1, 1 << 20);
-    put_bytes(e, "small", 2, 100);
-    put_bytes(e, "small2", 3, 100);
-    struct scan *s = scanned(e->src);
-    put_bytes(e, "large", 4, 1 << 20);
-    put_bytes(e, "small2", 5, 100);
-    scan_get_totals(s, &t);
-    for (long o = 0; o < (long)t.objects; o++) {
-        struct pd_err err = {0};
-        uint32_t n;
-        if (scan_read(s, o, buf, &n, &err)) {
-            n_bad++;
-            assert_true(strstr(err.msg, "src/large changed") || strstr(err.msg, "src/small2 changed"));
-        }
-    }
-    assert_true(n_bad >= 5 && n_bad < (int)t.objects);
-    scan_free(s);
-}
-
 static void one_file(void **state) {
     struct env *e = *state;
     struct scan *s;
@@ -564,92 +448,6 @@ static void failing_memory(void **state) {
     }
 }
 
-/* --- the cache of hashes ------------------------------------------------------------------------------------------- */
-
-/* The root of e->src with this cache (NULL: none), and how many bytes were not read. */
-static struct object_id root_with(const struct env *e, const char *cache, uint64_t *reused) {
-    struct scan *s;
-    struct pd_err err = {0};
-    struct object_id id;
-    struct scan_totals t;
-    size_t n;
-    assert_int_equal(scan_new(&s, e->src, 0, &err), 0);
-    if (cache)
-        scan_set_cache(s, cache);
-    if (scan_run(s, &err))
-        fail_msg("%s", err.msg);
-    scan_root(s, &id, &n);
-    scan_get_totals(s, &t);
-    if (reused)
-        *reused = t.reused;
-    for (long o = 0; o < (long)t.objects; o++) { /* what the cache says is what the files hold */
-        uint8_t raw[OBJECT_MAX];
-        uint32_t len;
-        if (scan_read(s, o, raw, &len, &err))
-            fail_msg("%s", err.msg);
-    }
-    scan_free(s);
-    return id;
-}
-
-static void same_with_and_without(const struct env *e, const char *cache, uint64_t *reused) {
-    struct object_id with = root_with(e, cache, reused), without = root_with(e, NULL, NULL);
-    assert_true(object_same(&with, &without));
-}
-
-static void a_settled_tree_is_not_read_again(void **state) {
-    struct env *e = *state;
-    char cache[200], text[60];
-    uint64_t reused, all = 0, rng = 20261122;
-    uint64_t began_us = pd_wall_us();
-    snprintf(cache, sizeof cache, "%s/cache", e->dir);
-    for (int i = 0; i < 300; i++) {
-        size_t n = i % 40 ? 8 + (size_t)(i * 37 % 3000) / 8 * 8 : 50000 + (size_t)i * 800;
-        snprintf(text, sizeof text, "%03d", i);
-        put_bytes(e, text, (uint64_t)i, n);
-        all += n;
-    }
-    run("mkdir %s/sub && : >%s/sub/empty && truncate -s 3000000 %s/sparse && echo x | dd of=%s/sparse conv=notrunc seek=3000 2>/dev/null", e->src, e->src,
-        e->src, e->src);
-    all += 3000000;
-    same_with_and_without(e, cache, &reused);
-    assert_int_equal(reused, 0);
-    int young = pd_wall_us() - began_us < 2400000;
-    sleep(3);
-    same_with_and_without(e, cache, &reused);
-    assert_true(!young || !reused); /* what was hashed when it was young is not trusted */
-    same_with_and_without(e, cache, &reused);
-    assert_true(reused == all);
-    /* in place, the same size and time: the inode's change tells */
-    run("cd %s && touch -r 040 ../ref && printf XX | dd of=040 bs=1 seek=100 conv=notrunc 2>/dev/null && touch -r ../ref 040", e->src);
-    same_with_and_without(e, cache, &reused);
-    assert_true(reused < all && reused > all / 2);
-    for (int k = 0; k < 25; k++) { /* any edit */
-        unsigned i = (unsigned)(pd_mix64(rng++) % 300), j = (unsigned)(pd_mix64(rng++) % 300);
-        snprintf(text, sizeof text, "%03u", i);
-        switch (k % 5) {
-        case 0: put_bytes(e, text, rng, 8 + pd_mix64(rng) % 500 * 8); break;
-        case 1: run("cd %s && rm -f %03u", e->src, i); break;
-        case 2: run("cd %s && mv %03u %03u-moved 2>/dev/null", e->src, i, i); break;
-        case 3: run("cd %s && [ ! -e %03u ] || mv %03u %03u", e->src, i, i, j); break;
-        default: run("cd %s && [ ! -e %03u ] || truncate -s 20000 %03u", e->src, i, i); break;
-        }
-        same_with_and_without(e, cache, &reused);
-    }
-    assert_true(reused > all / 4);
-    for (int k = 0; k < 20; k++) { /* a cache that is damaged or cut off is none */
-        run("cp %s %s.bad", cache, cache);
-        char bad[220];
-        snprintf(bad, sizeof bad, "%s.bad", cache);
-        struct stat st;
-        assert_int_equal(stat(bad, &st), 0);
-        unsigned at = (unsigned)(pd_mix64(rng++) % (uint64_t)st.st_size);
-        run(k % 2 ? "truncate -s %u %s" : "printf '\\377\\001' | dd bs=1 conv=notrunc 2>/dev/null seek=%u of=%s", at, bad);
-        same_with_and_without(e, bad, &reused);
-        assert_true(!reused || !run("cmp -s %s %s", cache, bad));
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(package_is_the_tree, setup, teardown),
@@ -659,12 +457,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(hostile_archives, setup, teardown),
         cmocka_unit_test_setup_teardown(ignored_is_listed, setup, teardown),
         cmocka_unit_test_setup_teardown(some_of_a_tree, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_file_that_never_rests_is_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_change_before_sending_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(one_file, setup, teardown),
         cmocka_unit_test_setup_teardown(largest_first, setup, teardown),
         cmocka_unit_test_setup_teardown(cancelled, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_settled_tree_is_not_read_again, setup, teardown),
         cmocka_unit_test_setup_teardown(failing_memory, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,24 @@
+/* random_bytes.h - the same bytes for the same seed, which the test's output names: PADDLE_TEST_SEED=... does it again. */
+#ifndef TESTS_SUPPORT_RANDOM_BYTES_H
+#define TESTS_SUPPORT_RANDOM_BYTES_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+
+static inline uint64_t seed_of(const char *name) {
+    const char *s = getenv("PADDLE_TEST_SEED");
+    uint64_t seed = s ? strtoull(s, NULL, 10) : 20261122;
+    print_message("%s: PADDLE_TEST_SEED=%llu\n", name, (unsigned long long)seed);
+    return seed;
+}
+
+static inline uint64_t next(uint64_t *state) { return pd_mix64(*state += 0x9e3779b97f4a7c15u); }
+
+static inline void fill(uint8_t *p, size_t n, uint64_t *state) {
+    for (size_t i = 0; i < n; i++)
+        p[i] = (uint8_t)(next(state) >> 56);
+}
+
+#endif
