@@ -58,7 +58,8 @@ struct loading {
     uint32_t width, history; /* of the state to be read, without that; updates in the table's history */
 };
 
-/* The rule's state, then, of a table that decays, the row as it was when it was last touched, and when. */
+/* The rule's state, then, of a table that decays, the row as it was when it was last touched, and when: by the history of its thread, which
+ * without a barrier is not that of the others. The row is then taken as it was after the last update. */
 static int load_row(void *arg, uint64_t key, const float *row, const float *state, uint32_t width, struct pd_err *err) {
     struct loading *l = arg;
     const struct ps_shard *s = l->s;
@@ -79,7 +80,7 @@ static int load_row(void *arg, uint64_t key, const float *row, const float *stat
     if (l->width) { /* then there is some */
         const uint32_t n = dim * s->optim->state;
         memcpy(to + dim, state, n * sizeof *state);
-        if (ps_decay_active(&s->decays[l->id])) {
+        if (ps_decay_active(&s->decays[l->id]) && s->rule->barrier) {
             memcpy(to, state + n, dim * sizeof *state);
             memcpy(&step, state + n + dim, sizeof step);
             if (step > l->history)

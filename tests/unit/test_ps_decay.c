@@ -9,9 +9,10 @@
 #include <stdio.h>
 
 #include "base/fault.h"
-#include "ps/client.h"
+#include "base/fs.h"
 #include "ps/decay.h"
 #include "ps/optim.h"
+#include "tests/support/ps_cluster.h"
 
 /* A row that is touched now and then, against the same value updated every time with its gradient or with none. */
 static void lazy_against_dense(double l1, double l2, double decay) {
@@ -147,11 +148,84 @@ static void test_rows_of_a_server_decay_after_many_updates(void **state) {
     ps_client_free(c);
 }
 
+/* --- a checkpoint whose threads have made different numbers of updates --- */
+
+static struct ps_client *async_trainer(const char *servers, uint32_t id, uint32_t n) {
+    struct ps_client *c = NULL;
+    struct pd_err err = {0};
+    struct ps_client_opts o = {.local = !servers, .pservers = servers, .trainer_id = id, .n_trainers = n, .optimizer = {"sgd", 0.5, 0}, .update = "async",
+                               .async_lagged_grad_discard_ratio = 0.4, .job = "J", .key = cluster_key, .connect_timeout_ms = 60000};
+    struct ps_table_spec t = {.name = "t", .dim = 1, .init_mean = 1, .lr_factor = 1, .l2 = 0.2f};
+    if (ps_client_new(&c, &o, &err))
+        fail_msg("%s", err.msg);
+    assert_int_equal(ps_declare_table(c, &t), 0);
+    if (ps_start(c))
+        fail_msg("%s", ps_client_err(c)->msg);
+    return c;
+}
+
+static void must(struct ps_client *c, int rc) {
+    if (rc < 0)
+        fail_msg("%s", ps_client_err(c)->msg);
+}
+
+static void read_row(struct ps_client *c, uint64_t key, float *w) {
+    must(c, ps_pull_rows(c, 0, 1, &key, w, PS_NO_CREATE));
+    must(c, ps_wait(c));
+}
+
+/* A contribution lags at one thread, where its trainer has pulled, and not at the other: they have made one update and two. */
+static void test_threads_that_differ_go_on_as_one(void **state) {
+    (void)state;
+    char dir[] = "/tmp/test_ps_decay.XXXXXX", folder[64];
+    struct cluster cl;
+    const float g = 1;
+    float w[2], again[2];
+    uint64_t key[2] = {1, 1}, step, pass;
+    assert_non_null(mkdtemp(dir));
+    snprintf(folder, sizeof folder, "%s/m", dir);
+    for (uint32_t t = 0; t < 2; t++)
+        while (ps_row_thread(key[t], 2) != t)
+            key[t]++;
+    cluster_start(&cl, 1, 1, 2, 2, 0, -1);
+    struct ps_client *a = async_trainer(cl.list, 0, 2), *b = async_trainer(cl.list, 1, 2);
+    read_row(b, key[0], w);
+    const uint64_t both[2] = {key[key[0] > key[1]], key[key[0] < key[1]]};
+    const float gg[2] = {1, 1};
+    must(a, ps_push_rows(a, 0, 2, both, gg));
+    must(a, ps_step_end(a, 1, NULL, 0));
+    for (int t = 0; t < 2; t++)
+        read_row(a, key[t], &w[t]); /* it is applied */
+    must(b, ps_push_rows(b, 0, 1, &key[1], &g));
+    must(b, ps_step_end(b, 1, NULL, 0));
+    read_row(b, key[1], w);
+    for (int t = 0; t < 2; t++)
+        read_row(a, key[t], &w[t]);
+    struct ps_progress at = {.pass = 0};
+    must(a, ps_save(a, &(struct ps_save_opts){.dir = dir, .name = "m", .resume = &at}));
+    for (int i = 0; i < 2; i++) {
+        struct ps_client *c = i ? b : a;
+        must(c, ps_bye(c));
+        ps_client_free(c);
+    }
+    assert_int_equal(cluster_join(&cl, NULL), 0);
+    a = async_trainer(NULL, 0, 1);
+    must(a, ps_resume(a, folder, PS_MISSING_FAIL, &step, &pass));
+    must(a, ps_continue(a, step, pass));
+    for (int t = 0; t < 2; t++)
+        read_row(a, key[t], &again[t]);
+    assert_memory_equal(w, again, sizeof w);
+    must(a, ps_bye(a));
+    ps_client_free(a);
+    assert_int_equal(pd_rm_tree(dir, NULL), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_that_nobody_touches_decay_as_dense_values_do),
         cmocka_unit_test(test_decay_of_a_long_training),
         cmocka_unit_test(test_rows_of_a_server_decay_after_many_updates),
+        cmocka_unit_test(test_threads_that_differ_go_on_as_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
