@@ -60,6 +60,8 @@ void net_listener_close(struct net_listener *l, void (*closed)(void *), void *ar
  * after `port` (0: any). Returns the fd or PD_E*. */
 int net_bind_first_free(const char *ip, int port, int tries, int *got, struct pd_err *err);
 
+int net_bound_port(int fd); /* of a bound socket; -1 */
+
 /* "::" (IPv4 as well) where this kernel has IPv6, else "0.0.0.0": all addresses of this host. */
 const char *net_any_ip(void);
 

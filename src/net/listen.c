@@ -111,7 +111,7 @@ void net_listener_close(struct net_listener *l, void (*closed)(void *), void *ar
 
 int net_listener_port(const struct net_listener *l) { return l->port; }
 
-static int bound_port(int fd) {
+int net_bound_port(int fd) {
     struct sockaddr_storage sa;
     socklen_t n = sizeof sa;
     if (getsockname(fd, (struct sockaddr *)&sa, &n))
@@ -135,7 +135,7 @@ int net_listen_fd(struct net_listener **out, uv_loop_t *loop, int fd, const stru
     l->opts = *opts;
     l->ev = *ev;
     l->arg = arg;
-    l->port = bound_port(fd);
+    l->port = net_bound_port(fd);
     uv_tcp_init(loop, &l->tcp);
     l->tcp.data = l;
     int rc = uv_tcp_open(&l->tcp, fd);
@@ -207,7 +207,7 @@ int net_bind_first_free(const char *ip, int port, int tries, int *got, struct pd
     }
     if (fd < 0)
         return pd_fail_errno(err, PD_EIO, errno, "no free port on %s from %d on (%d tried)", ip, port, tries);
-    *got = bound_port(fd);
+    *got = net_bound_port(fd);
     return fd;
 }
 

@@ -163,7 +163,7 @@ int ps_server_new(struct ps_server **out, const struct ps_server_opts *opts, str
         s->has_loop = 1;
         s->epoch = pd_wall_us() ^ (uint64_t)getpid() << 48;
         for (uint32_t i = 0; i < n; i++)
-            s->ports[i] = server_port(opts->fds[i]);
+            s->ports[i] = (uint16_t)net_bound_port(opts->fds[i]);
         s->first = n;
         /* From the last to the first: who sees the first port accept finds all others accepting. */
         for (uint32_t i = n; i-- && !rc;) {

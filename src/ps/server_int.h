@@ -78,7 +78,6 @@ void server_thread_ends(struct server_thread *t);            /* no more wakes */
 int server_save(void *arg, struct ps_saving *j, struct pd_err *err); /* for ps_shard_ops, arg a server_thread */
 void server_saves_end(struct server_thread *t);                      /* those under way end without a result */
 
-uint16_t server_port(int fd);
 int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, struct pd_err *err); /* takes fds[index] */
 void server_thread_run(struct server_thread *t);
 void server_thread_release(struct server_thread *t);

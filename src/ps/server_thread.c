@@ -406,14 +406,6 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
 
 /* --- life --- */
 
-uint16_t server_port(int fd) {
-    struct sockaddr_storage sa;
-    socklen_t n = sizeof sa;
-    if (getsockname(fd, (struct sockaddr *)&sa, &n))
-        return 0;
-    return ntohs(sa.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&sa)->sin6_port : ((struct sockaddr_in *)&sa)->sin_port);
-}
-
 /* The greeting of every port: u32 1, u32 n_dense, u32 n_sparse, u16 ports. */
 static void put_greeting(struct pd_buf *b, const struct ps_server *s) {
     pd_put_u32(b, 1);
