@@ -373,7 +373,7 @@ static void on_tick(uv_timer_t *t) {
 
 int dispatch_new(struct dispatch **out, const struct dispatch_conf *conf, struct pd_err *err) {
     struct dispatch *d = pd_calloc(1, sizeof *d);
-    uint8_t token[16];
+    uint8_t token[4];
     if (!d || !(d->nodes = pd_calloc((size_t)conf->n_nodes + 1, sizeof *d->nodes))) {
         free(d);
         return pd_fail(err, PD_ENOMEM, "out of memory");

@@ -53,7 +53,7 @@ struct dispatch {
     int n_packages, n_scanning, n_feeds_going;
     int started, over;
     uint8_t secret[32];
-    char token[33];
+    char token[9]; /* a name: what proves that somebody belongs to us is the secret */
     uv_timer_t tick;
     int tick_open;
     uint64_t rate, rate_have, rate_ms;
