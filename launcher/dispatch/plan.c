@@ -9,7 +9,7 @@ enum {
     UNREACHED_MAX = 2,      /* after so many nodes that it can't reach a node takes from the launcher */
     HOPELESS = 3,           /* so many failures without one success: these nodes do not reach each other */
     JUDGE_MS = 150,         /* a rate says something after this time, */
-    SLOW_REPORTS = 2,       /* in so many reports in a row */
+    SLOW_MS = 200,          /* when all reports of this time say the same */
     SLOWER = 3,             /* than what its source gets: slow, */
     AHEAD_BYTES = 512 << 10, /* when the source has so much more, */
     AHEAD_PART = 10,        /* and more than it gets in this part of a second */
@@ -27,9 +27,9 @@ struct pnode {
     int leaf, queued;
     int n_children;          /* that are no leaves */
     int unreached[UNREACHED_MAX], n_unreached;
-    uint64_t have, rate, since_ms;
+    uint64_t have, rate, since_ms, report_ms;
     uint64_t usual_rate;     /* of the last few reports */
-    int n_slow;              /* reports in a row by which it is slow */
+    uint64_t slow_ms;        /* for so long it is slow */
     long place;              /* in the chain: the order of arrival */
     int mark, tried;         /* tried: another node had its turn to show that it is faster than those before it */
 };
@@ -122,7 +122,7 @@ static void take_from(struct plan *p, int node, int source, uint64_t now_ms) {
         p->v[x->source].n_children--;
     x->source = source;
     x->since_ms = now_ms;
-    x->n_slow = 0;
+    x->slow_ms = 0;
     if (source >= 0 && !x->leaf)
         p->v[source].n_children++;
     if (source != PLAN_NOBODY && !x->queued) {
@@ -236,6 +236,8 @@ void plan_status(struct plan *p, int node, const struct plan_report *r, uint64_t
     struct pnode *x = &p->v[node];
     if (x->state == ABSENT)
         return;
+    uint64_t from_ms = x->report_ms > x->since_ms ? x->report_ms : x->since_ms; /* what its source gives: the time that this tells of */
+    x->report_ms = now_ms;
     x->have = r->have;
     if (r->rate || r->asks) { /* of a node that is done, what it had when it was not */
         x->rate = r->rate;
@@ -255,8 +257,8 @@ void plan_status(struct plan *p, int node, const struct plan_report *r, uint64_t
         return;
     const struct pnode *s = &p->v[x->source];
     int slow = s->have > x->have + AHEAD_BYTES && s->have - x->have > s->rate / AHEAD_PART && x->rate < s->rate / SLOWER;
-    x->n_slow = slow ? x->n_slow + 1 : 0;
-    if (x->n_slow >= SLOW_REPORTS)
+    x->slow_ms = slow ? x->slow_ms + now_ms - from_ms : 0;
+    if (x->slow_ms >= SLOW_MS)
         make_leaf(p, node, now_ms);
 }
 
