@@ -126,10 +126,10 @@ static void on_notice(uv_timer_t *t) {
 
 /* --- the machine --- */
 
-/* It does not end its processes in time, whatever it is: the job may do without it. */
+/* It is there and does not end its processes in time, whatever it is: the job may do without it. Of one that is away the lease decides. */
 static void give_up_silent(struct head *h, const char *reason) {
     for (int i = h->spec->n_nodes; i-- > 0 && h->state == HEAD_RESTARTING;)
-        if (!is_done(h, i))
+        if (!is_done(h, i) && h->node[i].joined)
             head_give_up(h, i, reason);
 }
 

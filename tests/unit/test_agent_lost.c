@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <unistd.h>
 
 #include "tests/support/agent_head.h"
 
@@ -368,6 +369,50 @@ static void when_it_goes_on(void **state) {
     }
 }
 
+/* All are to end their processes, and one does not answer. One that is away may take as long as its lease; one that is there, and
+ * silent, is given up after the time that ending takes at most (10 s beyond the grace period). */
+static void who_does_not_answer_a_restart(void **state) {
+    static const struct {
+        const char *name, *silent;
+        int lost; /* -1: all are there */
+        const char *then_without;
+    } rows[] = {{"away", "", 1, "1"}, {"there", "2", -1, "2"}, {"one of each", "2", 1, "12"}, {"the head's own", "0", -1, NULL}};
+    enum { ROWS = sizeof rows / sizeof rows[0] };
+    struct env *e[ROWS];
+    int left = ROWS;
+    (void)state;
+    for (int k = 0; k < ROWS; k++) {
+        e[k] = training("0-2", "0-2");
+        e[k]->spec.grace_ms = 0;
+        e[k]->spec.detach_lease_ms = 12000;
+        if (rows[k].lost >= 0)
+            head_lost(e[k]->head, rows[k].lost);
+        exited(e[k], 0, "trainer", 1, 0, 0);
+        until_state(e[k], "restarting");
+        for (int i = 0; i < N; i++)
+            if (i != rows[k].lost && !strchr(rows[k].silent, '0' + i))
+                reply(e[k], i, WIRE_HD_END, json_object());
+    }
+    for (uint64_t end = pd_mono_ns() + 60000000000u; left && pd_mono_ns() < end;) /* all at once */
+        for (int k = left = 0; k < ROWS; k++) {
+            uv_run(&e[k]->loop, UV_RUN_NOWAIT);
+            left += !strcmp(e[k]->state, "restarting");
+            usleep(500);
+        }
+    for (int k = 0; k < ROWS; k++) {
+        const char *away = rows[k].then_without;
+        size_t n = away ? strlen(away) : 0;
+        if (json_array_size(head_lost_nodes(e[k]->head)) != n || strcmp(e[k]->state, away ? "binding" : "ending"))
+            fail_msg("%s: %s, %zu lost", rows[k].name, e[k]->state, json_array_size(head_lost_nodes(e[k]->head)));
+        if (away) {
+            go(e[k], "trainers", away);
+            assert_int_equal(msg_int(start_of(e[k], 0, "trainer"), "trainers", 0, 9, 9), N - n);
+            end_well(e[k], away);
+        }
+        finish(e[k]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(where_roles_go),
@@ -377,6 +422,7 @@ int main(void) {
         cmocka_unit_test(it_comes_back_in_time),
         cmocka_unit_test(it_comes_back_too_late),
         cmocka_unit_test(when_it_goes_on),
+        cmocka_unit_test(who_does_not_answer_a_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,11 +12,12 @@
 
 #include "base/fs.h"
 #include "launcher/job/outputs.h"
+#include "model/model.h"
 
 static char root[] = "/tmp/outputs-XXXXXX";
 
 static void put(const char *dir, const char *name) {
-    char path[4600];
+    char path[6000];
     assert_int_equal(pd_mkdirs(dir, 0755, NULL), 0);
     snprintf(path, sizeof path, "%s/%s", dir, name);
     FILE *f = fopen(path, "w");
@@ -25,7 +26,7 @@ static void put(const char *dir, const char *name) {
 }
 
 static int is_there(const char *dir, const char *name) {
-    char path[4600];
+    char path[6000];
     snprintf(path, sizeof path, "%s/%s", dir, name);
     return !access(path, F_OK);
 }
@@ -49,11 +50,57 @@ static void test_one_at_a_time(void **state) {
     pd_err_clear(&err);
     assert_int_equal(outputs_begin(&b, &err), 0);
     outputs_drop(&b);
-    assert_int_equal(rmdir(root), 0);
+}
+
+/* A model of these parts, of which some are there. */
+static void put_model(const char *dir, const char *const parts[], const int there[], size_t n) {
+    struct model_part list[3] = {0};
+    struct model_manifest m = {.parts = list, .n_parts = n, .config = (char[]){""}};
+    struct pd_buf text;
+    struct pd_err err = {0};
+    char path[6000];
+    for (size_t i = 0; i < n; i++) {
+        snprintf(list[i].file, sizeof list[i].file, "%s", parts[i]);
+        if (there[i])
+            put(dir, parts[i]);
+    }
+    pd_buf_init(&text);
+    assert_int_equal(model_manifest_write(&m, &text, &err), 0);
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    assert_int_equal(pd_write_file_atomic(path, text.data, text.len, 0644, &err), 0);
+    pd_buf_release(&text);
+}
+
+static void tell(void *arg, const char *model, const char *part, int n_missing) {
+    char *out = arg;
+    sprintf(out + strlen(out), "%s:%s:%d ", model, part, n_missing);
+}
+
+static void test_models_that_are_not_whole(void **state) {
+    static const char *const parts[] = {"dense-00000-of-00003.bin", "dense-00001-of-00003.bin", "dense-00002-of-00003.bin"};
+    static const int all[] = {1, 1, 1}, first[] = {1, 0, 0};
+    struct outputs o;
+    struct pd_err err = {0};
+    char dir[5000], told[400] = "";
+    (void)state;
+    assert_int_equal(outputs_init(&o, root, "JOB2", "here", &err), 0);
+    outputs_incomplete(&o, tell, told); /* nothing is there */
+    snprintf(dir, sizeof dir, "%s/pass-00000", o.dir);
+    put_model(dir, parts, all, 3);
+    snprintf(dir, sizeof dir, "%s/log", o.dir);
+    put(dir, "train.log");
+    put(o.dir, "notes");
+    outputs_incomplete(&o, tell, told);
+    assert_string_equal(told, "");
+    snprintf(dir, sizeof dir, "%s/pass-00001", o.dir);
+    put_model(dir, parts, first, 3);
+    outputs_incomplete(&o, tell, told);
+    assert_string_equal(told, "pass-00001:dense-00001-of-00003.bin:2 ");
+    assert_int_equal(pd_rm_tree(root, &err), 0);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_at_a_time)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_at_a_time), cmocka_unit_test(test_models_that_are_not_whole)};
     if (!mkdtemp(root))
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
