@@ -29,8 +29,8 @@ enum scan_flags {
 int scan_new(struct scan **out, const char *path, unsigned flags, struct pd_err *err);
 /* One regular file as a package that holds `name` with mode 0755 and mtime 0: the worker executable. */
 int scan_new_file(struct scan **out, const char *path, const char *name, struct pd_err *err);
-/* One regular file of such an archive into *out, without the rest: 1; 0: there is none of that name; PD_E*: it has more than max bytes, or
- * the archive can't be read so far. */
+/* One regular file of such an archive into *out, without the rest: 1; 0: there is none of that name, as far as it can be
+ * read; PD_E*: it is no archive, or the file has more than max bytes. */
 int scan_archive_file(const char *path, const char *name, size_t max, struct pd_buf *out, struct pd_err *err);
 void scan_free(struct scan *s); /* no thread may be in it any more; NULL is fine */
 

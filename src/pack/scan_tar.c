@@ -280,11 +280,12 @@ static int take_file(struct archive *a, struct archive_entry *e, const char *pat
 int scan_archive_file(const char *path, const char *name, size_t max, struct pd_buf *out, struct pd_err *err) {
     char clean[PATH_MAX];
     struct archive_entry *e;
-    int fd = open(path, O_RDONLY | O_CLOEXEC), r, rc = 0, found = 0;
-    struct archive *a = fd < 0 ? NULL : open_tar(fd, path, err);
+    int fd = open(path, O_RDONLY | O_CLOEXEC), r, rc, found = 0;
     if (fd < 0)
         return pd_fail_errno(err, PD_EIO, errno, "cannot read %s", path);
-    while (a && !rc && !(found && archive_filter_count(a) > 1) &&
+    struct archive *a = open_tar(fd, path, err);
+    rc = a ? 0 : PD_EDATA;
+    while (!rc && !(found && archive_filter_count(a) > 1) &&
            ((r = archive_read_next_header(a, &e)) == ARCHIVE_OK || r == ARCHIVE_WARN)) {
         const char *own = archive_entry_pathname(e);
         if (!own || pack_clean_path(own, clean, NULL) || strcmp(clean, name))
