@@ -183,7 +183,7 @@ static int number_threads(struct ps_client *c) {
 
 static int start_local(struct ps_client *c) {
     struct ps_shard_opts o = {.kind = PS_KIND_BOTH, .n_trainers = 1, .epoch = 1, .output_dir = c->opts.output_dir,
-                              .log = c->opts.log};
+                              .log = c->opts.log, .crew = c->opts.crew};
     if (!(o.pool = c->pool = pd_pool_new()))
         return client_fail(c, PD_ENOMEM, "no memory for a local server");
     c->servers = pd_calloc(1, sizeof *c->servers);

@@ -23,6 +23,7 @@
 
 #include <sys/uio.h>
 
+#include "base/crew.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "ps/job.h"
@@ -66,6 +67,7 @@ struct ps_shard_opts {
     const char *output_dir; /* where the folder "output" of a save or load really is, on this node; NULL: as it says */
     const struct pd_log *log;
     struct pd_pool *pool; /* memory of answers; outlives the shard; may be NULL */
+    struct pd_crew crew;  /* updates large dense parameters; changes no bit of them */
 };
 
 int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts, const struct ps_shard_ops *ops, void *arg);

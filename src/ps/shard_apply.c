@@ -1,9 +1,12 @@
 /* shard_apply.c - a step is complete: its contributions are reduced in the fixed tree, divided, given to the optimizer, once. */
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "ps/shard_int.h"
+
+enum { CREW_LEAST = 1 << 15 }; /* values of a parameter that are worth waking threads for */
 
 struct touch { /* a row that the step changes */
     uint32_t row, first, last, n;
@@ -54,6 +57,41 @@ static void set_rates(const struct ps_shard *s, struct ps_optim_args *a, float r
     a->l2 = s->rule->adds ? 0 : l2;
 }
 
+/* One contribution to a large parameter: a slice for each thread of the crew. */
+struct slices {
+    const struct ps_shard *s;
+    const struct ps_optim_args *a;
+    const float *sum;
+    float average, *w, *state;
+    uint64_t count;
+    atomic_int bad; /* a number that is not finite, and the job rejects that */
+};
+
+static void apply_slice(void *arg, uint32_t index, uint32_t n_slices) {
+    struct slices *p = arg;
+    const struct ps_shard *s = p->s;
+    uint64_t chunks = (p->count + SHARD_CHUNK - 1) / SHARD_CHUNK, end = chunks * (index + 1) / n_slices * SHARD_CHUNK;
+    end = end < p->count ? end : p->count;
+    for (uint64_t at = chunks * index / n_slices * SHARD_CHUNK; at < end; at += SHARD_CHUNK) {
+        size_t n = end - at < SHARD_CHUNK ? end - at : SHARD_CHUNK;
+        if (s->job.on_nan && !ps_all_finite(p->sum + at, n)) {
+            atomic_store(&p->bad, 1);
+            return;
+        }
+        if (p->average > 0)
+            ps_optim_average(p->average, p->a->n_samples, p->w + at, p->sum + at, n);
+        else
+            ps_optim_apply(s->optim, p->a, p->w + at, p->state + at, s->n_values, p->sum + at, n);
+    }
+}
+
+static int apply_by_crew(struct ps_shard *s, uint32_t id, const struct ps_optim_args *a, float average) {
+    const struct ps_seg *seg = &s->segs[id];
+    struct slices p = {.s = s, .a = a, .sum = s->from[0], .average = average, .w = shard_w(s, id), .state = s->state + seg->off, .count = seg->count};
+    s->opts.crew.run(s->opts.crew.crew, apply_slice, &p);
+    return !atomic_load(&p.bad);
+}
+
 static int apply_dense(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct ps_optim_args *a, float rate,
                        struct pd_err *err) {
     const struct ps_seg *seg = &s->segs[id];
@@ -68,7 +106,8 @@ static int apply_dense(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct
     ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
     set_rates(s, a, rate, s->job.dense[id].lr_factor, s->job.dense[id].l1, s->job.dense[id].l2);
     float average = s->rule->adds ? 0 : s->job.dense[id].average;
-    if (reduce_and_apply(s, m, a, average, shard_w(s, id), s->state + seg->off, s->n_values, seg->count))
+    int crew = m == 1 && s->opts.crew.run && seg->count >= CREW_LEAST;
+    if (crew ? apply_by_crew(s, id, a, average) : reduce_and_apply(s, m, a, average, shard_w(s, id), s->state + seg->off, s->n_values, seg->count))
         return 0;
     return not_finite(s, 0, id, n_parts, err);
 }

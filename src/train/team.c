@@ -209,6 +209,23 @@ void train_team_add(struct train_team *t, struct train_params *p, struct train_g
         train_grads_added(p, into, from[i]);
 }
 
+struct crew_job {
+    pd_crew_job job;
+    void *arg;
+};
+
+static void crew_job(struct mate *m, void *arg) {
+    const struct crew_job *c = arg;
+    c->job(c->arg, m->index, m->team->n);
+}
+
+static void crew_run(void *crew, pd_crew_job job, void *arg) {
+    struct crew_job c = {job, arg};
+    run(crew, crew_job, &c);
+}
+
+struct pd_crew train_team_crew(struct train_team *t) { return (struct pd_crew){t->n > 1 ? crew_run : NULL, t}; }
+
 int train_team_gather(struct train_team *t, struct pd_err *err) {
     int rc = 0;
     for (uint32_t i = 1; i < t->n && !rc; i++) {

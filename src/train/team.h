@@ -10,6 +10,7 @@
 #define PD_TRAIN_TEAM_H
 
 #include "base/cpus.h"
+#include "base/crew.h"
 #include "nn/eval.h"
 #include "train/params.h"
 
@@ -44,6 +45,8 @@ int train_team_compute(struct train_team *t, const struct train_work *w, struct 
 /* into += from[0] + from[1] ... in this order, cut over the threads; the sets in `from` are free again. All were marked by
  * train_grads_of. */
 void train_team_add(struct train_team *t, struct train_params *p, struct train_grads *into, struct train_grads *const *from, uint32_t n);
+
+struct pd_crew train_team_crew(struct train_team *t); /* its threads for other work between two runs; with one thread: none */
 
 /* The evaluators of all threads into that of the caller; and forget what they hold. */
 int train_team_gather(struct train_team *t, struct pd_err *err);
