@@ -1,12 +1,15 @@
 #!/usr/bin/python3
 """models_torch.py - the networks of models.py in PyTorch: same samples in the same batches, same first values, same optimizer.
 
-usage: models_torch.py NAME FOLDER PASSES [RANK RANKS PORT]
+usage: models_torch.py NAME FOLDER PASSES [RANK RANKS PORT SETTING]
+       models_torch.py NAME
 
 FOLDER is that of models.py, with init.npz, our first values. Alone: one process, at the best of its settings (one or two threads,
 gradients of embeddings sparse or dense, optimizer one kernel for each parameter or for all), which are tried for some steps first and
-undone. With RANK: that process of a job of DistributedDataParallel over gloo, one thread each. Samples are tensors before the clock starts.
+undone. With RANK: that process of a job of DistributedDataParallel over gloo, one thread each, with one of its settings; 0 passes: a trial of
+some steps, whose seconds it prints. With NAME alone: how many settings a job has. Samples are tensors before the clock starts.
 Prints the setting, and a line "pass K rate R cost C" for each pass, the cost being the mean of what was trained."""
+import os
 import sys
 import time
 
@@ -120,10 +123,12 @@ def best_setting(name, values, data):
 
 
 def main():
+    if len(sys.argv) == 2:
+        return print(len(job_settings(sys.argv[1])))
     name, folder, passes = sys.argv[1], sys.argv[2], int(sys.argv[3])
     values = {k: v for k, v in np.load(folder + "/init.npz").items() if not k.endswith(".ids")}
     if len(sys.argv) > 4:
-        return job(name, folder, passes, values, *map(int, sys.argv[4:7]))
+        return job(name, folder, passes, values, *map(int, sys.argv[4:8]))
     data = batches(name, folder, range(models.STREAMS))
     s = best_setting(name, values, data)
     print("setting threads %d sparse %d foreach %d" % tuple(map(int, s)), flush=True)
@@ -133,33 +138,38 @@ def main():
         print("pass %d rate %.1f cost %.6f" % (k, len(data) * len(data[0][-1]) / took, cost), flush=True)
 
 
-def job(name, folder, passes, values, rank, ranks, port):
+def job(name, folder, passes, values, rank, ranks, port, number):
+    s = job_settings(name)[number]
     dist.init_process_group("gloo", init_method="tcp://127.0.0.1:%d" % port, rank=rank, world_size=ranks)
     data = batches(name, folder, [rank])
-    best = None
-    for s in settings(name):
-        if s[0] > 1:
-            continue
-        net, step = make(name, values, s)
-        net = torch.nn.parallel.DistributedDataParallel(net)
+    net, step = make(name, values, s)
+    net = torch.nn.parallel.DistributedDataParallel(net)
+    if not passes:
         steps(net, step, data[:3])
         t = torch.tensor([min(steps(net, step, data[3:13])[0] for _ in range(2))])
-        dist.all_reduce(t, dist.ReduceOp.MAX)  # all take the same one
-        if not best or t.item() < best[0]:
-            best = t.item(), s
-    if rank == 0:
-        print("setting threads %d sparse %d foreach %d" % tuple(map(int, best[1])), flush=True)
-    net, step = make(name, values, best[1])
-    net = torch.nn.parallel.DistributedDataParallel(net)
+        dist.all_reduce(t, dist.ReduceOp.MAX)
+        say(rank, "trial %f" % t.item())
+    else:
+        say(rank, "setting threads %d sparse %d foreach %d" % tuple(map(int, s)))
     for k in range(passes):
         dist.barrier()
         took, cost = steps(net, step, data)
         t = torch.tensor([cost])
         dist.all_reduce(t)
-        if rank == 0:
-            print("pass %d rate %.1f cost %.6f" % (k, ranks * len(data) * len(data[0][-1]) / took, t.item() / ranks), flush=True)
+        say(rank, "pass %d rate %.1f cost %.6f" % (k, ranks * len(data) * len(data[0][-1]) / took, t.item() / ranks))
+    # Not by way of destructors: with gloo's threads still there they hang now and then, or abort. Who keeps the others' rendezvous leaves last.
     dist.barrier()
-    dist.destroy_process_group()  # else its threads may be ended by the interpreter's end, which aborts
+    time.sleep(0.5 if rank == 0 else 0)
+    os._exit(0)
+
+
+def job_settings(name):
+    return [s for s in settings(name) if s[0] == 1]
+
+
+def say(rank, text):
+    if rank == 0:
+        print(text, flush=True)
 
 
 main()
