@@ -15,6 +15,7 @@ hosts = local*3
 root_dir = $TMP/root%n
 [job]
 job_dispatch_package = ws
+trainer_command = ./file
 END
 
 scenario() { rm -f "$TMP"/scenario.*.log; printf '%s' "$1" >"$FAKE_AGENT"; }

@@ -12,7 +12,7 @@ on_cleanup() {
 mkdir -p "$TMP/ws"
 echo x >"$TMP/ws/file"
 hosts=$(cat "$fx/hosts") first=${hosts%%,*} rest=${hosts#*, }
-args=(--conf="$fx/conf.ini" --job_dispatch_package="$TMP/ws" --connect_timeout=3)
+args=(--conf="$fx/conf.ini" --job_dispatch_package="$TMP/ws" --trainer_command=./any --connect_timeout=3)
 
 nothing_left() {
     wait_for 10 "no process below the nodes' folders" "$fixture" left "$fx"
