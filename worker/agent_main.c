@@ -2,6 +2,7 @@
 #include <getopt.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "agent/lost.h"
 #include "agent/msg.h"
 #include "agent/relay.h"
+#include "base/fault.h"
 #include "base/heap.h"
 #include "base/str.h"
 #include "base/version.h"
@@ -83,6 +85,7 @@ int main(int argc, char **argv) {
     struct options o;
     struct pd_err err = {0};
     pd_heap_keep();
+    pd_fault_arm(getenv("PADDLE_AGENT_FAULT"));
     if (argc == 2 && !strcmp(argv[1], "--version")) {
         puts("paddle_agent " PD_VERSION);
         return 0;

@@ -50,7 +50,7 @@ int trainer_main(int argc, char **argv) {
         const char *restarts = getenv("PADDLE_RESTART_COUNT"), *first = getenv("PADDLE_FIRST_TRAINERS_NUM");
         uint64_t n_first = 0;
         struct train_setup setup = {.options = &w.options, .job_id = w.job_id, .key = w.has_key ? w.key : NULL,
-                                    .output_dir = getenv("PADDLE_OUTPUT_DIR"), .cpus = w.cpus.n ? &w.cpus : NULL, .log = &w.log, .out_fd = 1, .log_lines = w.log_fd != 2, .event_fd = w.event_fd,
+                                    .output_dir = getenv("PADDLE_OUTPUT_DIR"), .cpus = w.cpus.n ? &w.cpus : NULL, .log = &w.log, .out_fd = 1, .log_lines = w.log_fd != 2, .data_fd = worker_fd("PADDLE_DATA_FD"), .event_fd = w.event_fd,
                                     .stop = stop_asked, .stop_arg = &stop, .lost_nodes = getenv("PADDLE_LOST_NODES")};
         if (restarts && pd_parse_u64(restarts, UINT32_MAX, &setup.restarts))
             setup.restarts = 0;

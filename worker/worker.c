@@ -60,9 +60,9 @@ static int open_log(struct worker *w, const char *role, struct pd_err *err) {
     return 0;
 }
 
-static int event_fd(void) {
+int worker_fd(const char *name) {
     int64_t fd;
-    const char *s = getenv("PADDLE_EVENT_FD");
+    const char *s = getenv(name);
     if (!s || pd_parse_i64(s, 3, 1 << 20, &fd) || fcntl((int)fd, F_GETFD) < 0)
         return -1;
     return (int)fd;
@@ -130,7 +130,7 @@ int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int arg
         rc = wire_key_read(key, w->key, err);
         w->has_key = !rc;
     }
-    w->event_fd = event_fd();
+    w->event_fd = worker_fd("PADDLE_EVENT_FD");
     if (!rc)
         rc = read_cpus(w, err);
     if (rc)
@@ -154,7 +154,7 @@ static int would_fail_again(int code) {
 
 static void tell_agent(const char *role, int code) {
     char line[200];
-    int fd = event_fd();
+    int fd = worker_fd("PADDLE_EVENT_FD");
     int n = snprintf(line, sizeof line, "{\"ev\":\"failed\",\"role\":\"%s\",\"code\":\"%s\",\"final\":%s}\n", role,
                      pd_code_name(code), would_fail_again(code) ? "true" : "false");
     if (fd >= 0)

@@ -24,6 +24,7 @@ struct worker {
  * failure `w` is released. */
 int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int argc, char **argv, struct pd_err *err);
 void worker_release(struct worker *w);
+int worker_fd(const char *name); /* the descriptor that this variable names, if it is open; else -1 */
 /* Print the error where a person and the agent see it; returns the exit status. */
 int worker_failed(const struct worker *w, const char *role, const struct pd_err *err);
 

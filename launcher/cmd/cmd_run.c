@@ -7,6 +7,7 @@ int cmd_run(int argc, char **argv) {
     const struct pd_extra extra[] = {
         {"detach", &f.detach, NULL, "print the job's id once it runs, and leave it running"},
         {"dry_run", &f.dry_run, NULL, "say what would be done, and do nothing"},
+        {"verbose", &f.verbose, NULL, "with --dry-run: also list the data files that each trainer gets"},
         {"json", &f.json, NULL, "one JSON object a line: state, log, progress, message, result"},
         {0},
     };

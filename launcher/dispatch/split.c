@@ -13,7 +13,7 @@ enum { CONFIG_MAX = 1 << 20 };
 struct config {
     char *train, *test;
     uint32_t n_streams;
-    int queue, online; /* data = queue, job = online: any trainer may be handed any file */
+    int queue, online; /* data = queue, job = online */
     struct data_files named; /* values of other keys, some of which are files */
 };
 
@@ -132,8 +132,9 @@ int split_find(struct split *s, const struct scan *scan, const struct pd_options
         c.queue = o->data == PD_DATA_QUEUE;
     if (job >= 0 && o->origin[job].level > PD_FROM_TRAIN_INI)
         c.online = o->job == PD_JOB_ONLINE;
-    if (!read || c.queue || c.online || (c.train && !can_list(scan, c.train)) || (c.test && !can_list(scan, c.test)))
+    if (!read || c.online || (c.train && !can_list(scan, c.train)) || (c.test && !can_list(scan, c.test)))
         goto out;
+    s->queue = c.queue;
     s->n_streams = at >= 0 && o->origin[at].level > PD_FROM_TRAIN_INI ? (uint32_t)o->n_streams : c.n_streams;
     data_files_sort(&c.named);
     rc = c.train ? list(&s->train, scan, c.train) : 0;
@@ -153,7 +154,8 @@ out:
     return rc;
 }
 
-int split_is_apart(const struct split *s, const char *path) { return place_of(&s->apart, path) >= 0; }
+long split_place(const struct split *s, const char *path) { return place_of(&s->apart, path); }
+int split_is_apart(const struct split *s, const char *path) { return split_place(s, path) >= 0; }
 
 static int reader(const struct data_files *f, const char *path, uint32_t n_streams, uint32_t n_trainers) {
     long i = place_of(f, path);
@@ -169,6 +171,6 @@ static int reader(const struct data_files *f, const char *path, uint32_t n_strea
 }
 
 void split_readers(const struct split *s, const char *path, uint32_t n_trainers, int rank[2]) {
-    rank[0] = reader(&s->train, path, s->n_streams, n_trainers);
+    rank[0] = reader(&s->train, path, s->queue ? 0 : s->n_streams, n_trainers);
     rank[1] = reader(&s->test, path, s->n_streams, n_trainers);
 }

@@ -20,6 +20,7 @@ struct job_flags {
     int detach;  /* leave once it runs; its id goes to stdout, all else to stderr */
     int json;    /* one object a line: state, log, progress, message, result */
     int dry_run; /* say what would happen */
+    int verbose; /* dry_run: list each trainer's data files */
     unsigned tail; /* attach: begin with so many lines of what there was; 0: all */
 };
 

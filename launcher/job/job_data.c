@@ -3,13 +3,18 @@
  *     package "workspace": all but the data files, and the list of them      to all nodes, while the job is prepared
  *     package "data":      the data files; each trainer has a part of it     once it is known who is which trainer
  *
- * Which files these are is found from the entries of the package (dispatch/split.h), for each of the two on the thread that hashes it. */
+ * Which files these are is found from the entries of the package (dispatch/split.h), for each of the two on the thread that hashes it.
+ * Node 0 also gets a list of them (AG_DATA_LIST), so that a trainer that needs another one later gets it from whoever has it, or from
+ * here (job_feed.c). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "launcher/dispatch/split.h"
+#include "pack/file_pieces.h"
 #include "launcher/job/job_impl.h"
+
+enum { ROWS_BYTES = 512 << 10 };
 
 struct job_data {
     const struct pd_options *opts;
@@ -17,6 +22,9 @@ struct job_data {
     int n_trainers;
     int *rank;                 /* by host; -1: no trainer */
     int (*readers)[2];         /* by item of the data's scan: split_readers */
+    /* by place in data.apart */
+    size_t *item;              /* of the data's scan */
+    struct object_id *id;      /* file_pieces_id */
 };
 
 static int keep_rest(void *arg, const char *path, int is_folder) {
@@ -57,6 +65,8 @@ void job_data_free(struct job_data *t) {
     split_release(&t->data);
     free(t->rank);
     free(t->readers);
+    free(t->item);
+    free(t->id);
     free(t);
 }
 
@@ -104,6 +114,31 @@ static int find_readers(struct job_data *t, const struct scan *scan, struct pd_e
     return 0;
 }
 
+/* What node 0 is told of each file. */
+static int find_ids(struct job_data *t, const struct scan *scan, struct pd_err *err) {
+    struct file_pieces f = {0};
+    struct scan_item item;
+    size_t n = t->data.apart.n;
+    int rc = 0;
+    if (!t->item && (!(t->item = pd_calloc(n + 1, sizeof *t->item)) || !(t->id = pd_calloc(n + 1, sizeof *t->id))))
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    for (size_t i = 0, all = scan_n_items(scan); i < all && !rc; i++) {
+        scan_item(scan, i, &item);
+        long at = item.type == MANIFEST_FILE ? split_place(&t->data, item.path) : -1;
+        if (at < 0)
+            continue;
+        rc = scan_item_pieces(scan, i, &f);
+        rc = rc ? rc : file_pieces_id(&f, &t->id[at]);
+        t->item[at] = i;
+        if (rc == PD_EDATA)
+            pd_fail(err, rc, "%s/%s is too large to be sent apart (data_layout = dispatched)", t->opts->job_dispatch_package, item.path);
+        else if (rc)
+            pd_fail(err, rc, "out of memory");
+    }
+    file_pieces_release(&f);
+    return rc;
+}
+
 /* On another thread; host 0 comes first. */
 static int make(void *arg, struct scan *scan, int host, struct scan_root *out, struct pd_err *err) {
     struct job_data *t = arg;
@@ -111,6 +146,8 @@ static int make(void *arg, struct scan *scan, int host, struct scan_root *out, s
     int rc = host ? 0 : check_same(t, err);
     if (!rc && !host)
         rc = find_readers(t, scan, err);
+    if (!rc && !host)
+        rc = find_ids(t, scan, err);
     if (rc || !t->data.apart.n || p.rank < 0)
         return rc;
     rc = scan_pick(scan, pick, &p, out, err);
@@ -125,6 +162,29 @@ void job_data_begin(struct job *j) {
     for (int r = 0; r < t->n_trainers; r++)
         t->rank[j->by_id[j->c.trainers[r]]->place] = r;
     dispatch_parts(j->dispatch, j->data_package, make, t);
+}
+
+size_t job_data_n(const struct job *j) { return j->data ? j->data->data.apart.n : 0; }
+
+int job_data_item(const struct job *j, const char *path, size_t *item) {
+    long at = job_data_n(j) ? split_place(&j->data->data, path) : -1;
+    if (at >= 0)
+        *item = j->data->item[at];
+    return at >= 0;
+}
+
+size_t job_data_rows(const struct job *j, size_t first, struct pd_buf *out) {
+    const struct job_data *t = j->data;
+    size_t i = first;
+    for (; i < t->data.apart.n && out->len < ROWS_BYTES; i++) {
+        int rank[2];
+        split_readers(&t->data, t->data.apart.path[i], (uint32_t)t->n_trainers, rank);
+        pd_put_str(out, t->data.apart.path[i]);
+        pd_put(out, t->id[i].b, OBJECT_ID);
+        pd_put_u32(out, (uint32_t)rank[0]);
+        pd_put_u32(out, (uint32_t)rank[1]);
+    }
+    return i;
 }
 
 int job_data_wants(const struct node *n) { return n->job->data->rank[n->place] >= 0; }

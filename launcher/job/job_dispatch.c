@@ -51,9 +51,9 @@ static void on_change(void *arg) {
 }
 
 /* `hashes`: the kind of its cache (cache.h); two packages of one workspace have different parts of it. */
-static int open_workspace(const struct job *j, const char *hashes, struct scan **out, struct pd_err *err) {
+static int open_workspace(const struct job *j, const char *hashes, unsigned flags, struct scan **out, struct pd_err *err) {
     char hashed[PATH_MAX];
-    int rc = scan_new(out, j->opts->job_dispatch_package, j->flags.dry_run ? SCAN_IGNORED : 0, err);
+    int rc = scan_new(out, j->opts->job_dispatch_package, flags | (j->flags.dry_run ? SCAN_IGNORED : 0), err);
     if (rc)
         pd_err_prefix(err, "%s", option_where(j->opts, "job_dispatch_package"));
     else if (!cache_file(hashes, j->opts->job_dispatch_package, hashed))
@@ -78,7 +78,7 @@ static int use_packed(char path[PATH_MAX]) {
 }
 
 /* What a user's own trainer reads is not known here. */
-static int has_data_apart(const struct job *j) {
+int job_has_data_apart(const struct job *j) {
     return j->opts->data_layout == PD_DATA_DISPATCHED && j->c.n_trainers && !*j->opts->trainer_command && !strchr(j->opts->config, '/');
 }
 
@@ -101,15 +101,15 @@ int job_dispatch_open(struct job *j, struct pd_err *err) {
         rc = rc ? rc : scan_new_file(&scan, path, "paddle_worker", err);
         rc = rc ? rc : add(j, packed ? "packed-worker" : "worker", "paddle_worker", scan, &j->worker_package, err);
     }
-    int apart = j->sends_workspace && has_data_apart(j);
+    int apart = j->sends_workspace && job_has_data_apart(j);
     if (!rc && apart)
         rc = job_data_new(j, err);
-    if (!rc && j->sends_workspace && !(rc = open_workspace(j, "hashed", &scan, err))) {
+    if (!rc && j->sends_workspace && !(rc = open_workspace(j, "hashed", 0, &scan, err))) {
         if (apart)
             job_data_leave_out(j->data, scan);
         rc = add(j, "workspace", "", scan, &j->workspace_package, err);
     }
-    if (!rc && apart && !(rc = open_workspace(j, "hashed-data", &scan, err))) {
+    if (!rc && apart && !(rc = open_workspace(j, "hashed-alone", SCAN_ALONE, &scan, err))) {
         job_data_keep(j->data, scan);
         j->data_package = dispatch_add_parts(j->dispatch, "data", scan, err);
         rc = j->data_package < 0 ? j->data_package : 0;
@@ -121,7 +121,7 @@ int job_scan_now(struct job *j, struct scan **workspace, struct pd_err *err) {
     *workspace = NULL;
     if (!j->sends_workspace)
         return 0;
-    int rc = open_workspace(j, "hashed", workspace, err);
+    int rc = open_workspace(j, "hashed", 0, workspace, err);
     if (!rc && (rc = scan_run(*workspace, err))) {
         scan_free(*workspace);
         *workspace = NULL;

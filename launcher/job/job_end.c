@@ -1,4 +1,4 @@
-/* job_end.c - how a job ended: the first failure, the hosts that could not be used, the exit status; and what --dry-run says. */
+/* job_end.c - how a job ended: the first failure, the hosts that could not be used, the exit status. */
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -214,75 +214,4 @@ int job_conclude(struct job *j) {
         say_good_end(j);
     pd_buf_release(&b);
     return status;
-}
-
-/* --- --dry-run ----------------------------------------------------------------------------------------------- */
-
-static int has(const int *ids, size_t n, int id) {
-    for (size_t i = 0; i < n; i++)
-        if (ids[i] == id)
-            return 1;
-    return 0;
-}
-
-static json_t *plan(const struct job *j, const struct scan_totals *t) {
-    const struct cluster *c = &j->c;
-    json_t *hosts = json_array();
-    for (int i = 0; i < j->n_hosts; i++) {
-        char root[PATH_MAX] = "";
-        json_t *roles = json_array();
-        root_for_node(j->nodes[i].host->root_dir, i, root, sizeof root, NULL);
-        if (has(c->pservers, c->n_pservers, i))
-            json_array_append_new(roles, json_string("pserver"));
-        if (has(c->trainers, c->n_trainers, i))
-            json_array_append_new(roles, json_string("trainer"));
-        json_array_append_new(hosts, json_pack("{s:i, s:s, s:s, s:s, s:o}", "node", i, "host", j->nodes[i].host->label, "spec",
-                                               j->nodes[i].host->spec, "root_dir", root, "roles", roles));
-    }
-    json_t *o = json_pack("{s:o, s:I, s:I, s:s, s:b}", "hosts", hosts, "pservers", (json_int_t)c->n_pservers, "trainers",
-                          (json_int_t)c->n_trainers, "outputs", j->out.root, "worker", j->needs_worker);
-    if (j->sends_workspace)
-        json_object_set_new(o, "package", json_pack("{s:s, s:I, s:I, s:I}", "path", j->opts->job_dispatch_package, "files",
-                                                    (json_int_t)t->files, "bytes", (json_int_t)t->bytes, "object_bytes",
-                                                    (json_int_t)t->object_bytes));
-    else
-        json_object_set_new(o, "job_workspace", json_string(j->opts->job_workspace));
-    return o;
-}
-
-int job_dry_run(struct job *j) {
-    struct scan *scan;
-    struct scan_totals totals = {0};
-    struct pd_err err = {0};
-    size_t i;
-    if (job_scan_now(j, &scan, &err)) {
-        dprintf(STDERR_FILENO, "paddlectl: %s\n", err.msg);
-        return pd_code_exit_status(err.code);
-    }
-    if (scan)
-        scan_get_totals(scan, &totals);
-    scan_free(scan);
-    json_t *o = plan(j, &totals), *h;
-    if (j->flags.json) {
-        json_dumpf(o, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);
-        putchar('\n');
-        json_decref(o);
-        return fflush(stdout) ? 1 : 0;
-    }
-    printf("would run on %d host%s: %zu pserver%s, %zu trainer%s\n", j->n_hosts, j->n_hosts == 1 ? "" : "s", j->c.n_pservers,
-           j->c.n_pservers == 1 ? "" : "s", j->c.n_trainers, j->c.n_trainers == 1 ? "" : "s");
-    json_array_foreach(json_object_get(o, "hosts"), i, h) {
-        int p = has(j->c.pservers, j->c.n_pservers, (int)i), t = has(j->c.trainers, j->c.n_trainers, (int)i);
-        printf("  node %zu  %s  %s, below %s\n", i, json_string_value(json_object_get(h, "spec")),
-               p && t ? "pserver and trainer" : p ? "pserver" : t ? "trainer" : "nothing",
-               json_string_value(json_object_get(h, "root_dir")));
-    }
-    if (j->sends_workspace)
-        printf("would send %s: %llu files, %llu bytes; 'paddlectl dispatch --dry-run' lists them\n", j->opts->job_dispatch_package,
-               (unsigned long long)totals.files, (unsigned long long)totals.bytes);
-    else
-        printf("would use %s on the hosts\n", j->opts->job_workspace);
-    printf("would put the outputs below %s\n", j->out.root);
-    json_decref(o);
-    return 0;
 }

@@ -1,5 +1,5 @@
 /* job_impl.h - what job.c (phases), job_node.c (steps of the nodes), job_setup.c (what is sent to them), job_check.c (mistakes that are found first), job_place.c (which of them
- * are used, and for what), job_dispatch.c (packages), job_data.c (data files apart), job_watch.c (logs, states, results), job_end.c (how it ended) and job_attach.c
+ * are used, and for what), job_dispatch.c (packages), job_data.c and job_feed.c (data files apart), job_watch.c (logs, states, results), job_end.c (how it ended), job_dry.c and job_attach.c
  * share. */
 #ifndef LAUNCHER_JOB_IMPL_H
 #define LAUNCHER_JOB_IMPL_H
@@ -145,6 +145,7 @@ void enter_dispatch(struct node *n);
 void enter_data(struct node *n);
 const char *job_worker_id(const struct job *j, char hex[2 * OBJECT_ID + 1]); /* "": no worker of ours */
 const char *job_data_id(const struct node *n, char hex[2 * OBJECT_ID + 1]);      /* "": it has no part of the data */
+int job_has_data_apart(const struct job *j); /* if train.ini says what the data files are: dispatch/split.h */
 int job_scan_now(struct job *j, struct scan **workspace, struct pd_err *err); /* --dry-run: the workspace, hashed; NULL: none */
 
 /* job_data.c: data files apart, to the trainers that read them */
@@ -154,6 +155,14 @@ void job_data_leave_out(struct job_data *t, struct scan *rest); /* before it is 
 void job_data_keep(struct job_data *t, struct scan *data);      /* before it is run: the data files */
 void job_data_begin(struct job *j);     /* ranks are known: parts are made and sent */
 int job_data_wants(const struct node *n);
+size_t job_data_n(const struct job *j); /* files that are sent apart; the data is hashed */
+/* Rows of AG_DATA_LIST from file number `first` on, some 512 KiB; the first that is not among them is returned. */
+size_t job_data_rows(const struct job *j, size_t first, struct pd_buf *out);
+int job_data_item(const struct job *j, const char *path, size_t *item); /* its place in the scan of the data: 1; 0: it is none of them */
+
+/* job_feed.c: one of these files again, to a node that none of the others could give it to */
+void job_feed_offer(struct node *n); /* tells it that it may ask here */
+void job_feed_frame(struct node *n, const struct wire_frame *f, const json_t *body); /* DF_FILE, DF_NEED */
 
 /* job_place.c */
 int job_choose_nodes(struct job *j); /* 1: enough hosts can be used; the others are left out. 0: it can't be started */
@@ -175,7 +184,9 @@ void watch_say(struct job *j, const char *fmt, ...) __attribute__((format(printf
 void watch_event(struct job *j, json_t *o); /* --json: one object of ours, with its time; stolen */
 
 /* job_end.c */
-int job_dry_run(struct job *j); /* says what would be done; the exit status */
 int job_conclude(struct job *j); /* says how it ended, on stderr; the exit status */
+
+/* job_dry.c */
+int job_dry_run(struct job *j); /* says what would be done; the exit status */
 
 #endif

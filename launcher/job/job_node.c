@@ -85,6 +85,8 @@ void node_fail_memory(struct node *n) {
 static void resume(struct node *n) {
     struct job *j = n->job;
     watch_say(j, "%s: connected again", n->host->label);
+    if (n->step >= NODE_READY && n->step < NODE_FAILED)
+        job_feed_offer(n);
     if (n->subscribed) {
         n->subscribed = 0;
         watch_subscribe(n);

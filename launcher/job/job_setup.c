@@ -90,7 +90,7 @@ int job_make_spec(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     json_decref(j->spec);
     j->spec = json_pack(
-        "{s:s, s:b, s:I, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:s, s:I}",
+        "{s:s, s:b, s:I, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:s, s:I, s:b}",
         "job", j->id, "attached", !j->flags.detach, "attach_lease_ms", (json_int_t)(o->attach_lease * 1000),
         "detach_lease_ms", (json_int_t)(o->detach_lease * 1000), "grace_ms", NODE_GRACE_MS,
         "pserver_nodes", ids(j->c.pservers, j->c.n_pservers), "trainer_nodes", ids(j->c.trainers, j->c.n_trainers),
@@ -99,7 +99,7 @@ int job_make_spec(struct job *j, struct pd_err *err) {
         "pserver_command", o->pserver_command, "trainer_command", o->trainer_command,
         "env", env_object(o), "train", train_object(o), "outputs", "output",
         "bind", bind_names[o->bind], "log_max_size", (json_int_t)o->log_max_size, "log_keep", (json_int_t)o->log_keep,
-        "on_failure", o->on_failure == PD_FAILURE_RESTART ? "restart" : "stop", "max_restarts", (json_int_t)o->max_restarts);
+        "on_failure", o->on_failure == PD_FAILURE_RESTART ? "restart" : "stop", "max_restarts", (json_int_t)o->max_restarts, "encrypt", o->encrypt != PD_ENCRYPT_OFF);
     return j->spec ? 0 : pd_fail(err, PD_ECONF, "a value of the configuration is not UTF-8 text");
 }
 
@@ -173,6 +173,39 @@ static int workspace_path(struct node *n, char *out, size_t cap, struct pd_err *
     return rc ? pd_fail(err, PD_ECONF, "%s: the path is too long", option_where(o, "job_workspace")) : 0;
 }
 
+static void send_data_list(struct node *n, size_t first);
+
+static int on_data_list(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct node *n = arg;
+    (void)l;
+    (void)f;
+    if (n->step != NODE_SETUP)
+        return 1;
+    if (err)
+        node_fail(n, err);
+    else
+        send_data_list(n, (size_t)json_integer_value(json_object_get(body, "next")));
+    return 1;
+}
+
+/* The head learns which data files there are, and whose; the others are ready at once. */
+static void send_data_list(struct node *n, size_t first) {
+    size_t of = n->id ? 0 : job_data_n(n->job);
+    struct pd_buf rows;
+    if (first >= of) {
+        node_enter(n, NODE_READY);
+        return;
+    }
+    pd_buf_init(&rows);
+    job_data_rows(n->job, first, &rows);
+    if (rows.failed)
+        node_fail_memory(n);
+    else
+        request(n, WIRE_AG_DATA_LIST, json_pack("{s:I, s:I}", "first", (json_int_t)first, "of", (json_int_t)of), rows.data, rows.len, ASK_MS,
+                "naming the data files", on_data_list);
+    pd_buf_release(&rows);
+}
+
 static int on_setup(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
     struct node *n = arg;
     (void)l;
@@ -190,7 +223,8 @@ static int on_setup(struct link *l, const struct wire_frame *f, json_t *body, co
     } else {
         n->addrs = json_incref(addrs);
         n->port = (int)json_integer_value(port);
-        node_enter(n, NODE_READY);
+        job_feed_offer(n);
+        send_data_list(n, 0);
         return 1;
     }
     node_fail(n, &e);
@@ -217,8 +251,8 @@ void send_setup(struct node *n) {
         return;
     }
     request(n, WIRE_AG_JOB_SETUP,
-            json_pack("{s:s, s:i, s:i, s:o, s:s, s:s, s:s}", "job", j->id, "node", n->id, "n_nodes", j->n_nodes, "spec", spec_for(n),
-                      "worker", node_needs_worker(n) ? job_worker_id(j, worker) : "", "data", job_data_id(n, data), "workspace", workspace),
+            json_pack("{s:s, s:i, s:i, s:o, s:s, s:s, s:b, s:s}", "job", j->id, "node", n->id, "n_nodes", j->n_nodes, "spec", spec_for(n),
+                      "worker", node_needs_worker(n) ? job_worker_id(j, worker) : "", "data", job_data_id(n, data), "data_apart", job_data_n(j) > 0, "workspace", workspace),
             j->key, sizeof j->key, SETUP_MS, "setting up the job", on_setup);
 }
 

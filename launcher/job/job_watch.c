@@ -230,6 +230,10 @@ void watch_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg) 
     case WIRE_AG_RESULT:
         take_result(n, body);
         break;
+    case WIRE_DF_FILE:
+    case WIRE_DF_NEED:
+        job_feed_frame(n, f, body);
+        break;
     default: /* a later version may say more */
         break;
     }

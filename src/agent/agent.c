@@ -55,6 +55,7 @@ static int agent_finish(struct agent *ag) {
     ag->job_started = ag->job && ag->job->started;
     ag_job_free(ag->job);
     json_decref(ag->result);
+    free(ag->data_root);
     if (ag->logs_open)
         logs_close(&ag->logs);
     return uv_loop_close(&ag->loop) ? 1 : 0;

@@ -33,6 +33,8 @@ struct agent {
     struct job *job;            /* after AG_JOB_SETUP */
     struct logs logs;
     int logs_open;
+    uint8_t *data_root;         /* of the last package of kind "data" that began: its root object, malloc'ed */
+    size_t data_root_n;
     int ending;                 /* a lease or a signal ends the job */
     int said_bye;               /* a client has all it wants of a job that is over */
     uint64_t over_ns;

@@ -423,6 +423,18 @@ static int where(struct ds *d, const json_t *body, struct pd_err *err) {
     return bad ? pd_fail(err, PD_EIO, "path too long: %s", root) : pd_mkdirs(dir, 0755, err);
 }
 
+/* It finds the manifest in the store again, when other nodes ask for these files. */
+static int keep_data_root(struct agent *ag, const uint8_t *root, size_t n, struct pd_err *err) {
+    uint8_t *copy = pd_malloc(n);
+    if (!copy)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    memcpy(copy, root, n);
+    free(ag->data_root);
+    ag->data_root = copy;
+    ag->data_root_n = n;
+    return 0;
+}
+
 int ds_on_begin(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     struct stat st;
     unsigned n = 0;
@@ -451,6 +463,8 @@ int ds_on_begin(struct session *s, const struct wire_frame *f, const json_t *bod
     d->w.store_limit = (uint64_t)msg_int(body, "store_limit", 0, INT64_MAX, 0);
     d->rate_ns = d->said_ns = pd_mono_ns();
     int rc = where(d, body, err);
+    if (!rc && d->w.kind == DS_DATA)
+        rc = keep_data_root(s->ag, root, f->len[1], err);
     if (!rc && uv_timer_init(&s->ag->loop, &d->timer))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     if (rc) {

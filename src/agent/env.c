@@ -141,6 +141,8 @@ char **env_build(const struct place *p, const struct spec *s, const struct env_r
     if (s->bind != BIND_NONE)
         put(&l, "PADDLE_BIND", "%s", bind_names[s->bind]);
     put_listen_fds(&l, r->n_listen_fds);
+    if (r->has_data_fd)
+        put(&l, "PADDLE_DATA_FD", "%d", PROC_FIRST_FD);
     put_number(&l, "TRAINER_ID", r->rank);
     put_number(&l, "NUM_GRADIENT_SERVERS", r->n_trainers);
     if (s->roles.n[ROLE_PSERVER])

@@ -51,6 +51,8 @@ void head_fail(struct head *h, int node, const char *reason);
 void head_save(struct head *h, unsigned save_ms, unsigned grace_ms, const char *reason);
 /* Those that the job went on without: array of {node, host, reason}; borrowed. */
 const json_t *head_lost_nodes(const struct head *h);
+/* Where other nodes reach this one: the address that a peer has reached first. A new reference. */
+json_t *head_addrs(const struct head *h, int node);
 const char *head_saved(const struct head *h); /* the last model of a trainer that has ended well, or "" */
 /* The same as head_fail without waiting for what may explain it, nor long for nodes that are silent, and with another grace. */
 void head_abort(struct head *h, unsigned grace_ms, int node, const char *reason);

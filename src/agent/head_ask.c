@@ -37,6 +37,13 @@ json_t *head_candidates(const struct head *h, int node) {
     return out;
 }
 
+json_t *head_addrs(const struct head *h, int node) {
+    json_t *out = head_candidates(h, node);
+    if (*h->node[node].addr)
+        json_array_insert_new(out, 0, json_string(h->node[node].addr));
+    return out;
+}
+
 struct where {
     const char *net_id;
     int node;

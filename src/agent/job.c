@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/data.h"
 #include "agent/ds.h"
 #include "agent/facts.h"
 #include "agent/result.h"
@@ -147,6 +148,11 @@ static void on_log_grew(void *arg) {
         on_log_turn(&j->log_timer);
 }
 
+static int on_data_channel(void *arg, struct pd_err *err) {
+    struct job *j = arg;
+    return j->data ? data_channel(j->data, err) : -1;
+}
+
 /* A request of the head, on whichever node. */
 void job_from_head(struct job *j, uint16_t type, uint64_t req, const json_t *body) {
     static const struct {
@@ -219,7 +225,7 @@ static void on_handle_closed(uv_handle_t *h) { job_handle_closed(h->data); }
 void job_handle_closed(struct job *j) { j->n_handles--; }
 
 static int job_start(struct job *j, json_t *body, int *port, struct pd_err *err) {
-    static const struct node_io io = {on_node_send, on_node_refuse, on_log_grew};
+    static const struct node_io io = {on_node_send, on_node_refuse, on_log_grew, on_data_channel};
     struct agent *ag = j->ag;
     int rc = spec_parse(&j->spec, body, ag->place.job, err);
     if (!rc)
@@ -237,6 +243,8 @@ static int job_start(struct job *j, json_t *body, int *port, struct pd_err *err)
     }
     if (!rc)
         rc = node_new(&j->node, &ag->loop, &ag->place, &j->spec, &ag->logs, &ag->log, &io, j, err);
+    if (!rc)
+        rc = j->spec.data_apart ? data_new(&j->data, j, err) : 0;
     if (!rc)
         rc = link_new(&j->link, j, port, err);
     return rc;
@@ -489,6 +497,7 @@ void job_close(struct job *j) {
     if (!j)
         return;
     j->quitting = 1;
+    data_close(j->data);
     ag_link_close(j->link);
     head_free(j->head);
     node_free(j->node);
@@ -509,6 +518,7 @@ void job_close(struct job *j) {
 void ag_job_free(struct job *j) {
     if (!j)
         return;
+    data_free(j->data);
     spec_release(&j->spec);
     json_decref(j->addrs);
     json_decref(j->peers);

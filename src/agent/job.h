@@ -18,6 +18,7 @@
 
 struct link;
 struct post;
+struct data;
 
 struct job {
     struct agent *ag;
@@ -29,6 +30,7 @@ struct job {
     struct node *node;
     struct head *head;      /* node 0 only */
     struct link *link;
+    struct data *data;      /* with data files apart: data.h */
     struct post *posts, **posts_end; /* messages between head and node of this agent */
     uv_timer_t post_timer;
     uv_timer_t log_timer;   /* runs for a moment after the clients were sent what the logs had */
@@ -70,6 +72,7 @@ void link_to_node(struct link *l, int node, uint16_t type, uint64_t req, json_t 
 void link_to_head(struct link *l, uint16_t type, uint64_t req, json_t *body);           /* member's */
 void link_refuse(struct link *l, uint16_t type, uint64_t req, const struct pd_err *e);
 uint64_t link_silent_ms(const struct link *l);  /* member: since the head was heard last; 0 on the head */
+void link_ask_head(struct link *l, uint16_t type, uint64_t req, const void *p, size_t n); /* member: with these bytes; dropped when it is not joined */
 int link_is_joined(const struct link *l);       /* member: the head hears it */
 void link_replay_joins(struct link *l);         /* the head exists now: tell it who joined before */
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/data.h"
 #include "agent/job.h"
 #include "agent/msg.h"
 #include "agent/ports.h"
@@ -94,10 +95,13 @@ static void forget(struct link *l, const struct net_conn *c) {
         }
 }
 
+/* A node that takes a data file from here. */
+static int is_taker(const struct link *l, const struct net_conn *c) { return net_peer(c)->role == WIRE_ROLE_TAKER && l->job->data; }
+
 static void on_accepted(struct net_conn *c, void *arg) {
     struct link *l = arg;
     const struct wire_hello *h = net_peer(c);
-    if (remember(l, c) || l->closing || (h->role != WIRE_ROLE_PROBE && !peer_of(l, c))) {
+    if (remember(l, c) || l->closing || (h->role != WIRE_ROLE_PROBE && !is_taker(l, c) && !peer_of(l, c))) {
         pd_warn(log_of(l), "%s: role %u, id %u has no business here", net_peer_addr(c), h->role, h->id);
         net_close(c);
     }
@@ -128,11 +132,20 @@ static void on_peer_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct pd_err err = {0};
     json_t *body = NULL;
     int refused = f->flags & WIRE_F_ERROR;
+    if (is_taker(l, c) && !l->closing) {
+        data_serve_frame(data_server(l->job->data), c, f);
+        return;
+    }
     if (!p || l->closing)
         goto out; /* a probe says nothing */
     p->heard_ns = pd_mono_ns();
     if (f->type == WIRE_HD_PING)
         goto out;
+    if (f->type == WIRE_HD_FILE || f->type == WIRE_HD_FILE_HERE) {
+        if (l->job->data && p->conn == c)
+            data_on_asked(l->job->data, (int)net_peer(c)->id, c, f);
+        goto out;
+    }
     if (refused)
         msg_error(f, &err);
     else if (msg_body(f, &body, &err)) {
@@ -153,6 +166,8 @@ static void on_peer_close(struct net_conn *c, const struct pd_err *why, void *ar
     struct link *l = arg;
     struct peer *p = peer_of(l, c);
     forget(l, c);
+    if (is_taker(l, c))
+        data_serve_gone(data_server(l->job->data), c);
     if (p && p->conn == c) {
         p->conn = NULL;
         if (!l->closing) {
@@ -202,6 +217,9 @@ static void on_head_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         l->joined = 1;
         if (!l->job->ag->result && !l->job->ran)
             agent_set_state(l->job->ag, "connecting", "node %d has joined", l->job->spec.node);
+    } else if (f->type == WIRE_HD_FILE && !l->closing) {
+        if (l->job->data)
+            data_on_where(l->job->data, f);
     } else if (f->type != WIRE_HD_PING && !l->closing) {
         if (f->flags & WIRE_F_ERROR || msg_body(f, &body, &err))
             net_close(c);
@@ -258,6 +276,11 @@ void link_refuse(struct link *l, uint16_t type, uint64_t req, const struct pd_er
         net_send_error(l->head, type, req, e);
 }
 
+void link_ask_head(struct link *l, uint16_t type, uint64_t req, const void *p, size_t n) {
+    if (l->joined && l->head)
+        msg_send_with(l->head, type, req, json_object(), p, n);
+}
+
 int link_is_joined(const struct link *l) { return l->joined && l->head; }
 
 uint64_t link_silent_ms(const struct link *l) {
@@ -283,7 +306,7 @@ void link_tick(struct link *l) {
     }
     for (unsigned i = 0; i < l->n_conns; i++) { /* a probe says nothing, a member joins at once */
         const struct peer *p = peer_of(l, l->conns[i].conn);
-        if ((!p || p->conn != l->conns[i].conn) && now - l->conns[i].since_ns > JOIN_MS * UINT64_C(1000000))
+        if ((!p || p->conn != l->conns[i].conn) && !is_taker(l, l->conns[i].conn) && now - l->conns[i].since_ns > JOIN_MS * UINT64_C(1000000))
             net_close(l->conns[i].conn);
     }
     if (l->peers || !l->job->peers || l->job->ag->result)

@@ -246,12 +246,17 @@ static int start_process(struct node *n, struct node_role *r, const json_t *body
         return pd_fail(err, PD_EIO, "path too long: %s", n->place->root);
     if (*own || r->role == ROLE_TRAINER)
         node_close_sockets(r); /* held until now; a program of the user's binds its port itself */
-    const struct env_role er = {.role = r->role, .rank = r->rank, .port = r->ports[0], .n_listen_fds = r->n_fds,
+    int data = *own || r->role != ROLE_TRAINER || !n->io.data_channel ? -1 : n->io.data_channel(n->arg, err);
+    if (err->code)
+        return err->code;
+    const struct env_role er = {.role = r->role, .rank = r->rank, .port = r->ports[0], .n_listen_fds = r->n_fds, .has_data_fd = data >= 0,
                                 .n_trainers = (int)msg_int(body, "trainers", 0, SPEC_MAX_NODES, n->spec->roles.n[ROLE_TRAINER]),
                                 .job_env = json_object_get(body, "env")};
     char **envp = env_build(n->place, n->spec, &er, environ);
     char *const shell[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)own, NULL};
     char *const ours[] = {title, (char *)(uintptr_t)role_names[r->role], NULL};
+    if (data >= 0)
+        r->fds[r->n_fds++] = data;
     const struct proc_command cmd = {.path = *own ? "/bin/sh" : worker, .argv = *own ? shell : ours, .envp = envp,
                                      .cwd = cwd, .fds = r->fds, .n_fds = r->n_fds,
                                      .block = *own ? 0 : SIGUSR1, /* it may come before the trainer waits for it */
@@ -262,6 +267,8 @@ static int start_process(struct node *n, struct node_role *r, const json_t *body
     int rc = envp ? proc_start(&r->proc, n->loop, &cmd, &ev, r, err) : pd_fail(err, PD_ENOMEM, "out of memory");
     if (envp)
         r->n_fds = 0; /* proc_start closed them */
+    else if (data >= 0)
+        node_close_sockets(r);
     env_free(envp);
     return rc;
 }

@@ -25,6 +25,9 @@ struct node_io {
     void (*send)(void *arg, uint16_t type, uint64_t req, json_t *body);
     void (*refuse)(void *arg, uint16_t type, uint64_t req, const struct pd_err *e);
     void (*log_grew)(void *arg);   /* a stream has new bytes, or became complete */
+    /* A descriptor over which our trainer asks for data files (agent/data.h), which becomes the callee's; -1: none, and err says why if
+     * there should be one. NULL: none. */
+    int (*data_channel)(void *arg, struct pd_err *err);
 };
 
 /* Everything the pointers lead to outlives the node. The calling process is a sub-reaper. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent/check.h"
+#include "agent/data.h"
 #include "agent/ds.h"
 #include "agent/facts.h"
 #include "agent/job.h"
@@ -73,6 +74,10 @@ static const struct {
     {WIRE_DS_OBJECT, 0, 0, ds_on_object},
     {WIRE_DS_SERVE, 0, 1, ds_on_serve},
     {WIRE_DS_ABORT, 0, 0, ds_on_abort},
+    {WIRE_AG_DATA_LIST, 1, 1, data_on_list},
+    {WIRE_AG_DATA_FEED, 1, 0, data_on_feed},
+    {WIRE_DF_FILE, 1, 1, data_on_fed},
+    {WIRE_DF_DATA, 1, 1, data_on_fed},
     {WIRE_AG_BYE, 0, 0, on_bye},
 };
 
@@ -158,6 +163,7 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     (void)c;
     s->conn = NULL;
     ds_drop(s);
+    data_session_gone(s);
     fetch_pump(s);
     check_drop(s);
     if (why->code && why->code != PD_ECLOSED)

@@ -28,6 +28,7 @@ struct session {
     int onlooker;          /* it only looks: what it sends renews no lease */
     int greeted;           /* AG_HELLO was sent: nothing goes before it */
     int spoke;             /* a frame of it has come */
+    int feeds;             /* it has the job's data files (data.h) */
     int dropped;           /* its connection is being closed, for another one */
     struct fetch *fetches; /* folders that are being sent */
     struct check *check;   /* a port for probes, or NULL */

@@ -100,6 +100,8 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
     s->n_nodes = (int)msg_int(body, "n_nodes", 0, SPEC_MAX_NODES + 1, 0);
     s->node = (int)msg_int(body, "node", -1, SPEC_MAX_NODES, -1);
     s->attached = msg_bool(o, "attached");
+    s->data_apart = msg_bool(body, "data_apart");
+    s->encrypt = msg_bool(o, "encrypt");
     s->attach_lease_ms = (uint64_t)msg_int(o, "attach_lease_ms", 100, 86400000, 5000);
     s->detach_lease_ms = (uint64_t)msg_int(o, "detach_lease_ms", 100, 86400000, 60000);
     s->connect_ms = (uint64_t)msg_int(o, "connect_ms", 100, 86400000, 60000);

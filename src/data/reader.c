@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "data/fetch.h"
 #include "data/format.h"
 #include "data/pipe.h"
 
@@ -84,6 +85,12 @@ static int make_pool(struct data_reader *r) {
     return r->order ? pd_batch_init_fields(&r->pool, fields, r->schema->n_fields, n) : PD_ENOMEM;
 }
 
+/* The file whose header names the columns. */
+static int make_ready(const struct data_reader *r, struct pd_err *err) {
+    int header = r->files.n && r->schema->format->any_fields && !r->schema->n_columns;
+    return header ? data_fetch_ready(r->spec.fetch, r->files.path[0], err) : 0;
+}
+
 int data_reader_new(struct data_reader **out, const struct data_spec *spec, const char *dir,
                     const struct data_files *files, uint32_t stream, uint32_t n_streams, struct pd_err *err) {
     int rc = data_spec_check(spec, err);
@@ -107,11 +114,15 @@ int data_reader_new(struct data_reader **out, const struct data_spec *spec, cons
     if (!rc && (!r->dir || take_files(r, files, n_streams)))
         rc = pd_fail(err, PD_ENOMEM, "out of memory for a data reader");
     if (!rc)
+        rc = make_ready(r, err);
+    if (!rc)
         rc = data_plan_new(&r->plan, r->schema, dir, dir, r->files.n ? r->files.path[0] : NULL, err);
     if (!rc && make_pool(r))
         rc = pd_fail(err, PD_ENOMEM, "out of memory for a shuffle_buffer of %" PRIu64 " samples", spec->shuffle_buffer);
     if (!rc)
         rc = data_pipe_init(&r->pipe, spec->workers, r->schema, r->plan, r->dir, &r->files, spec->seed, err);
+    if (!rc)
+        r->pipe.source.fetch = spec->fetch;
     r->end = r->files.n;
     if (rc) {
         data_reader_free(r);
@@ -292,6 +303,11 @@ void data_reader_only(struct data_reader *r, uint64_t pass, uint64_t file) {
     go_to(r, pass, file, 0, 1);
     r->end = file + 1;
     r->name = (uint32_t)file;
+}
+
+void data_reader_expect(const struct data_reader *r, uint64_t file) {
+    if (file < r->files.n)
+        data_fetch_ahead(r->spec.fetch, r->files.path[file]);
 }
 
 /* Behind the last sample of a line the position is the start of the next line that holds one, or can't be read. */

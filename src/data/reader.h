@@ -49,6 +49,7 @@ void data_stream_range(uint32_t n_streams, uint32_t n_trainers, uint32_t t, uint
 /* --- reader -------------------------------------------------------------------------------------- */
 
 struct data_workers; /* pipe.h */
+struct data_fetch;   /* fetch.h */
 
 struct data_spec {
     const struct data_schema *schema; /* outlives the reader; or NULL: plain ids, described by the next five */
@@ -59,6 +60,7 @@ struct data_spec {
     uint64_t max_bad_lines;  /* per pass; 0: the first bad line ends the reading */
     uint64_t shuffle_buffer; /* samples are shuffled within groups of so many; 0 or 1: they are not */
     uint64_t seed;           /* of shuffling and of skipgram's and cbow's draws, with the pass and the stream */
+    struct data_fetch *fetch; /* asked for files that are not there; NULL: that is an error */
     struct data_workers *workers; /* threads that read and parse ahead; NULL: none */
     void (*on_bad)(void *arg, const char *message); /* "data/x-00001:17: ...", from within data_reader_next; may be NULL */
     void *arg;
@@ -100,6 +102,8 @@ void data_reader_rewind(struct data_reader *r, uint64_t pass); /* to the start o
 /* The same, but only this file of the stream's is read, as a stream by itself whose number is the file's: what comes out is the same
  * whoever reads it. Until the next rewind or seek. */
 void data_reader_only(struct data_reader *r, uint64_t pass, uint64_t file);
+/* This file may be read next: where it is not on this node, it is brought meanwhile. */
+void data_reader_expect(const struct data_reader *r, uint64_t file);
 
 /* tell: where the sample that _next would give next comes from, whatever was read ahead. seek: go there; what follows is what would have
  * followed, whichever process reads on and with how many threads. Costs reading a packed file up to there, and refilling the

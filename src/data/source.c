@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
+#include "data/fetch.h"
 #include "data/format.h"
 
 enum { READ_BYTES = 64 * 1024 };
@@ -45,13 +46,15 @@ void data_source_goto(struct data_source *s, struct data_place at, uint64_t end)
 
 static int open_file(struct data_source *s, struct pd_err *err) {
     const char *name = s->files->path[s->file];
+    if (s->file + 1 < s->end)
+        data_fetch_ahead(s->fetch, s->files->path[s->file + 1]); /* while this one is read */
     char path[PATH_MAX];
     int here = name[0] == '/' || !strcmp(s->dir, ".");
     if (pd_fmt(path, sizeof path, "%s%s%s", here ? "" : s->dir, here ? "" : "/", name))
         return pd_fail(err, PD_EIO, "path too long: %s/%s", s->dir, name);
     if (s->schema->format->records)
         return data_idx_open(s, path, name, err);
-    int rc = data_input_open(&s->in, path, name, err);
+    int rc = data_fetch_open(s->fetch, &s->in, path, name, err);
     return rc ? rc : data_input_skip_to(s->in, s->offset, err);
 }
 

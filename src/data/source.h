@@ -10,6 +10,7 @@ struct data_source {
     const struct data_schema *schema;
     const char *dir;
     const struct data_files *files;
+    struct data_fetch *fetch;   /* or NULL */
     uint64_t file, end;         /* the one being read; the first that is not */
     struct data_input *in;      /* open on it, or NULL */
     struct data_input *labels;  /* idx: the file beside it */

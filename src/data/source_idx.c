@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "data/fetch.h"
 #include "data/source.h"
 
 enum { RECORDS = 64, IMAGES_HEADER_MAX = 4 + 4 * 4, LABELS_HEADER = 8 };
@@ -81,7 +82,7 @@ int data_idx_open(struct data_source *s, const char *path, const char *shown, st
     uint32_t n, width = s->schema->field[0].batch.width;
     if (labels_name(path, labels))
         return pd_fail(err, PD_EDATA, "%s: the name has no 'images' in it, so there is no telling that of its labels", shown);
-    int rc = data_input_open(&s->in, path, shown, err);
+    int rc = data_fetch_open(s->fetch, &s->in, path, shown, err);
     if (!rc)
         rc = data_input_open(&s->labels, labels, labels, err);
     if (!rc)

@@ -9,6 +9,7 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
+#include "pack/file_pieces.h"
 #include "pack/object_ids.h"
 #include "pack/pack.h"
 
@@ -473,6 +474,21 @@ void scan_item_objects(const struct scan *s, size_t i, void (*each)(void *arg, l
     const struct scan_entry *e = &s->entries[i];
     for (uint32_t k = 0; k < e->n_pieces && e->type == MANIFEST_FILE; k++)
         each(arg, (long)s->pieces[e->first_piece + k].object);
+}
+
+int scan_item_pieces(const struct scan *s, size_t i, struct file_pieces *out) {
+    const struct scan_entry *e = &s->entries[i];
+    int rc = 0;
+    out->n = 0;
+    out->size = e->size;
+    out->mtime_ns = e->mtime_ns;
+    out->mode = e->mode;
+    for (uint32_t k = 0; k < e->n_pieces && !rc; k++) {
+        const struct scan_piece *p = &s->pieces[e->first_piece + k];
+        const struct scan_object *o = &s->objects[p->object];
+        rc = p->obj_off || p->len != o->raw_len ? PD_EDATA : file_pieces_add(out, &o->id, p->len, p->off);
+    }
+    return rc;
 }
 
 size_t scan_largest(const struct scan *s, size_t *items, size_t max) {

@@ -22,6 +22,7 @@
 struct scan;
 
 enum scan_flags {
+    SCAN_ALONE = 2,   /* no file shares an object with another: for packages of which nodes get parts */
     SCAN_IGNORED = 1, /* remember what .paddleignore left out, for --dry-run */
 };
 
@@ -94,6 +95,9 @@ size_t scan_n_items(const struct scan *s);
 /* The first n bytes of a file's contents, as they are now; fewer than that is PD_EDATA. */
 int scan_item_read(const struct scan *s, size_t i, void *p, size_t n, struct pd_err *err);
 void scan_item(const struct scan *s, size_t i, struct scan_item *out);
+/* Item i, a file, by itself: file_pieces.h. PD_EDATA: it shares an object with others (SCAN_ALONE), or has too many. */
+struct file_pieces;
+int scan_item_pieces(const struct scan *s, size_t i, struct file_pieces *out);
 /* The objects that hold item i's contents: calls `each` for every one of them. */
 void scan_item_objects(const struct scan *s, size_t i, void (*each)(void *arg, long object), void *arg);
 /* The (at most max) largest files: indices, the largest first. Returns how many. */

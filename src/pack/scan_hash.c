@@ -292,7 +292,7 @@ static int hash_small(struct hasher *h, uint32_t entry) {
     h->bundle_len += e->size;
     if (scan_put_member(s, entry))
         return scan_fail_memory(s, h->err);
-    if (chunker_bundle_ends(scan_name(s, e->path), e->path_len, h->bundle_len, e->size))
+    if (s->flags & SCAN_ALONE || chunker_bundle_ends(scan_name(s, e->path), e->path_len, h->bundle_len, e->size))
         rc = flush_bundle(h);
     return rc;
 }

@@ -183,8 +183,10 @@ enum ps_task { PS_TASK_FILE, PS_TASK_OVER, PS_TASK_LATER };
 /* BLOCKS. The next file of the pass for this trainer, of n (the same for all, at most PS_TASKS_MAX): 1 and *file in [0, n); 0: all have been
  * read, whoever read them, and the pass is over; or PD_E*. `done`: all samples of the file that it was given last are in steps
  * that it has ended, which every call but the first of a pass says; else 0. A trainer that is lost, or says ps_pass_end, before it has said so
- * gives its file back, and another one gets all of it: each file is read once when nobody is lost, and at least once always. */
-int ps_next_task(struct ps_client *c, uint64_t n, int done, uint64_t *file);
+ * gives its file back, and another one gets all of it: each file is read once when nobody is lost, and at least once always.
+ * own_first: file i is at trainer i mod the number of trainers, and is better read there; *next is then the one that will probably come
+ * next, n: not known. Without it files come in order. */
+int ps_next_task(struct ps_client *c, uint64_t n, int done, int own_first, uint64_t *file, uint64_t *next);
 
 /* --- between steps --- */
 

@@ -61,7 +61,7 @@ static int done_task(struct ps_client *c, struct request *r, const struct answer
     struct pd_rd rd;
     (void)r;
     pd_rd_init(&rd, a->sec[0], a->len[0]);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         c->task_answer[i] = pd_get_u64(&rd);
     if (!pd_rd_done(&rd) || c->task_answer[0] > PS_TASK_LATER)
         return pd_fail(err, PD_EPROTO, "a malformed answer");
@@ -69,7 +69,7 @@ static int done_task(struct ps_client *c, struct request *r, const struct answer
     return 0;
 }
 
-int ps_next_task(struct ps_client *c, uint64_t n, int done, uint64_t *file) {
+int ps_next_task(struct ps_client *c, uint64_t n, int done, int own_first, uint64_t *file, uint64_t *next) {
     const uint64_t *what = &c->task_answer[0], *which = &c->task_answer[1], *furthest = &c->task_answer[3];
     if (c->rule->barrier)
         return client_fail(c, PD_EUSAGE, "ps_next_task under update = %s", c->rule->name);
@@ -81,6 +81,7 @@ int ps_next_task(struct ps_client *c, uint64_t n, int done, uint64_t *file) {
         pd_put_u64(&c->head, c->pass);
         pd_put_u64(&c->head, n);
         pd_put_u64(&c->head, before);
+        pd_put_u64(&c->head, own_first != 0);
         c->task = 0;
         if (client_call(c, c->dense[0], WIRE_PS_TASK, done_task, NULL, 0) || client_wait(c, client_calls_done, "a file to read"))
             return c->err.code;
@@ -92,6 +93,7 @@ int ps_next_task(struct ps_client *c, uint64_t n, int done, uint64_t *file) {
             ps_step_end(c, 0, NULL, 0);
     }
     *file = *which;
+    *next = c->task_answer[4] && c->task_answer[4] <= n ? c->task_answer[4] - 1 : n;
     c->task = *what == PS_TASK_FILE ? *which + 1 : 0;
     return *what == PS_TASK_FILE;
 }

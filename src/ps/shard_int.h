@@ -115,6 +115,9 @@ struct member {
     uint64_t task;     /* the file that it reads, counted from 1; 0: none (data = queue) */
     uint64_t task_req; /* it waits for one; 0: it does not */
     uint64_t n_tasks;  /* that it has read in this pass */
+    int own_first;     /* it has the files of its own number, others have to come to it */
+    uint64_t own_next; /* none of its own before this one is left */
+    uint64_t hint;     /* the file that it was told to expect next, counted from 1; 0: none */
     struct note {
         uint64_t after; /* so many steps */
         struct pd_buf text;
@@ -181,7 +184,8 @@ struct ps_shard {
 
     struct {             /* data = queue: the files of the pass; see shard_task.c */
         uint32_t *owner; /* [n] NULL: nobody has asked */
-        uint64_t n, next, n_done; /* next: the first that has never been handed out */
+        uint64_t n, next, n_done; /* next: none before it is left; */
+        uint64_t n_left;          /* that have never been handed out */
         uint64_t n_back, n_again; /* given back: not handed out since; in all */
     } tasks;
 

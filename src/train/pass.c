@@ -161,11 +161,11 @@ static int keep_pace(struct train_loop *l, const struct train_streams *streams, 
 /* data = queue: one file after the other, as they are handed out. */
 static int run_files(struct train_loop *l, struct train_streams *streams, uint64_t pass, double (*sums)[N_SUMS], int *leave, struct pd_err *err) {
     const uint64_t n = train_streams_n_files(streams);
-    uint64_t file, n_read = 0;
+    uint64_t file, next, n_read = 0;
     int rc = 0, unused;
     l->skip = 0; /* what a lost process had read is done, or was handed to another */
     while (!rc && !*leave) {
-        int got = ps_next_task(l->client, n, n_read > 0, &file);
+        int got = ps_next_task(l->client, n, n_read > 0, l->files_apart, &file, &next);
         if (got <= 0) {
             rc = train_client_error(l, got, err);
             break;
@@ -173,6 +173,8 @@ static int run_files(struct train_loop *l, struct train_streams *streams, uint64
         if ((*leave = asked(l)))
             break;
         train_streams_only(streams, pass, file);
+        if (next < n)
+            train_streams_expect(streams, next); /* it comes while this one is read */
         rc = run_steps(l, streams, pass, sums, leave, &unused, err);
         if (!rc)
             rc = train_client_error(l, ps_wait(l->client), err); /* its gradients are on their way */

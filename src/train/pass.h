@@ -29,6 +29,7 @@ struct train_loop { /* borrowed; assembled by trainer.c */
     struct pd_batch *batch;
     struct nn_eval *eval; /* of the team */
     struct train_report *report;
+    int files_apart; /* this node has only some of the job's data files, the others are fetched when they are read */
     uint32_t n_streams, stream_lo, stream_hi; /* of the job; this trainer's */
     double clip_norm; /* of [optimizer]; 0: none */
     struct train_checkpoints *checkpoints; /* what is saved, and gone on from */

@@ -48,21 +48,32 @@ uint32_t train_stream_share(uint64_t batch_size, uint32_t n_streams, uint32_t s)
     return (uint32_t)((s + 1) * batch_size / n_streams - s * batch_size / n_streams);
 }
 
-/* How large the own files are, for telling how far a pass is. A file that can't be looked at counts as empty: whoever reads it
- * says what is wrong. */
-static void measure(struct train_streams *s, const char *dir, const struct data_files *files, uint32_t n_streams) {
+/* Of a file that can't be looked at: UINT64_MAX. */
+static uint64_t size_of(const char *dir, const char *path) {
+    char full[PATH_MAX];
+    struct stat st;
+    int ok = *path && !pd_fmt(full, sizeof full, "%s%s%s", *path == '/' ? "" : dir, *path == '/' ? "" : "/", path) && !stat(full, &st);
+    return ok ? (uint64_t)st.st_size : UINT64_MAX;
+}
+
+/* How large the own files are, for telling how far a pass is. One that can't be looked at counts as empty, and whoever reads it says
+ * what is wrong; or, where it comes when it is read, as large as the others are on average. */
+static void measure(struct train_streams *s, const char *dir, const struct data_files *files, uint32_t n_streams, int comes_later) {
+    uint64_t *size = s->before + n_streams, n = 0, sum = 0; /* by file: first its size, then what is before the next one of its stream */
     s->n_streams = n_streams;
     for (size_t i = 0; i < files->n; i++) {
         uint32_t stream = data_stream_of(i, n_streams);
-        char path[PATH_MAX];
-        struct stat st;
-        if (stream < s->lo || stream >= s->hi)
-            continue;
-        int known = *files->path[i] && !pd_fmt(path, sizeof path, "%s%s%s", *files->path[i] == '/' ? "" : dir, *files->path[i] == '/' ? "" : "/",
-                            files->path[i]) && !stat(path, &st);
-        uint64_t size = known ? (uint64_t)st.st_size : 0;
-        s->total += size;
-        s->before[i + n_streams] = s->before[i] + size;
+        size[i] = stream >= s->lo && stream < s->hi ? size_of(dir, files->path[i]) : 0;
+        if (stream >= s->lo && stream < s->hi && size[i] != UINT64_MAX) {
+            n++;
+            sum += size[i];
+        }
+    }
+    for (size_t i = 0; i < files->n; i++) {
+        if (size[i] == UINT64_MAX)
+            size[i] = comes_later && n ? sum / n : 0;
+        s->total += size[i];
+        size[i] += s->before[i];
     }
 }
 
@@ -163,7 +174,7 @@ int train_streams_of(struct train_streams **out, const struct data_spec *spec, c
     s->earlier = pd_calloc(hi - lo, sizeof *s->earlier);
     int rc = s->reader && s->before && s->earlier ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
     if (!rc) {
-        measure(s, dir, files, n_streams);
+        measure(s, dir, files, n_streams, spec->fetch != NULL);
         rc = open_readers(s, spec, dir, files, err);
     }
     if (rc) {
@@ -336,6 +347,8 @@ void train_streams_only(struct train_streams *s, uint64_t pass, uint64_t file) {
     data_reader_only(s->reader[0], pass, file);
     begin(s);
 }
+
+void train_streams_expect(struct train_streams *s, uint64_t file) { data_reader_expect(s->reader[0], file); }
 
 uint64_t train_streams_n_files(const struct train_streams *s) { return data_reader_n_files(s->reader[0]); }
 

@@ -49,6 +49,7 @@ int train_streams_seek(struct train_streams *s, uint32_t i, const char *text, st
 void train_streams_rewind(struct train_streams *s, uint64_t pass);
 /* The same, but this file of the first stream's is all that is read until the next rewind: see data_reader_only. */
 void train_streams_only(struct train_streams *s, uint64_t pass, uint64_t file);
+void train_streams_expect(struct train_streams *s, uint64_t file); /* this file of the first stream's may be next: see data_fetch_ahead */
 uint64_t train_streams_n_files(const struct train_streams *s); /* of the first stream */
 double train_streams_fraction(const struct train_streams *s); /* of this pass that has been read, 0..1, by bytes; -1: unknown */
 uint64_t train_streams_bad_lines(const struct train_streams *s); /* of this pass */

@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "base/hash.h"
+#include "data/fetch.h"
 #include "data/pipe.h"
 #include "nn/checkgrad.h"
 #include "ps/rule.h"
@@ -23,6 +24,7 @@ struct trainer {
     uint32_t id, n_trainers, n_streams, lo, hi;
     struct nn_graph *graph;             /* config's */
     struct data_workers *workers;       /* NULL: none */
+    struct data_fetch *fetch;           /* NULL: all files are here */
     struct data_spec spec[2];           /* of training data, of test data */
     struct train_streams *train, *test; /* test: NULL without test data; of an online job, whose folders come later, without files */
     struct ps_client *client;
@@ -67,8 +69,10 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     const struct model_ini *m = nn_graph_model(t->graph);
     const struct data_spec *train = &t->spec[0], *test = &t->spec[1];
     const struct data_files none = {0};
+    if (t->setup->data_fd > 2 && !strcmp(m->dir, ".") && t->o->data_layout == PD_DATA_DISPATCHED && data_fetch_new(&t->fetch, t->setup->data_fd, err))
+        return err->code;
     t->spec[1] = (struct data_spec){.schema = m->schema, .max_bad_lines = (uint64_t)t->o->max_bad_lines, .seed = (uint64_t)t->o->seed,
-                                    .workers = t->workers, .on_bad = on_bad_line, .arg = t};
+                                    .fetch = t->fetch, .workers = t->workers, .on_bad = on_bad_line, .arg = t};
     t->spec[0] = *test;
     t->spec[0].shuffle_buffer = (uint64_t)t->o->shuffle_buffer;
     uint64_t batch = (uint64_t)t->o->batch_size;
@@ -241,7 +245,7 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
         return rc;
     struct train_loop l = {.options = t->o, .graph = t->graph, .client = t->client, .params = t->params, .n_streams = t->n_streams,
                            .stream_lo = t->lo, .stream_hi = t->hi, .clip_norm = t->config.optimizer.clip_norm, .now = t->input[0],
-                           .next = t->input[1], .overlap = t->o->overlap && !t->o->local,
+                           .next = t->input[1], .overlap = t->o->overlap && !t->o->local, .files_apart = t->fetch != NULL,
                            .team = t->team, .eval = t->eval, .batch = &t->batch, .report = &t->report,
                            .stop = t->setup->stop, .stop_arg = t->setup->stop_arg};
     if (has_no_second_server(t->o) && !t->id)
@@ -298,6 +302,7 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
     train_streams_free(t.train);
     train_streams_free(t.test);
     data_workers_free(t.workers);
+    data_fetch_free(t.fetch);
     train_config_release(&t.config);
     return rc;
 }

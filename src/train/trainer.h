@@ -32,6 +32,7 @@ struct train_setup {
     const struct pd_log *log;
     int out_fd;                       /* lines for people */
     int log_lines;                    /* the log gets these lines too; 0 when both would meet on one terminal */
+    int data_fd;                      /* asks the agent for data files that are not here; below 3: none */
     int event_fd;                     /* JSON lines for the launcher; -1: none */
     int (*stop)(void *arg);           /* asked each step: end after it, with the model saved? NULL: never */
     void *stop_arg;

@@ -41,6 +41,8 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(AG_CHECK_LISTEN, 0x117, "client: listen on a port for the other nodes' probes")                       \
     X(AG_CHECK_PROBE, 0x118, "client: which of these nodes do you reach, and where?")                       \
     X(AG_JOIN, 0x119, "client of an agent without a job: go on with this one")                              \
+    X(AG_DATA_LIST, 0x11e, "client to the head agent: data files of the job that came apart, and who got them")  \
+    X(AG_DATA_FEED, 0x11f, "client: it has the job's data files, too")                                      \
     /* dispatch: client and agent, and agent and agent over TCP; docs/protocol.md, "Dispatch" */            \
     X(DS_BEGIN, 0x120, "client: here is a package's root object; is it there?")                             \
     X(DS_SOURCE, 0x121, "client: where this node takes its missing objects from")                           \
@@ -51,6 +53,10 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(DS_END, 0x126, "agent: the package is in place, or why not")                                          \
     X(DS_ABORT, 0x127, "client: give this package up")                                                      \
     X(DS_PULL, 0x128, "agent to its source, first: of which package objects are wanted")                    \
+    /* one data file, later: agent and agent, agent and client; docs/protocol.md, "Data files" */            \
+    X(DF_FILE, 0x130, "taker: of what is this file made?")                                                  \
+    X(DF_NEED, 0x131, "taker: the ids of its objects that are wanted next")                                 \
+    X(DF_DATA, 0x132, "source: records of these objects")                                                   \
     /* agent and head agent, over TCP after the handshake */                                                \
     X(HD_JOIN, 0x201, "agent to head: this node is here")                                                   \
     X(HD_PROBE, 0x202, "head: which of these addresses of a peer answer?")                                  \
@@ -63,6 +69,8 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(HD_PING, 0x209, "either way: still here")                                                             \
     X(HD_FAIL, 0x20a, "agent: this node cannot go on, and why")                                             \
     X(HD_SAVE, 0x20b, "head: your trainer is to save the model and end")                                    \
+    X(HD_FILE, 0x210, "agent: who has this data file?")                                                     \
+    X(HD_FILE_HERE, 0x211, "agent: this node has it now")                                                   \
     /* parameter server, over TCP after the handshake */                                                    \
     X(PS_DECLARE, 0x401, "trainer: the parameters and tables of the job; first declares, later ones must agree") \
     X(PS_PUSH_DENSE, 0x402, "trainer: gradients of dense segments for a step")                              \

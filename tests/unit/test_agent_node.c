@@ -77,7 +77,7 @@ static void on_ended(void *arg) { ((struct env *)arg)->ended = 1; }
 static struct env *begin(const char *pserver_command, const char *trainer_command) {
     struct env *e = calloc(1, sizeof *e);
     char root[] = "/tmp/agent-node-XXXXXX";
-    static const struct node_io io = {on_send, on_refuse, on_grew};
+    static const struct node_io io = {on_send, on_refuse, on_grew, NULL};
     struct pd_err err = {0};
     assert_non_null(mkdtemp(root));
     assert_int_equal(place_init(&e->place, root, "J1", &err), 0);

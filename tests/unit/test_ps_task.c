@@ -33,23 +33,28 @@ static struct ps_shard *joined(uint32_t n, const char *update, enum ps_lost on_l
     return s;
 }
 
+static uint64_t own_first; /* of what is asked below */
+
 static struct wire_frame *f_task(uint64_t pass, uint64_t n, uint64_t done) {
-    const uint64_t v[] = {FR_EPOCH, pass, n, done};
+    const uint64_t v[] = {FR_EPOCH, pass, n, done, own_first};
     return frame(WIRE_PS_TASK, next_req(), v, sizeof v, NULL, 0, NULL, 0);
 }
 
 enum { NOTHING = -1, OVER = -2, LATER = -3 };
+
+static int64_t expected; /* what the last answer looked at says will come next; -1: nothing */
 
 /* The file that answer number `i` hands to this trainer. */
 static int64_t given(int i, uint32_t trainer) {
     if (i >= r.n_answers)
         return NOTHING;
     const struct recorded *a = &r.a[i % 64];
-    uint64_t v[4];
+    uint64_t v[5];
     assert_int_equal(a->type, WIRE_PS_TASK);
     assert_int_equal(a->trainer, trainer);
     assert_int_equal(a->n_head, sizeof v);
     memcpy(v, a->head, sizeof v);
+    expected = (int64_t)v[4] - 1;
     return v[0] == PS_TASK_FILE ? (int64_t)v[1] : v[0] == PS_TASK_OVER ? OVER : LATER;
 }
 
@@ -123,7 +128,7 @@ static void a_trainer_that_is_started_again_is_handed_files(void **state) {
 static void a_repeated_request_gets_the_same_file(void **state) {
     (void)state;
     struct ps_shard *s = joined(1, "async", PS_LOST_FAIL);
-    const uint64_t v[] = {FR_EPOCH, 0, 5, 0}, req = next_req(), incarnation = 100;
+    const uint64_t v[] = {FR_EPOCH, 0, 5, 0, 0}, req = next_req(), incarnation = 100;
     int n = r.n_answers;
     ok(s, 0, frame(WIRE_PS_TASK, req, v, sizeof v, NULL, 0, NULL, 0));
     assert_int_equal(given(n, 0), 0);
@@ -169,6 +174,46 @@ static void under_ssp_who_waits_keeps_up(void **state) {
     ps_shard_free(s);
 }
 
+/* Files apart: file i is at trainer i mod 3's node. */
+static void each_is_handed_its_own_first_then_others(void **state) {
+    (void)state;
+    enum { N = 11 };
+    struct ps_shard *s = joined(3, "async", PS_LOST_CONTINUE);
+    own_first = 1;
+    /* trainer 1 is slow: it reads file 1 while the others read all there is */
+    assert_int_equal(asks(s, 1, N, -1), 1);
+    assert_int_equal(expected, 4);
+    static const int64_t order[] = {0, 2, 3, 5, 6, 8, 9}; /* of trainers 0 and 2 in turn */
+    int64_t had[3] = {-1, 0, -1};
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        uint32_t t = i % 2 ? 2 : 0;
+        had[t] = asks(s, t, N, had[t]);
+        assert_int_equal(had[t], order[i]);
+    }
+    assert_int_equal(expected, 10); /* not 4 and 7, which the others expect */
+    had[2] = asks(s, 2, N, had[2]);
+    assert_int_equal(had[2], 7);
+    assert_int_equal(expected, 4); /* nothing is left beside what others expect */
+    had[0] = asks(s, 0, N, had[0]);
+    assert_int_equal(had[0], 10);
+    had[2] = asks(s, 2, N, had[2]);
+    assert_int_equal(had[2], 4); /* better than to wait for the slow one */
+    assert_int_equal(expected, -1);
+    assert_int_equal(asks(s, 1, N, 1), NOTHING);
+    assert_int_equal(asks(s, 0, N, had[0]), NOTHING);
+    /* given back: to who waits, before the end is told */
+    struct pd_err why = {.code = PD_EFAIL, .msg = "killed"}, err = {0};
+    int n = r.n_answers;
+    assert_int_equal(ps_shard_gone(s, 2, &why, &err), 0);
+    assert_int_equal(given(n, 0), 4);
+    n = r.n_answers;
+    ok(s, 0, f_task(0, N, 5));
+    assert_int_equal(given(n, 0), OVER);
+    assert_int_equal(given(n + 1, 1), OVER);
+    ps_shard_free(s);
+    own_first = 0;
+}
+
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
     struct ps_shard *s = joined(2, "async", PS_LOST_FAIL);
@@ -204,6 +249,7 @@ int main(void) {
         cmocka_unit_test(a_trainer_that_is_started_again_is_handed_files),
         cmocka_unit_test(a_repeated_request_gets_the_same_file),
         cmocka_unit_test(under_ssp_who_waits_keeps_up),
+        cmocka_unit_test(each_is_handed_its_own_first_then_others),
         cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
