@@ -2,17 +2,11 @@
  *
  *     queued ─▶ where (HD_FILE) ─▶ pulling, from one holder after the other, then from the launcher ─▶ here
  *       ▲                            └▶ nobody gave it: pausing ─▶ where ... ROUNDS times ─▶ failed
- *       └ AT_ONCE at a time, those that somebody waits for first
- *
- * On PADDLE_DATA_FD, a stream socket: a trainer sends {u32 n, u32 id, n bytes of a path}; id 0: it will need the file soon, and there is no
- * answer. The answer is {u32 n, u32 id, u32 code (0, or PD_E* as a positive number), n bytes of text}. */
+ *       └ AT_ONCE at a time, those that somebody waits for first */
 #include "agent/data.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "agent/msg.h"
 #include "agent/session.h"
@@ -23,17 +17,9 @@
 
 enum { AT_ONCE = 4, AHEAD_MAX = 64, ROUNDS = 3, PAUSE_MS = 1000, WHERE_MS = 5000, TICK_MS = 250, CAME_PIECES = 1 << 20 };
 
-struct channel {
-    struct channel *next;
-    struct data *d; /* NULL: it is closing */
-    uv_pipe_t pipe;
-    struct pd_buf in;
-    char room[8192];
-};
-
 struct waiter {
     struct waiter *next;
-    struct channel *c;
+    struct data_channel *c;
     uint32_t id;
 };
 
@@ -67,11 +53,12 @@ struct data {
     struct job *j;
     struct data_list *list; /* node 0 */
     struct data_serve *serve;
-    struct channel *channels;
+    struct data_asks *asks;
     struct fetch *fetches, **fetches_end;
     uint64_t next_number;
     struct came *came;
     size_t n_came, cap_came, n_pieces;
+    int *node_of_rank, n_ranks; /* when the files were sent: ranks may be other ones later */
     uv_timer_t tick;
     int closing;
 };
@@ -119,62 +106,7 @@ static void remember(struct data *d, const char *path, struct file_pieces *f) {
     *f = (struct file_pieces){0};
 }
 
-/* --- trainers ------------------------------------------------------------------------------------------------------- */
-
-static void on_channel_closed(uv_handle_t *h) {
-    struct channel *c = h->data;
-    pd_buf_release(&c->in);
-    free(c);
-}
-
-static void close_channel(struct channel *c) {
-    struct data *d = c->d;
-    if (!d)
-        return;
-    struct channel **at = &d->channels;
-    while (*at != c)
-        at = &(*at)->next;
-    *at = c->next;
-    for (struct fetch *x = d->fetches; x; x = x->next)
-        for (struct waiter **w = &x->waiters; *w;) {
-            struct waiter *gone = *w;
-            if (gone->c != c) {
-                w = &gone->next;
-                continue;
-            }
-            *w = gone->next;
-            free(gone);
-        }
-    c->d = NULL;
-    uv_close((uv_handle_t *)&c->pipe, on_channel_closed);
-}
-
-static void on_written(uv_write_t *w, int status) {
-    (void)status; /* a process that is gone needs no answer */
-    free(w->data);
-    free(w);
-}
-
-static void answer(struct channel *c, uint32_t id, const struct pd_err *err) {
-    struct pd_buf b;
-    if (!c->d)
-        return; /* an answer before this one found it closed */
-    uv_write_t *w = pd_calloc(1, sizeof *w);
-    size_t n = err ? strlen(err->msg) : 0;
-    pd_buf_init(&b);
-    pd_put_u32(&b, (uint32_t)n);
-    pd_put_u32(&b, id);
-    pd_put_u32(&b, err ? (uint32_t)-err->code : 0);
-    pd_put(&b, err ? err->msg : "", n);
-    uv_buf_t bytes = uv_buf_init((char *)b.data, (unsigned)b.len);
-    if (w)
-        w->data = b.data;
-    if (!w || b.failed || uv_write(w, (uv_stream_t *)&c->pipe, &bytes, 1, on_written)) {
-        pd_buf_release(&b);
-        free(w);
-        close_channel(c); /* its wait then ends, too */
-    }
-}
+/* --- what is wanted ---------------------------------------------------------------------------------------------------- */
 
 static void over(struct fetch *x, const struct pd_err *err) {
     struct data *d = x->d;
@@ -192,7 +124,7 @@ static void over(struct fetch *x, const struct pd_err *err) {
     while (x->waiters) {
         struct waiter *w = x->waiters;
         x->waiters = w->next;
-        answer(w->c, w->id, err);
+        data_answer(w->c, w->id, err);
         free(w);
     }
     json_decref(x->holders);
@@ -200,6 +132,19 @@ static void over(struct fetch *x, const struct pd_err *err) {
     free(x->path);
     free(x);
     start_some(d);
+}
+
+void data_forget(struct data *d, const struct data_channel *c) {
+    for (struct fetch *x = d->fetches; x; x = x->next)
+        for (struct waiter **w = &x->waiters; *w;) {
+            struct waiter *gone = *w;
+            if (gone->c != c) {
+                w = &gone->next;
+                continue;
+            }
+            *w = gone->next;
+            free(gone);
+        }
 }
 
 static struct fetch *fetch_of(struct data *d, const char *path) {
@@ -222,19 +167,18 @@ static struct fetch *new_fetch(struct data *d, const char *path) {
     return x;
 }
 
-static void want(struct channel *c, uint32_t id, const char *path) {
-    struct data *d = c->d;
+void data_want(struct data *d, struct data_channel *c, uint32_t id, const char *path) {
     unsigned n = 0;
     for (const struct fetch *x = d->fetches; x; x = x->next)
         n++;
     if (!data_path_ok(path)) {
         if (id)
-            answer(c, id, &(struct pd_err){PD_EDATA, "that is no path in the workspace"});
+            data_answer(c, id, &(struct pd_err){PD_EDATA, "that is no path in the workspace"});
         return;
     }
     if (data_is_here(d->j->ag->place.dir, path)) {
         if (id)
-            answer(c, id, NULL);
+            data_answer(c, id, NULL);
         return;
     }
     struct fetch *x = fetch_of(d, path);
@@ -244,7 +188,7 @@ static void want(struct channel *c, uint32_t id, const char *path) {
     if ((id && !w) || (!x && !(x = new_fetch(d, path)))) {
         free(w);
         if (id)
-            answer(c, id, &(struct pd_err){PD_ENOMEM, "out of memory"});
+            data_answer(c, id, &(struct pd_err){PD_ENOMEM, "out of memory"});
         return;
     }
     if (w) {
@@ -252,72 +196,6 @@ static void want(struct channel *c, uint32_t id, const char *path) {
         x->waiters = w;
     }
     start_some(d);
-}
-
-/* Requests that are complete. 0, or -1: not what a trainer sends. */
-static int take_requests(struct channel *c) {
-    size_t at = 0;
-    while (c->d && c->in.len - at >= 8) {
-        struct pd_rd r;
-        char path[PATH_MAX];
-        pd_rd_init(&r, c->in.data + at, 8);
-        uint32_t n = pd_get_u32(&r), id = pd_get_u32(&r);
-        if (!n || n >= PATH_MAX)
-            return -1;
-        if (c->in.len - at < 8 + n)
-            break;
-        memcpy(path, c->in.data + at + 8, n);
-        path[n] = 0;
-        if (strlen(path) != n)
-            return -1;
-        at += 8 + n;
-        want(c, id, path);
-    }
-    if (at) {
-        memmove(c->in.data, c->in.data + at, c->in.len - at);
-        c->in.len -= at;
-    }
-    return 0;
-}
-
-static void on_room(uv_handle_t *h, size_t n, uv_buf_t *buf) {
-    struct channel *c = h->data;
-    (void)n;
-    *buf = uv_buf_init(c->room, sizeof c->room);
-}
-
-static void on_request(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
-    struct channel *c = s->data;
-    if (n > 0)
-        pd_put(&c->in, buf->base, (size_t)n);
-    if (c->d && (n < 0 || c->in.failed || take_requests(c)))
-        close_channel(c);
-}
-
-int data_channel(struct data *d, struct pd_err *err) {
-    int fd[2];
-    struct channel *c = pd_calloc(1, sizeof *c);
-    if (!c)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd)) {
-        free(c);
-        return pd_fail_errno(err, PD_EIO, errno, "cannot make a socket for the trainer");
-    }
-    uv_pipe_init(&d->j->ag->loop, &c->pipe, 0);
-    c->pipe.data = c;
-    c->d = d;
-    c->next = d->channels;
-    d->channels = c;
-    pd_buf_init(&c->in);
-    int flags_ok = !uv_pipe_open(&c->pipe, fd[0]);
-    if (!flags_ok)
-        close(fd[0]);
-    if (!flags_ok || uv_read_start((uv_stream_t *)&c->pipe, on_room, on_request)) {
-        close_channel(c);
-        close(fd[1]);
-        return pd_fail(err, PD_EIO, "cannot read from the trainer's socket");
-    }
-    return fd[1];
 }
 
 /* --- who has it ------------------------------------------------------------------------------------------------------ */
@@ -353,8 +231,8 @@ static json_t *holders_of(struct data *d, int asker, const char *path, struct ob
     if (!d->list || !j->head || !data_list_find(d->list, path, &h))
         return NULL;
     for (int k = 0; k < DATA_RANKS; k++)
-        if (h.rank[k] >= 0 && h.rank[k] < j->spec.n_role[ROLE_TRAINER])
-            node[n++] = j->spec.nodes[ROLE_TRAINER][h.rank[k]];
+        if (h.rank[k] >= 0 && h.rank[k] < d->n_ranks)
+            node[n++] = d->node_of_rank[h.rank[k]];
     for (size_t i = 0; i < h.n_nodes && n < sizeof node / sizeof node[0]; i++)
         node[n++] = h.node[i];
     json_t *list = json_array();
@@ -362,8 +240,8 @@ static json_t *holders_of(struct data *d, int asker, const char *path, struct ob
         int it = node[(i + (size_t)asker) % n]; /* askers begin with different ones */
         const json_t *peer = json_array_get(j->peers, (size_t)it);
         if (it != asker)
-            json_array_append_new(list, json_pack("{s:i, s:O?, s:o, s:O?}", "node", it, "name", json_object_get(peer, "name"), "addrs",
-                                                  head_addrs(j->head, it), "port", json_object_get(peer, "port")));
+            json_array_append_new(list, json_pack("{s:i, s:O?, s:o, s:O?, s:b}", "node", it, "name", json_object_get(peer, "name"), "addrs",
+                                                  head_addrs(j->head, it), "port", json_object_get(peer, "port"), "lost", !head_has(j->head, it)));
     }
     *id = h.id;
     return json_pack("{s:o}", "holders", list);
@@ -482,6 +360,10 @@ static void try_next(struct fetch *x) {
             from.addrs = json_object_get(h, "addrs");
             from.port = (int)msg_int(h, "port", 1, 65535, 1);
             snprintf(x->source, sizeof x->source, "node %d (%.150s)", (int)msg_int(h, "node", 0, SPEC_MAX_NODES, 0), msg_str(h, "name"));
+            if (msg_bool(h, "lost")) {
+                note_failure(x, x->source, "it is lost");
+                continue;
+            }
         } else if (!x->asked_client) {
             x->asked_client = 1;
             snprintf(x->source, sizeof x->source, "the launcher");
@@ -532,8 +414,11 @@ static void on_tick(uv_timer_t *t) {
             break; /* the list may have changed */
         }
     }
+    data_serve_tick(d->serve);
     start_some(d);
 }
+
+int data_channel(struct data *d, struct pd_err *err) { return data_asks_open(d->asks, err); }
 
 /* --- clients --------------------------------------------------------------------------------------------------------- */
 
@@ -609,11 +494,18 @@ int data_new(struct data **out, struct job *j, struct pd_err *err) {
         return pd_fail(err, PD_ENOMEM, "out of memory");
     d->j = j;
     d->fetches_end = &d->fetches;
+    d->n_ranks = j->spec.n_role[ROLE_TRAINER];
     int rc = data_serve_new(&d->serve, d, err);
+    rc = rc ? rc : data_asks_new(&d->asks, d, err);
+    if (!rc && !(d->node_of_rank = pd_calloc((size_t)d->n_ranks + 1, sizeof *d->node_of_rank)))
+        rc = pd_fail(err, PD_ENOMEM, "out of memory");
     if (rc) {
+        data_serve_free(d->serve);
+        data_asks_free(d->asks);
         free(d);
         return rc;
     }
+    memcpy(d->node_of_rank, j->spec.nodes[ROLE_TRAINER], (size_t)d->n_ranks * sizeof *d->node_of_rank);
     uv_timer_init(&j->ag->loop, &d->tick);
     d->tick.data = d;
     uv_timer_start(&d->tick, on_tick, TICK_MS, TICK_MS);
@@ -630,8 +522,7 @@ void data_close(struct data *d) {
             data_pull_drop(d->fetches->pull);
         over(d->fetches, &(struct pd_err){PD_ECANCELED, "the job is ending"});
     }
-    while (d->channels)
-        close_channel(d->channels);
+    data_asks_close(d->asks);
     uv_close((uv_handle_t *)&d->tick, NULL);
 }
 
@@ -645,5 +536,7 @@ void data_free(struct data *d) {
     free(d->came);
     data_list_free(d->list);
     data_serve_free(d->serve);
+    data_asks_free(d->asks);
+    free(d->node_of_rank);
     free(d);
 }

@@ -1,6 +1,6 @@
 /* data.h - data files apart, after the job has begun: one that a trainer opens and that is not in its workspace comes from whoever has it.
  *
- *     trainer ─PADDLE_DATA_FD─▶ data.c ──HD_FILE──▶ node 0: data_list.c   which bytes is it, and who has it?
+ *     trainer ─PADDLE_DATA_FD─▶ data_ask.c ─▶ data.c ──HD_FILE──▶ node 0: data_list.c   which bytes is it, and who has it?
  *                                 └▶ data_pull.c ──DF_*──▶ a holder's data_serve.c, the next one's, the launcher
  *                                      └▶ .agent/data-N, every object compared with its id ─▶ workspace/PATH
  *
@@ -48,6 +48,20 @@ struct data_serve *data_server(const struct data *d);
 /* A path as messages show it: what is no printable text becomes '?'. */
 const char *data_shown(const char *path, char out[300]);
 
+/* A trainer wants this file; id 0: it will need it soon. */
+struct data_channel;
+void data_want(struct data *d, struct data_channel *c, uint32_t id, const char *path);
+void data_forget(struct data *d, const struct data_channel *c); /* its process is gone */
+
+/* --- data_ask.c: trainers' sockets --- */
+
+struct data_asks;
+int data_asks_new(struct data_asks **out, struct data *d, struct pd_err *err);
+int data_asks_open(struct data_asks *a, struct pd_err *err); /* data_channel */
+void data_asks_close(struct data_asks *a);
+void data_asks_free(struct data_asks *a); /* once the loop has ended; NULL is fine */
+void data_answer(struct data_channel *c, uint32_t id, const struct pd_err *err); /* NULL: the file is there */
+
 /* --- data_list.c: on node 0, all files and their holders --- */
 
 struct data_list;
@@ -88,7 +102,8 @@ void data_pull_drop(struct data_pull *p);
 
 struct data_serve;
 int data_serve_new(struct data_serve **out, struct data *d, struct pd_err *err);
-void data_serve_free(struct data_serve *v); /* once the loop has ended */
+void data_serve_free(struct data_serve *v); /* once the loop has ended; NULL is fine */
+void data_serve_tick(struct data_serve *v); /* takers that are silent for too long go */
 /* A connection of the job's listener whose peer is a taker; frames are the callee's. */
 void data_serve_frame(struct data_serve *v, struct net_conn *c, struct wire_frame *f);
 void data_serve_gone(struct data_serve *v, struct net_conn *c);

@@ -5,10 +5,11 @@
 #include <unistd.h>
 
 #include "agent/data.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "wire/msg.h"
 
-enum { TAKERS = 32, NEEDS = 16, OUT = 512 << 10 };
+enum { TAKERS = 32, NEEDS = 16, OUT = 512 << 10, IDLE_MS = 60000 };
 
 struct need {
     struct need *next;
@@ -30,6 +31,7 @@ struct data_taker {
     struct seal seal;
     int refused;
     unsigned n_needs;
+    uint64_t active_ns;    /* when something came from it, or was ready for it */
     struct need *needs, **needs_end;
     /* the thread's while busy */
     uv_work_t work;
@@ -45,22 +47,54 @@ struct data_taker {
     struct pd_err err;
 };
 
+/* The store is opened when the job is set up and stays open: its catalogs are mapped, so that the manifest is there although `clean` or
+ * store_limit removes them meanwhile. */
 struct data_serve {
     struct data *d;
     struct agent *ag;
     struct data_taker *takers;
+    uv_work_t opening;
+    uv_mutex_t lock;
+    struct store *st; /* under lock */
+    struct pd_err no_store;
 };
 
+static void open_store(uv_work_t *w) {
+    struct data_serve *v = w->data;
+    uv_mutex_lock(&v->lock);
+    store_open(&v->st, v->ag->place.root, &v->no_store);
+    uv_mutex_unlock(&v->lock);
+}
+
+static void on_store_open(uv_work_t *w, int status) {
+    struct data_serve *v = w->data;
+    (void)status;
+    if (v->no_store.code)
+        pd_warn(&v->ag->log, "data files can't be given to others: %s", v->no_store.msg);
+}
+
 int data_serve_new(struct data_serve **out, struct data *d, struct pd_err *err) {
-    struct data_serve *v = *out = pd_calloc(1, sizeof *v);
-    if (!v)
+    struct data_serve *v = pd_calloc(1, sizeof *v);
+    if (!v || uv_mutex_init(&v->lock)) {
+        free(v);
         return pd_fail(err, PD_ENOMEM, "out of memory");
+    }
     v->d = d;
     v->ag = data_job(d)->ag;
+    v->opening.data = v;
+    if (v->ag->data_root_n)
+        uv_queue_work(&v->ag->loop, &v->opening, open_store, on_store_open);
+    *out = v;
     return 0;
 }
 
-void data_serve_free(struct data_serve *v) { free(v); }
+void data_serve_free(struct data_serve *v) {
+    if (!v)
+        return;
+    store_close(v->st);
+    uv_mutex_destroy(&v->lock);
+    free(v);
+}
 
 static void free_needs(struct need *q) {
     for (struct need *next; q; q = next) {
@@ -110,13 +144,13 @@ static struct pd_buf *new_out(struct data_taker *t, uint16_t type) {
 }
 
 static int find_pieces(struct data_taker *t) {
-    struct store *st = NULL;
-    const struct agent *ag = t->v->ag;
-    int rc = ag->data_root_n ? store_open(&st, ag->place.root, &t->err) : 0;
-    if (!rc && st && (rc = file_pieces_find(&t->f, st, ag->data_root, ag->data_root_n, t->path)) < 0)
-        pd_fail(&t->err, rc, "out of memory");
-    store_close(st);
-    return t->err.code ? t->err.code : rc ? 0 : pd_fail(&t->err, PD_ENOENT, "it does not have it");
+    struct data_serve *v = t->v;
+    uv_mutex_lock(&v->lock);
+    int rc = v->st ? file_pieces_find(&t->f, v->st, v->ag->data_root, v->ag->data_root_n, t->path) : 0;
+    uv_mutex_unlock(&v->lock);
+    if (rc < 0)
+        return pd_fail(&t->err, rc, "out of memory");
+    return rc ? 0 : pd_fail(&t->err, PD_ENOENT, "it does not have it");
 }
 
 static int open_file(struct data_taker *t) {
@@ -218,6 +252,7 @@ static void send_outs(struct data_taker *t) {
 static void on_worked(uv_work_t *w, int status) {
     struct data_taker *t = w->data;
     t->busy = 0;
+    t->active_ns = pd_mono_ns();
     free_needs(t->turn);
     t->turn = NULL;
     if (status)
@@ -295,6 +330,7 @@ static struct data_taker *new_taker(struct data_serve *v, struct net_conn *c) {
     t->v = v;
     t->conn = c;
     t->fd = -1;
+    t->active_ns = pd_mono_ns();
     t->needs_end = &t->needs;
     t->outs_end = &t->outs;
     seal_init(&t->seal, c, 0, data_job(v->d)->spec.encrypt);
@@ -312,6 +348,7 @@ void data_serve_frame(struct data_serve *v, struct net_conn *c, struct wire_fram
         net_send_error(c, WIRE_DF_DATA, 0, &(struct pd_err){PD_EFAIL, "too many nodes take files from it"});
         net_close_after_flush(c);
     } else if (!t->refused) {
+        t->active_ns = pd_mono_ns();
         if (f->type != WIRE_DF_FILE && f->type != WIRE_DF_NEED)
             pd_fail(&err, PD_EPROTO, "a taker does not send %s", wire_msg_name(f->type));
         else if (!seal_open(&t->seal, f, &p, &n, &err) && !(f->type == WIRE_DF_FILE ? take_path : take_need)(t, p, n, &err))
@@ -321,6 +358,12 @@ void data_serve_frame(struct data_serve *v, struct net_conn *c, struct wire_fram
     }
     free(p);
     wire_frame_free(f);
+}
+
+void data_serve_tick(struct data_serve *v) {
+    for (struct data_taker *t = v->takers; t; t = t->next)
+        if (t->conn && !t->busy && pd_mono_ns() - t->active_ns > IDLE_MS * UINT64_C(1000000))
+            net_close(t->conn);
 }
 
 void data_serve_gone(struct data_serve *v, struct net_conn *c) {

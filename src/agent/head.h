@@ -53,6 +53,7 @@ void head_save(struct head *h, unsigned save_ms, unsigned grace_ms, const char *
 const json_t *head_lost_nodes(const struct head *h);
 /* Where other nodes reach this one: the address that a peer has reached first. A new reference. */
 json_t *head_addrs(const struct head *h, int node);
+int head_has(const struct head *h, int node); /* its agent has joined, and its connection is there */
 const char *head_saved(const struct head *h); /* the last model of a trainer that has ended well, or "" */
 /* The same as head_fail without waiting for what may explain it, nor long for nodes that are silent, and with another grace. */
 void head_abort(struct head *h, unsigned grace_ms, int node, const char *reason);

@@ -44,6 +44,8 @@ json_t *head_addrs(const struct head *h, int node) {
     return out;
 }
 
+int head_has(const struct head *h, int node) { return h->node[node].joined; }
+
 struct where {
     const char *net_id;
     int node;

@@ -1,4 +1,4 @@
-/* fetch.c - see fetch.h. The words are those of src/agent/data.c. One thread waits at a time; what others want is told to the agent
+/* fetch.c - see fetch.h. The words are those of src/agent/data_ask.c. One thread waits at a time; what others want is told to the agent
  * before they wait for their turn, so that their files come meanwhile. */
 #include "data/fetch.h"
 

@@ -46,6 +46,7 @@ enum { BIG, SMALL, EMPTY, N_NAMES = sizeof names / sizeof names[0] };
 static char top[64], src[100];
 static struct made *node[NODES];
 static struct scan *scan;
+static int n_holders; /* nodes 1, or 1 and 2, have the files */
 static struct net_conn *client; /* the launcher; NULL: there is none */
 static struct pd_err client_said;
 static enum { FEED_WELL, FEED_OTHER_PIECES, FEED_OTHER_BYTES } feeding;
@@ -62,6 +63,46 @@ static void spin(void) {
 static void must(int rc, const struct pd_err *err) {
     if (rc)
         fail_msg("%s", err->msg);
+}
+
+static int pick(void *arg, size_t item) {
+    struct scan_item it;
+    (void)arg;
+    scan_item(scan, item, &it);
+    return it.type == MANIFEST_FILE;
+}
+
+/* As a dispatch does: the data files are in the node's workspace, and in its store. */
+static void give(struct made *m) {
+    struct scan_root root;
+    struct store *st;
+    struct assemble *a;
+    struct pd_err err = {0};
+    char target[PATH_MAX], ws[PATH_MAX];
+    static uint8_t buf[OBJECT_MAX];
+    struct object_id ids[64];
+    must(scan_pick(scan, pick, NULL, &root, &err), &err);
+    must(place_path(m->ag.place.dir, "data-x", target, &err), &err);
+    must(place_path(m->ag.place.dir, "workspace", ws, &err), &err);
+    const struct assemble_opts o = {.root = m->ag.place.root, .target = target, .lies_in = ws};
+    must(store_open(&st, m->ag.place.root, &err), &err);
+    must(assemble_new(&a, st, &o, root.raw, root.n, &err), &err);
+    while (!assemble_complete(a)) {
+        assert_true(assemble_step(a, 1000, &err) >= 0);
+        size_t n = assemble_need(a, ids, 64);
+        for (size_t i = 0; i < n; i++) {
+            uint32_t len;
+            must(scan_read(scan, scan_find(scan, &ids[i]), buf, &len, &err), &err);
+            must(assemble_put(a, &ids[i], buf, len, &err), &err);
+        }
+    }
+    must(assemble_finish(a, &err), &err);
+    assemble_free(a);
+    store_close(st);
+    must(pd_merge_tree(target, ws, &err), &err);
+    free(m->ag.data_root);
+    m->ag.data_root = memcpy(malloc(root.n), root.raw, root.n);
+    m->ag.data_root_n = root.n;
 }
 
 static struct made *make_agent(int i, int *port) {
@@ -86,6 +127,8 @@ static struct made *make_agent(int i, int *port) {
     m->j.spec.n_role[ROLE_TRAINER] = NODES;
     m->j.spec.nodes[ROLE_TRAINER] = m->nodes;
     m->j.spec.detach_lease_ms = 60000;
+    if (i && i <= n_holders)
+        give(m);
     must(data_new(&m->j.data, &m->j, &err), &err);
     must(link_new(&m->j.link, &m->j, port, &err), &err);
     return m;
@@ -114,45 +157,6 @@ static void write_source(void) {
         if (!strcmp(names[i], "data/sparse"))
             assert_int_equal(truncate(path, 1 << 20), 0);
     }
-}
-
-static int pick(void *arg, size_t item) {
-    struct scan_item it;
-    scan_item(scan, item, &it);
-    return it.type == MANIFEST_FILE && !strncmp(it.path, arg, strlen(arg));
-}
-
-/* As a dispatch does: the part of the package whose paths begin so is in the node's workspace, and in its store. */
-static void give(struct made *m, const char *prefix) {
-    struct scan_root root;
-    struct store *st;
-    struct assemble *a;
-    struct pd_err err = {0};
-    char target[PATH_MAX], ws[PATH_MAX];
-    static uint8_t buf[OBJECT_MAX];
-    struct object_id ids[64];
-    must(scan_pick(scan, pick, (void *)(uintptr_t)prefix, &root, &err), &err);
-    must(place_path(m->ag.place.dir, "data-x", target, &err), &err);
-    must(place_path(m->ag.place.dir, "workspace", ws, &err), &err);
-    const struct assemble_opts o = {.root = m->ag.place.root, .target = target, .lies_in = ws};
-    must(store_open(&st, m->ag.place.root, &err), &err);
-    must(assemble_new(&a, st, &o, root.raw, root.n, &err), &err);
-    while (!assemble_complete(a)) {
-        assert_true(assemble_step(a, 1000, &err) >= 0);
-        size_t n = assemble_need(a, ids, 64);
-        for (size_t i = 0; i < n; i++) {
-            uint32_t len;
-            must(scan_read(scan, scan_find(scan, &ids[i]), buf, &len, &err), &err);
-            must(assemble_put(a, &ids[i], buf, len, &err), &err);
-        }
-    }
-    must(assemble_finish(a, &err), &err);
-    assemble_free(a);
-    store_close(st);
-    must(pd_merge_tree(target, ws, &err), &err);
-    free(m->ag.data_root);
-    m->ag.data_root = memcpy(malloc(root.n), root.raw, root.n);
-    m->ag.data_root_n = root.n;
 }
 
 /* --- the client ------------------------------------------------------------------------------------------------------- */
@@ -358,11 +362,11 @@ static void must_fetch(const char *name) {
 
 /* --- tests ---------------------------------------------------------------------------------------------------------------- */
 
-static int setup(void **state) {
+static int set_up(int holders) {
     static const struct head_io io = {no_send, no_state, no_end};
     int port[NODES];
     struct pd_err err = {0};
-    (void)state;
+    n_holders = holders;
     strcpy(top, "/tmp/agent-data-XXXXXX");
     if (sodium_init() < 0 || !mkdtemp(top))
         return -1;
@@ -377,12 +381,21 @@ static int setup(void **state) {
     }
     node[0]->j.peers = peers;
     must(head_new(&node[0]->j.head, &node[0]->ag.loop, &node[0]->j.spec, peers, &node[0]->ag.log, &io, NULL, &err), &err);
+    for (int i = 0; i < NODES; i++) {
+        json_t *join = json_pack("{s:i, s:i}", "node", i, "incarnation", i + 1);
+        head_joined(node[0]->j.head, i, join);
+        json_decref(join);
+    }
     feeding = FEED_WELL;
     n_fed = 0;
     pd_err_clear(&client_said);
     open_client();
     return 0;
 }
+
+static int setup(void **state) { return (void)state, set_up(1); }
+static int setup_two(void **state) { return (void)state, set_up(2); }
+static int setup_none(void **state) { return (void)state, set_up(0); }
 
 static int teardown(void **state) {
     (void)state;
@@ -413,12 +426,24 @@ static const int on_both[N_NAMES][2] = {{1, 2}, {1, 2}, {1, 2}, {1, 2}, {1, 2}, 
 
 static void files_come_from_their_holder(void **state) {
     (void)state;
-    give(node[1], "data/");
     send_list(on_one);
     for (int i = 0; i < N_NAMES; i++)
         must_fetch(names[i]);
     for (int i = 0; i < N_NAMES; i++)
         must_fetch(names[i]); /* they are here */
+    assert_int_equal(n_fed, 0);
+}
+
+/* `clean`, or another dispatch's store_limit, removes the catalogs: what this job serves is still there. */
+static void a_store_that_is_emptied_does_no_harm(void **state) {
+    uint64_t n = 0, bytes;
+    (void)state;
+    send_list(on_one);
+    must_fetch(names[SMALL]); /* its store is open */
+    assert_int_equal(store_clean(node[1]->ag.place.root, 1, 0, &n, &bytes, NULL), 0);
+    assert_int_equal(n, 1);
+    for (int i = 0; i < N_NAMES; i++)
+        must_fetch(names[i]);
     assert_int_equal(n_fed, 0);
 }
 
@@ -429,7 +454,6 @@ static void many_at_once_from_two_trainers(void **state) {
     struct data_fetch *f[2];
     pthread_t t[TWICE];
     int fd[2], left = 1;
-    give(node[1], "data/");
     send_list(on_one);
     for (int i = 0; i < 2; i++) {
         fd[i] = data_channel(node[0]->j.data, NULL);
@@ -460,8 +484,6 @@ static void many_at_once_from_two_trainers(void **state) {
 static void the_next_holder_is_asked(void **state) {
     (void)state;
     static const char *const faults[] = {"data.serve.gone:1", "data.serve.gone:2", "data.serve.gone:4", "data.serve.wrong:1", "data.serve.wrong:9"};
-    give(node[1], "data/");
-    give(node[2], "data/");
     send_list(on_both);
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         pd_fault_arm(faults[i]);
@@ -476,7 +498,6 @@ static void the_next_holder_is_asked(void **state) {
 
 static void the_client_has_it_when_nobody_else_has(void **state) {
     (void)state;
-    give(node[1], "data/");
     send_list(on_one);
     offer();
     for (int i = 0; i < N_NAMES; i++) {
@@ -489,7 +510,6 @@ static void the_client_has_it_when_nobody_else_has(void **state) {
 static void who_was_asked_is_told(void **state) {
     struct pd_err err;
     (void)state;
-    give(node[1], "data/");
     send_list(on_one);
     lose(1, names[BIG]);
     assert_int_equal(fetch(names[BIG], &err), PD_EFAIL);
@@ -498,6 +518,9 @@ static void who_was_asked_is_told(void **state) {
     assert_int_equal(fetch("data/unknown", &err), PD_ENOENT);
     assert_int_equal(fetch("../src/data/big", &err), PD_EDATA);
     must_fetch(names[SMALL]); /* the others are not disturbed */
+    head_lost(node[0]->j.head, 1);
+    assert_int_equal(fetch(names[BIG], &err), PD_EFAIL);
+    assert_non_null(strstr(err.msg, "nobody gave it: node 1 (host-b): it is lost; the launcher"));
 }
 
 static void what_a_client_sends_is_compared(void **state) {
@@ -556,11 +579,12 @@ static void lists_that_are_damaged_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(files_come_from_their_holder, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_store_that_is_emptied_does_no_harm, setup, teardown),
         cmocka_unit_test_setup_teardown(many_at_once_from_two_trainers, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_next_holder_is_asked, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_next_holder_is_asked, setup_two, teardown),
         cmocka_unit_test_setup_teardown(the_client_has_it_when_nobody_else_has, setup, teardown),
         cmocka_unit_test_setup_teardown(who_was_asked_is_told, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_a_client_sends_is_compared, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_a_client_sends_is_compared, setup_none, teardown),
         cmocka_unit_test(lists_that_are_damaged_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
