@@ -58,7 +58,6 @@ struct data {
     uint64_t next_number;
     struct came *came;
     size_t n_came, cap_came, n_pieces;
-    int *node_of_rank, n_ranks; /* when the files were sent: ranks may be other ones later */
     uv_timer_t tick;
     int closing;
 };
@@ -231,8 +230,8 @@ static json_t *holders_of(struct data *d, int asker, const char *path, struct ob
     if (!d->list || !j->head || !data_list_find(d->list, path, &h))
         return NULL;
     for (int k = 0; k < DATA_RANKS; k++)
-        if (h.rank[k] >= 0 && h.rank[k] < d->n_ranks)
-            node[n++] = d->node_of_rank[h.rank[k]];
+        if (h.rank[k] >= 0 && h.rank[k] < j->spec.roles.n[ROLE_TRAINER]) /* ranks as the job began: the files were sent then */
+            node[n++] = j->spec.roles.nodes[ROLE_TRAINER][h.rank[k]];
     for (size_t i = 0; i < h.n_nodes && n < sizeof node / sizeof node[0]; i++)
         node[n++] = h.node[i];
     json_t *list = json_array();
@@ -494,18 +493,14 @@ int data_new(struct data **out, struct job *j, struct pd_err *err) {
         return pd_fail(err, PD_ENOMEM, "out of memory");
     d->j = j;
     d->fetches_end = &d->fetches;
-    d->n_ranks = j->spec.n_role[ROLE_TRAINER];
     int rc = data_serve_new(&d->serve, d, err);
     rc = rc ? rc : data_asks_new(&d->asks, d, err);
-    if (!rc && !(d->node_of_rank = pd_calloc((size_t)d->n_ranks + 1, sizeof *d->node_of_rank)))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
     if (rc) {
         data_serve_free(d->serve);
         data_asks_free(d->asks);
         free(d);
         return rc;
     }
-    memcpy(d->node_of_rank, j->spec.nodes[ROLE_TRAINER], (size_t)d->n_ranks * sizeof *d->node_of_rank);
     uv_timer_init(&j->ag->loop, &d->tick);
     d->tick.data = d;
     uv_timer_start(&d->tick, on_tick, TICK_MS, TICK_MS);
@@ -537,6 +532,5 @@ void data_free(struct data *d) {
     data_list_free(d->list);
     data_serve_free(d->serve);
     data_asks_free(d->asks);
-    free(d->node_of_rank);
     free(d);
 }

@@ -37,7 +37,6 @@ enum { NODES = 3 };
 struct made {
     struct agent ag;
     struct job j;
-    int nodes[NODES];
 };
 
 static const char *const names[] = {"data/big", "data/small", "data/empty", "data/new\nline", "data/\xff quote\" '", "data/deep/er/x", "data/sparse"};
@@ -119,13 +118,13 @@ static struct made *make_agent(int i, int *port) {
     m->ag.mode = AGENT_JOB;
     m->ag.job = &m->j;
     m->j.ag = &m->ag;
-    for (int k = 0; k < NODES; k++)
-        m->nodes[k] = k;
     m->j.spec.node = i;
     m->j.spec.n_nodes = NODES;
     m->j.spec.encrypt = 1;
-    m->j.spec.n_role[ROLE_TRAINER] = NODES;
-    m->j.spec.nodes[ROLE_TRAINER] = m->nodes;
+    m->j.spec.roles.n_nodes = NODES;
+    assert_int_equal(roles_init(&m->j.spec.roles, ROLE_PSERVER) | roles_init(&m->j.spec.roles, ROLE_TRAINER), 0);
+    for (int k = 0; k < NODES; k++)
+        roles_add(&m->j.spec.roles, ROLE_TRAINER, k);
     m->j.spec.detach_lease_ms = 60000;
     if (i && i <= n_holders)
         give(m);
@@ -412,6 +411,7 @@ static int teardown(void **state) {
         for (int others = 0; uv_run(&m->ag.loop, UV_RUN_NOWAIT); others++)
             spin();
         data_free(m->j.data);
+        roles_release(&m->j.spec.roles);
         json_decref(m->j.peers);
         free(m->ag.data_root);
         assert_int_equal(uv_loop_close(&m->ag.loop), 0);
