@@ -175,6 +175,11 @@ static void ask(struct head *h, int i) {
     h->io.send(h->arg, i, type, n->req, body);
 }
 
+void head_ask_again(struct head *h, int node) {
+    h->node[node].asked = h->node[node].answered = 0;
+    ask(h, node);
+}
+
 static void finish(struct head *h) {
     const char *status = h->stopped ? "stopped" : h->failure ? "failed" : "done";
     uv_timer_stop(&h->window);
@@ -192,6 +197,7 @@ static void forget_attempt(struct head *h) {
         n->ready = 0;
         memset(n->ports, 0, sizeof n->ports);
         memset(n->exited, 0, sizeof n->exited);
+        n->alone = n->trained = 0;
     }
 }
 
@@ -268,7 +274,11 @@ static void take_exit(struct head *h, int node, const json_t *body) {
     int64_t code = msg_int(body, "exit_code", -1, 255, -1), at = msg_int(body, "time", 0, INT64_MAX, 0);
     if (r < 0 || n->exited[r])
         return;
+    if (r == ROLE_TRAINER && msg_int(body, "alone", 0, INT32_MAX, 0) != n->alone)
+        return; /* told once more, by a node that has not heard yet that it is started again */
     n->exited[r] = 1;
+    if (r == ROLE_TRAINER)
+        n->trained = msg_bool(body, "trained");
     if (*msg_str(body, "saved"))
         snprintf(h->saved, sizeof h->saved, "%s", msg_str(body, "saved"));
     if (h->state == HEAD_RESTARTING || h->state == HEAD_CLOSING || h->state == HEAD_OVER || msg_bool(body, "ending"))

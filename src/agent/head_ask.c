@@ -159,15 +159,16 @@ static json_t *ask_start(struct head *h, int node, enum role r) {
         return NULL;
     char own[NET_ENDPOINT_MAX], count[16];
     net_endpoint(h->node[node].addr, h->node[node].ports[r], own);
-    snprintf(count, sizeof count, "%d", h->restarts);
+    snprintf(count, sizeof count, "%d", h->attempt);
     json_t *env = json_pack("{s:s, s:s, s:s}", "POD_IP", h->node[node].addr, "PADDLE_CURRENT_ENDPOINT", own,
                             "PADDLE_RESTART_COUNT", count);
     put_list(env, "PADDLE_PSERVERS_IP_PORT_LIST", endpoints(h, ROLE_PSERVER));
     put_list(env, "PADDLE_TRAINER_ENDPOINTS", endpoints(h, ROLE_TRAINER));
     if (json_array_size(h->lost_nodes))
         json_object_set_new(env, "PADDLE_LOST_NODES", lost_names(h));
-    return json_pack("{s:s, s:i, s:i, s:o, s:s}", "role", role_names[r], "rank", rank, "trainers", h->roles.n[ROLE_TRAINER], "env", env,
-                     "note", h->restarts ? h->restart_text : "");
+    int alone = r == ROLE_TRAINER ? h->node[node].alone : 0;
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:o, s:s}", "role", role_names[r], "rank", rank, "trainers", h->roles.n[ROLE_TRAINER], "alone", alone, "restarts",
+                     h->restarts, "env", env, "note", h->attempt || alone ? h->restart_text : "");
 }
 
 json_t *head_ask_pserver(struct head *h, int node, uint16_t *type) {

@@ -71,21 +71,49 @@ void head_name_restart(struct head *h, const json_t *failure) {
     *h->moves = 0;
 }
 
-static void restart(struct head *h) {
-    h->restarts++;
-    head_name_restart(h, h->failure);
-    pd_warn(h->log, "%s (%d more failed after it)", h->restart_text, h->later);
+static void forget_failures(struct head *h) {
     json_decref(h->failure);
     json_decref(h->early_exit);
     h->failure = h->early_exit = NULL;
     h->later = 0;
     uv_timer_stop(&h->early);
+}
+
+static void restart(struct head *h) {
+    h->attempt = ++h->restarts;
+    head_name_restart(h, h->failure);
+    pd_warn(h->log, "%s (%d more failed after it)", h->restart_text, h->later);
+    forget_failures(h);
     head_enter(h, HEAD_RESTARTING);
+}
+
+/* With on_trainer_lost = wait the others wait, and a new process goes on where the lost one was. One that had not ended a step failed at
+ * taking that place, or at its first one: then all begin again. What a user's program leaves behind is ended with all of the node's. */
+static int one_will_do(const struct head *h) {
+    int node = h->failure_node;
+    return h->state == HEAD_TRAINERS && !h->later && node >= 0 && !strcmp(msg_str(h->failure, "role"), role_names[ROLE_TRAINER]) &&
+           h->node[node].joined && h->node[node].exited[ROLE_TRAINER] && h->node[node].trained && !*h->spec->command[ROLE_TRAINER] &&
+           !strcmp(msg_str(h->spec->train, "on_trainer_lost"), "wait");
+}
+
+static void restart_one(struct head *h) {
+    struct head_node *n = &h->node[h->failure_node];
+    int node = h->failure_node;
+    h->restarts++;
+    head_name_restart(h, h->failure);
+    pd_warn(h->log, "%s: that trainer alone", h->restart_text);
+    forget_failures(h);
+    n->alone++;
+    n->exited[ROLE_TRAINER] = n->trained = 0;
+    head_publish(h, h->restart_text);
+    head_ask_again(h, node);
 }
 
 static void on_window(uv_timer_t *t) {
     struct head *h = t->data;
-    if (head_may_restart(h))
+    if (head_may_restart(h) && one_will_do(h))
+        restart_one(h);
+    else if (head_may_restart(h))
         restart(h);
     else
         head_close(h);

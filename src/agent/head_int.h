@@ -34,6 +34,8 @@ struct head_node {
     uint64_t req;
     int ready;             /* its pserver listens */
     int exited[N_ROLES];
+    int alone;             /* how often its trainer was started again without the others, in this attempt */
+    int trained;           /* that trainer had ended steps before it failed */
     uint64_t lost_ns;      /* since when it is not joined again */
 };
 
@@ -67,7 +69,8 @@ struct head {
     int failure_rank, failure_node, later;
     int64_t failure_time;
     int no_retry;          /* one of the failures would come again */
-    int restarts;
+    int restarts;          /* of all processes, or of one trainer */
+    int attempt;           /* the value of restarts when all were started last */
     char restart_text[520]; /* "restart 1 of 3 after trainer 2 on gpu-02: exit status 1" */
     char moves[200];       /* "; its pserver goes to node 2 (gpu-03)": the next one's text ends so */
 };
@@ -77,6 +80,7 @@ const char *head_host(const struct head *h, int node); /* as the user wrote it *
 void head_note_failure(struct head *h, int node, json_t *failure, int64_t exit_time_us, int retry);
 json_t *head_process_failure(const struct head *h, int node, const json_t *exited, const char *reason);
 json_t *head_reason_failure(const struct head *h, int node, const char *reason);
+void head_ask_again(struct head *h, int node); /* the state's request, once more */
 uint64_t head_backoff_ms(const struct head *h);
 int head_may_restart(const struct head *h);
 void head_name_restart(struct head *h, const json_t *failure); /* restart_text */

@@ -167,8 +167,10 @@ void job_from_head(struct job *j, uint16_t type, uint64_t req, const json_t *bod
         if (type == WIRE_HD_START)
             agent_set_state(j->ag, role_of(msg_str(body, "role")) == ROLE_PSERVER ? "pservers" : "trainers", "%s", "");
     }
-    if (type == WIRE_HD_START)
+    if (type == WIRE_HD_START) {
         j->started = 1;
+        j->restarts = (unsigned)msg_int(body, "restarts", 0, INT32_MAX, j->restarts);
+    }
     if (type == WIRE_HD_END) {
         snprintf(j->end_status, sizeof j->end_status, "%.15s", msg_str(body, "status"));
         j->restarting = msg_bool(body, "restart");

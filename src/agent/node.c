@@ -80,21 +80,25 @@ void node_free(struct node *n) {
     uv_close((uv_handle_t *)&n->end_timer, on_handle_closed);
 }
 
+static void forget_process(struct node_role *r) {
+    node_close_sockets(r);
+    node_drop_claims(r);
+    if (r->proc) {
+        r->node->n_handles++;
+        proc_close(r->proc, node_handle_closed, r->node);
+    }
+    json_decref(r->exit_body);
+    r->proc = NULL;
+    r->exit_body = NULL;
+    r->started = r->ready = r->final = r->told_to_save = r->trained = 0;
+    *r->saved = 0;
+    r->pid = 0;
+}
+
 void node_forget_processes(struct node *n) {
     for (int i = 0; i < N_ROLES; i++) {
-        struct node_role *r = &n->role[i];
-        node_close_sockets(r);
-        node_drop_claims(r);
-        if (r->proc) {
-            n->n_handles++;
-            proc_close(r->proc, node_handle_closed, n);
-        }
-        json_decref(r->exit_body);
-        r->proc = NULL;
-        r->exit_body = NULL;
-        r->started = r->ready = r->final = r->told_to_save = 0;
-        *r->saved = 0;
-        r->pid = 0;
+        forget_process(&n->role[i]);
+        n->role[i].alone = 0;
     }
     n->bound = 0;
 }
@@ -179,8 +183,10 @@ static void on_output(struct proc *p, const void *bytes, size_t len, void *arg) 
     append(r->node, stream_of(r->role), bytes, len);
 }
 
-/* {"ev":"failed","final":true}: the process knows that it would fail again. {"ev":"saved","path":...}: a model is complete. */
+/* {"ev":"failed","final":true}: the process knows that it would fail again. {"ev":"saved","path":...}: a model is complete.
+ * {"ev":"progress", ...}: it ended steps. */
 static void take_event(struct node_role *r, const char *line, size_t len) {
+    r->trained |= memmem(line, len, "\"ev\":\"progress\"", 15) != NULL;
     if (!memmem(line, len, "\"failed\"", 8) && !memmem(line, len, "\"saved\"", 7))
         return; /* most tell of progress, and need not be understood here */
     json_t *o = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
@@ -228,9 +234,9 @@ static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
     if (pd_fmt(log, sizeof log, "%s/log/%s", n->place->dir, log_names[stream_of(r->role)]))
         *log = 0;
     pd_info(n->log, "%s %d ended: exit code %d, signal %d", role_names[r->role], r->rank, exit_code, sig);
-    r->exit_body = json_pack("{s:s, s:i, s:i, s:i, s:I, s:b, s:b, s:o, s:o, s:o}", "role", role_names[r->role], "rank", r->rank,
+    r->exit_body = json_pack("{s:s, s:i, s:i, s:i, s:I, s:b, s:b, s:b, s:i, s:o, s:o, s:o}", "role", role_names[r->role], "rank", r->rank,
                              "exit_code", exit_code, "signal", sig, "time", (json_int_t)proc_exit_us(p),
-                             "ending", n->ending, "final", is_final(r, exit_code), "saved",
+                             "ending", n->ending, "final", is_final(r, exit_code), "trained", r->trained, "alone", r->alone, "saved",
                              msg_text(r->saved, exit_code ? 0 : strlen(r->saved)), "last_lines", msg_text(text, strlen(text)), "log",
                              msg_text(log, strlen(log)));
     n->io.send(n->arg, WIRE_HD_EXITED, 0, json_incref(r->exit_body));
@@ -273,6 +279,15 @@ static int start_process(struct node *n, struct node_role *r, const json_t *body
     return rc;
 }
 
+/* 0: this start was done already. */
+static int start_is_new(struct node_role *r, int alone) {
+    if (alone > r->alone && r->exit_body) {
+        forget_process(r);
+        r->alone = alone;
+    }
+    return !r->started;
+}
+
 static void on_start(struct node *n, uint64_t req, const json_t *body) {
     struct pd_err err = {0};
     int which = role_of(msg_str(body, "role"));
@@ -281,7 +296,7 @@ static void on_start(struct node *n, uint64_t req, const json_t *body) {
         pd_fail(&err, PD_EPROTO, "HD_START: no such role, or its ports are not bound");
     else if (n->ending)
         pd_fail(&err, PD_ECANCELED, "the job is ending");
-    else if (!r->started) {
+    else if (start_is_new(r, (int)msg_int(body, "alone", 0, INT32_MAX, 0))) {
         r->rank = (int)msg_int(body, "rank", 0, SPEC_MAX_NODES, 0);
         if (!start_process(n, r, body, &err)) {
             r->started = 1;

@@ -24,6 +24,8 @@ struct node_role {
     json_t *exit_body;     /* HD_EXITED once it has ended */
     int final;             /* it said that another try would fail, too */
     int told_to_save;
+    int trained;           /* it told of progress */
+    int alone;             /* how often it was started again without the others */
     char saved[200];       /* the last model that it told of */
     uint64_t log_from;     /* where its output begins in the stream */
     int ports[2 * SPEC_MAX_PORTS];

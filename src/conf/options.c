@@ -161,7 +161,8 @@ static const struct pd_option table[] = {
     {"train", "reconnect_timeout", PD_F64, F(reconnect_timeout), ALL, "10", 0.1, 86400, 0, "s",
      "how long a connection between trainer and pserver that broke is tried again, and how long a pserver waits for it"},
     {"train", "on_trainer_lost", PD_CHOICE, F(on_trainer_lost), ALL, "fail", 0, 0, "fail|wait|continue", "",
-     "when a trainer does not come back: the pservers end the job, wait until it is started again, or go on without its streams"},
+     "when a trainer does not come back: the pservers end the job, wait until it is started again (by on_failure = restart, or by hand), or "
+     "go on without its streams"},
     {"train", "overlap", PD_BOOL, F(overlap), ALL, "1", 0, 0, 0, "",
      "gradients leave while backward goes on, and the next batch's rows are asked for before it; 0: behind it, with the same result"},
     {"train", "local", PD_BOOL, F(local), PD_TRAINER, "0", 0, 0, 0, "", "train in this one process, without servers"},

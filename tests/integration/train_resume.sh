@@ -273,6 +273,29 @@ expect 0 "$BIN/paddlectl" run --conf=conf.ini
 has "restart 2 of 5" && has_not "restart 3 of 5" && has "Going on from output/pass-00002-batch-"
 same "$TMP/output/latest" "$(digest "$TMP/topology")"
 
+# --- on_trainer_lost = wait: the others wait where they are, and only the trainer that was lost is started again ---
+for node in 0 1; do
+    cat >one.ini <<END
+[cluster]
+hosts = local*2
+root_dir = $TMP/one%n
+port = 0
+[host local.$node]
+env.PADDLE_FAULT = kill.train.step:34
+[job]
+job_dispatch_package = ws
+on_failure = restart
+max_restarts = 9
+outputs = $TMP/one
+[train]
+on_trainer_lost = wait
+END
+    rm -rf one
+    expect 0 "$BIN/paddlectl" run --conf=one.ini
+    has "restart 1 of 9 after trainer $node on local.$node: signal 9" && has "Started again: going on in pass" && has_not "Going on from"
+    same "$TMP/one/latest" "$(digest "$TMP/plain")"
+done
+
 # --- the same of the pservers, of which each has its own disk, and a copy of the other's part ---
 sed -i 's/kill.train.step:34/kill.ps.step:70/; $a checkpoint_copies = 2\nsaving_deltas = 1' conf.ini
 expect 0 "$BIN/paddlectl" run --conf=conf.ini
