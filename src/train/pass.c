@@ -212,6 +212,7 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
         sums[0][SUM_ASKED] = asked(l);
         rc = collect(l, &leave, err);
     }
+    const int said = !rc && ps_repeated(l->client); /* by the process whose place this one has taken */
     /* A step's sums reach who took part in it; the pass's totals include those of trainers that went on longer. */
     if (!rc)
         rc = train_sum(l, sums[0], N_SUMS, all, err);
@@ -223,8 +224,9 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
     l->cut = all[SUM_LEFT_EARLY] > 0;
     l->leave = l->cut || all[SUM_ASKED] > 0;
     l->batches = ps_step(l->client) - first;
-    train_report_pass_end(l->report, l->batches, (uint64_t)all[SUM_SAMPLES], all[SUM_COST],
-                          l->eval, train_streams_bad_lines(streams), l->cut);
+    if (!said)
+        train_report_pass_end(l->report, l->batches, (uint64_t)all[SUM_SAMPLES], all[SUM_COST],
+                              l->eval, train_streams_bad_lines(streams), l->cut);
     return 0;
 }
 
@@ -272,7 +274,8 @@ int train_evaluate(struct train_loop *l, struct train_streams *streams, const ch
     train_streams_rewind(streams, 0);
     train_team_clear(l->team);
     int rc = sums ? 0 : pd_fail(err, PD_ENOMEM, "no memory for an evaluation");
-    if (!rc && !ps_repeated(l->client)) /* else its result is known */
+    const int said = ps_repeated(l->client) > 0; /* by the process whose place this one has taken: the result is known */
+    if (!rc && !said)
         rc = run_tests(l, streams, sums, err);
     if (!rc)
         rc = train_client_error(l, ps_wait(l->client), err);
@@ -286,7 +289,8 @@ int train_evaluate(struct train_loop *l, struct train_streams *streams, const ch
     l->leave |= !rc && all[TEST_ASKED] > 0;
     if (rc || l->leave)
         return rc;
-    train_report_test(l->report, when, (uint64_t)all[TEST_SAMPLES], all[TEST_COST], l->eval);
+    if (!said)
+        train_report_test(l->report, when, (uint64_t)all[TEST_SAMPLES], all[TEST_COST], l->eval);
     if (!isfinite(all[TEST_COST]) && l->options->stop_on_nan)
         return pd_fail(err, PD_ENUM, "the cost of the test data %s is not a finite number (stop_on_nan)", when);
     return 0;
