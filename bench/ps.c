@@ -246,7 +246,7 @@ static struct speed here(uint32_t dim, uint64_t rows, const struct requests *q, 
         for (size_t i = 0; i < q->n; i++) {
             if (i + 16 < q->n)
                 ps_table_prefetch(t, at[i + 16]);
-            float *row = ps_table_row(t, at[i]);
+            float *row = ps_table_change(t, at[i]);
             ps_optim_apply(o, &a, row, row + dim, dim, g + i * dim, dim);
         }
         pull += (double)(y - x);

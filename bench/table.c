@@ -38,7 +38,7 @@ static double speed(struct ps_table *t, int update, uint64_t *keys, uint32_t *ro
         for (int i = 0; update && i < REQUEST; i++) {
             if (i + 16 < REQUEST)
                 ps_table_prefetch(t, rows[i + 16]);
-            float *w = ps_table_row(t, rows[i]);
+            float *w = ps_table_change(t, rows[i]);
             ps_optim_apply(adagrad, &a, w, w + DIM, DIM, values + (size_t)i * DIM, DIM);
         }
         spent += pd_mono_ns() - t0;

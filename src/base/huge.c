@@ -22,3 +22,5 @@ void *pd_huge_map(size_t bytes) {
 }
 
 void pd_huge_unmap(void *p, size_t bytes) { munmap(p, bytes); }
+
+void pd_huge_not_inherited(void *p, size_t bytes) { (void)madvise(p, bytes, MADV_DONTFORK); }

@@ -9,5 +9,7 @@ enum { PD_HUGE_PAGE = 2 << 20 };
 /* Zeroed, beginning at a huge page's boundary. NULL: no memory. */
 void *pd_huge_map(size_t bytes);
 void pd_huge_unmap(void *p, size_t bytes);
+/* Children of fork do not have it, and it is not copied on write while they live. Best effort. */
+void pd_huge_not_inherited(void *p, size_t bytes);
 
 #endif

@@ -17,7 +17,7 @@
 #include "model/internal.h"
 #include "model/model.h"
 
-enum { BUFFER = 1 << 20, MANIFEST_MAX = 256 << 20 };
+enum { BUFFER = 1 << 20, WRITE_BACK = 8 << 20, MANIFEST_MAX = 256 << 20 };
 
 struct section {
     uint64_t offset, bytes;
@@ -30,6 +30,7 @@ struct model_writer {
     uint8_t *buf;
     size_t n_buf;
     uint64_t at, total, rows; /* at: bytes given so far */
+    uint64_t written, on_its_way; /* to the system; of these to the disk */
     struct section *sections; /* those with bytes, in file order */
     size_t n_sections, cur;
 };
@@ -57,7 +58,12 @@ static int flush(struct model_writer *w, struct pd_err *err) {
         return pd_fail_errno(err, PD_EIO, ENOSPC, "cannot write %s", w->path);
     if (pd_write_all(w->fd, w->buf, w->n_buf))
         return pd_fail_errno(err, PD_EIO, errno, "cannot write %s", w->path);
+    w->written += w->n_buf;
     w->n_buf = 0;
+    if (w->written - w->on_its_way >= WRITE_BACK) { /* else it begins with the fsync; a file system that cannot is only slower */
+        (void)sync_file_range(w->fd, (off_t)w->on_its_way, (off_t)(w->written - w->on_its_way), SYNC_FILE_RANGE_WRITE);
+        w->on_its_way = w->written;
+    }
     return 0;
 }
 

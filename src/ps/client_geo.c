@@ -209,7 +209,7 @@ static int complete(struct ps_client *c, struct geo_pull *p) {
         k += (size_t)asked;
         /* Two pulls of a batch may have asked for the same row; the first one's answer, with steps since, counts. */
         if (!is_fresh(g, t, t->found[i]) && p->mode == PS_CREATE) {
-            float *w = ps_table_row(t->rows, t->found[i]);
+            float *w = ps_table_change(t->rows, t->found[i]);
             memcpy(w, value, dim * sizeof *w);
             memcpy(base_of(g, t->rows, w), value, dim * sizeof *w);
             ps_table_note(t->rows, t->found[i])->mark = g->window;
@@ -288,7 +288,7 @@ static int local_step(struct ps_client *c, uint64_t n_samples) {
         a.l1 = p->l1;
         a.l2 = p->l2;
         for (size_t k = 0; k < t->n_at && p->lr_factor > 0; k++) {
-            float *w = ps_table_row(t->rows, t->at[k]);
+            float *w = ps_table_change(t->rows, t->at[k]);
             ps_optim_apply(g->optim, &a, w, w + p->dim, p->dim, t->grad + k * p->dim, p->dim);
         }
         t->n_at = 0;
@@ -315,7 +315,7 @@ static int push_table(struct ps_client *c, uint32_t id) {
         return no_memory(c);
     qsort(t->touched, n, sizeof *t->touched, by_key);
     for (size_t i = 0; i < n; i++) {
-        float *w = ps_table_row(t->rows, t->touched[i].row);
+        float *w = ps_table_change(t->rows, t->touched[i].row);
         const float *base = base_of(g, t->rows, w);
         t->keys[i] = t->touched[i].key;
         for (size_t k = 0; k < dim; k++)

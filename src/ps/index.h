@@ -43,7 +43,7 @@ struct ps_index_entry {
 };
 /* All of them, in no order, into out[ps_index_count]. */
 void ps_index_list(const struct ps_index *x, struct ps_index_entry *out);
-/* n entries by ascending key, in `from` or in `to`, which has the same room. */
-struct ps_index_entry *ps_index_sort_entries(struct ps_index_entry *from, struct ps_index_entry *to, uint64_t n);
+/* By ascending key, in place; keys are different. */
+void ps_index_sort_entries(struct ps_index_entry *e, uint64_t n);
 
 #endif

@@ -133,11 +133,13 @@ int ps_life_day(struct ps_life *l, struct ps_table *t, struct ps_life_day *out) 
         return PD_ENOMEM;
     }
     out->removed = 0;
-    for (uint64_t i = 0; i < n_rows; i++)
+    for (uint64_t i = 0; i < n_rows; i++) {
+        (void)ps_table_change(t, rows[i].row);
         if (!row_day(&l->conf, ps_table_seen(t, rows[i].row))) {
             ps_table_remove(t, rows[i].key);
             out->removed++;
         }
+    }
     for (uint64_t i = 0; i < n; i++) {
         uint32_t *at = ps_index_at(l->candidates, waiting[i].key), days = days_of(*at) + 1;
         if (days > l->conf.delete_days)
@@ -156,11 +158,11 @@ int ps_life_day(struct ps_life *l, struct ps_table *t, struct ps_life_day *out) 
 
 uint64_t ps_life_candidates(const struct ps_life *l) { return l->candidates ? ps_index_count(l->candidates) : 0; }
 
-const struct ps_index_entry *ps_life_sort(const struct ps_life *l, struct ps_index_entry *room) {
+void ps_life_list(const struct ps_life *l, struct ps_index_entry *out) {
     const uint64_t n = ps_life_candidates(l);
     if (n)
-        ps_index_list(l->candidates, room);
-    return ps_index_sort_entries(room, room + n, n);
+        ps_index_list(l->candidates, out);
+    ps_index_sort_entries(out, n);
 }
 
 int ps_life_restore(struct ps_life *l, uint64_t key, uint32_t state) {

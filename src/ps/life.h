@@ -45,9 +45,9 @@ struct ps_life_day {
 /* PD_ENOMEM: nothing has happened. */
 int ps_life_day(struct ps_life *l, struct ps_table *t, struct ps_life_day *out);
 
-/* For saving: all candidates by ascending key in `room` (2 * ps_life_candidates entries), `row` being their state; and one back. */
+/* For saving: all candidates by ascending key in out[ps_life_candidates], `row` being their state; and one back. */
 uint64_t ps_life_candidates(const struct ps_life *l);
-const struct ps_index_entry *ps_life_sort(const struct ps_life *l, struct ps_index_entry *room);
+void ps_life_list(const struct ps_life *l, struct ps_index_entry *out);
 int ps_life_restore(struct ps_life *l, uint64_t key, uint32_t state); /* 0, PD_ENOMEM, or PD_EDATA: it is there already, or no state */
 
 #endif

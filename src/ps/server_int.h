@@ -32,7 +32,7 @@ struct server_thread {
     uv_timer_t tick; /* once a second: long waits; then the end of lingering */
     struct net_listener *listener;
     struct ps_shard *shard;
-    struct server_saving *savings; /* parts that children write */
+    struct server_saving *savings; /* parts that are being written */
     struct pd_pool *pool; /* of everything large in this thread */
     enum thread_state state;
     int verdict;              /* it lingers because of a failure */

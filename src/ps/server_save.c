@@ -1,14 +1,16 @@
-/* server_save.c - a server thread's part of a model is written by a child of fork, from its copy-on-write image of the thread's
- * memory, while the thread goes on: training pauses for the fork.
+/* server_save.c - a server thread's part of a model is written while the thread goes on: training pauses for a fork.
  *
- *     shard: ops.save ──▶ fork ──▶ child: ps_saving_run, the result through a pipe, _exit
- *                           └──▶ thread goes on ─▶ on_result ─▶ ps_shard_saved answers trainer 0
+ *     shard: ops.save ──▶ fork ──▶ child: ps_saving_image, from the memory of that moment; the result through a pipe, _exit
+ *                           ├──▶ writer (a thread): waits for the child, ps_saving_rest ─▶ done
+ *                           └──▶ the server thread goes on ─▶ on_done ─▶ ps_shard_saved answers trainer 0
  *
- * Other threads may hold any lock when the child begins, so it takes no memory and calls nothing but the writer. It keeps no socket
- * of ours open, else nobody would notice the server's death, and dies with the thread that made it.
+ * Rows of tables are not in the child (cut.h), so what the thread changes is not copied page by page. Other threads may hold any lock
+ * when the child begins, so it takes no memory and calls nothing but the shard's writing. It keeps no socket of ours open, else nobody
+ * would notice the server's death, and dies with the thread that made it.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +25,7 @@
 #include "model/model.h"
 #include "ps/server_int.h"
 
-enum { CHILD_NICE = 5 };
+enum { WRITER_NICE = 5 };
 
 struct result {
     int rc;
@@ -35,11 +37,12 @@ struct server_saving {
     struct server_saving *next;
     struct server_thread *t;
     struct ps_saving *j;
-    pid_t pid;
+    pid_t pid; /* of the child; reaped by the server thread, so that the number stays its own */
     int fd;
-    uv_poll_t poll;
+    pthread_t writer;
+    uv_async_t done;
+    struct result result; /* the writer's, until it has ended */
     size_t got;
-    struct result result;
 };
 
 /* --- the child --- */
@@ -63,12 +66,30 @@ static _Noreturn void child(const struct ps_saving *j, int fd, pid_t parent, con
     (void)sigprocmask(SIG_SETMASK, mask, NULL);
     if (getppid() != parent)
         _exit(1);
-    (void)setpriority(PRIO_PROCESS, 0, CHILD_NICE);
-    r.rc = ps_saving_run(j, &r.part, &r.err);
+    (void)setpriority(PRIO_PROCESS, 0, WRITER_NICE);
+    r.rc = ps_saving_image(j, &r.part, &r.err);
     _exit(pd_write_all(fd, &r, sizeof r) ? 1 : 0);
 }
 
-/* --- the thread --- */
+/* --- the writer --- */
+
+static void *write_part(void *arg) {
+    struct server_saving *v = arg;
+    struct result *r = &v->result;
+    ssize_t n = 1;
+    (void)setpriority(PRIO_PROCESS, 0, WRITER_NICE); /* of this thread */
+    while (v->got < sizeof *r && n)
+        if ((n = read(v->fd, (char *)r + v->got, sizeof *r - v->got)) > 0)
+            v->got += (size_t)n;
+        else if (n < 0 && errno != EINTR)
+            n = 0;
+    if (v->got == sizeof *r && !r->rc)
+        r->rc = ps_saving_rest(v->j, &r->part, &r->err);
+    uv_async_send(&v->done);
+    return NULL;
+}
+
+/* --- the server thread --- */
 
 static void on_closed(uv_handle_t *h) { free(h->data); }
 
@@ -79,59 +100,61 @@ static int reap(pid_t pid) {
     return status;
 }
 
-/* Off the list; its memory goes with the handle. */
-static void unlink_saving(struct server_saving *v) {
+/* The writer and the child have ended: off the list; its memory goes with the handle. The child's status. */
+static int unlink_saving(struct server_saving *v) {
     struct server_saving **at = &v->t->savings;
     while (*at != v)
         at = &(*at)->next;
     *at = v->next;
-    uv_poll_stop(&v->poll);
-    uv_close((uv_handle_t *)&v->poll, on_closed);
+    pthread_join(v->writer, NULL);
+    uv_close((uv_handle_t *)&v->done, on_closed);
     close(v->fd);
+    return reap(v->pid);
 }
 
-static void on_result(uv_poll_t *p, int uv_status, int events) {
-    struct server_saving *v = p->data;
-    (void)events;
-    (void)uv_status;
-    ssize_t n = read(v->fd, (char *)&v->result + v->got, sizeof v->result - v->got);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n > 0 && (v->got += (size_t)n) < sizeof v->result)
-        return;
-    int status = reap(v->pid);
+static void on_done(uv_async_t *a) {
+    struct server_saving *v = a->data;
+    const int status = unlink_saving(v);
     if (v->got < sizeof v->result) {
         v->result.rc = PD_EFAIL;
         pd_fail(&v->result.err, PD_EFAIL, "the process that wrote the model ended with %s %d", WIFSIGNALED(status) ? "signal" : "status",
                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     }
-    unlink_saving(v);
     ps_shard_saved(v->t->shard, v->j, v->result.rc ? NULL : &v->result.part, &v->result.err);
 }
 
+/* The child, and the writer that waits for it. No handler of ours runs in either. */
 static int start(struct server_saving *v, struct pd_err *err) {
-    int fd[2];
+    int fd[2], rc = 0;
     sigset_t all, mask;
     pid_t self = getpid();
     if (pipe2(fd, O_CLOEXEC))
         return pd_fail_errno(err, PD_EIO, errno, "cannot make a pipe to save");
     uint64_t began = pd_mono_ns();
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &mask); /* no handler of ours runs in the child */
+    pthread_sigmask(SIG_SETMASK, &all, &mask);
+    v->fd = fd[0];
     v->pid = pd_fault("ps.fork") ? -1 : fork();
-    int why = v->pid < 0 ? errno ? errno : ENOMEM : 0;
     if (v->pid == 0)
         child(v->j, fd[1], self, &mask);
-    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    if (v->pid < 0)
+        rc = pd_fail_errno(err, PD_EIO, errno ? errno : ENOMEM, "cannot start a process to save");
     close(fd[1]);
-    if (v->pid < 0) {
+    if (!rc) {
+        int why = pthread_create(&v->writer, NULL, write_part, v);
+        if (why) {
+            rc = pd_fail_errno(err, PD_EIO, why, "cannot start a thread to save");
+            (void)kill(v->pid, SIGKILL);
+            (void)reap(v->pid);
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    if (rc) {
         close(fd[0]);
-        return pd_fail_errno(err, PD_EIO, why, "cannot start a process to save");
+        return rc;
     }
     pd_info(v->t->server->opts.log, "thread %u: the model as it is now is being written; the thread stood still for %.1f ms", v->t->index,
             (double)(pd_mono_ns() - began) * 1e-6);
-    v->fd = fd[0];
-    (void)fcntl(v->fd, F_SETFL, O_NONBLOCK);
     return 0;
 }
 
@@ -142,16 +165,18 @@ int server_save(void *arg, struct ps_saving *j, struct pd_err *err) {
         return pd_fail(err, PD_ENOMEM, "no memory to save");
     v->t = t;
     v->j = j;
+    if (uv_async_init(&t->loop, &v->done, on_done)) {
+        free(v);
+        return pd_fail(err, PD_EIO, "cannot start a thread to save");
+    }
+    v->done.data = v;
     int rc = start(v, err);
     if (rc) {
-        free(v);
+        uv_close((uv_handle_t *)&v->done, on_closed);
         return rc;
     }
     v->next = t->savings;
     t->savings = v;
-    uv_poll_init(&t->loop, &v->poll, v->fd);
-    v->poll.data = v;
-    uv_poll_start(&v->poll, UV_READABLE, on_result);
     return 0;
 }
 
@@ -159,7 +184,7 @@ void server_saves_end(struct server_thread *t) {
     while (t->savings) {
         struct server_saving *v = t->savings;
         (void)kill(v->pid, SIGKILL);
-        (void)reap(v->pid);
-        unlink_saving(v);
+        ps_saving_stop(v->j);
+        (void)unlink_saving(v);
     }
 }

@@ -39,7 +39,8 @@ struct ps_shard_ops {
     void (*answer)(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec, uint32_t n_sec,
                    void (*release)(void *), void *release_arg);
     void (*fail)(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why);
-    /* A part is to be written: ps_saving_run in a child of fork, then ps_shard_saved here. Or PD_E*. NULL: at once, by the shard. */
+    /* A part is to be written: ps_saving_image in a child of fork, ps_saving_rest in another thread, then ps_shard_saved here. Or PD_E*.
+     * NULL: at once, by the shard. */
     int (*save)(void *arg, struct ps_saving *j, struct pd_err *err);
     /* Does it read its answers too slowly to be given more now? Its pulls then wait until ps_shard_drained. NULL: never. */
     int (*congested)(void *arg, uint32_t trainer);
@@ -48,8 +49,12 @@ struct ps_shard_ops {
     float *(*place)(void *arg, uint64_t req, size_t floats);
 };
 
-/* Writes the shard's part as it is now. Takes and frees no memory, so that a child of fork may do it. */
-int ps_saving_run(const struct ps_saving *j, struct model_part *part, struct pd_err *err);
+/* The first half of writing a part: with the shard's memory as it is now. Takes and frees none, so that a child of fork may do it. A
+ * part without tables is then written, and *part is set. */
+int ps_saving_image(const struct ps_saving *j, struct model_part *part, struct pd_err *err);
+/* The second half, in any thread of the shard's process while the shard goes on: a part with tables is written, and *part is set. */
+int ps_saving_rest(const struct ps_saving *j, struct model_part *part, struct pd_err *err);
+void ps_saving_stop(struct ps_saving *j); /* from any thread: the second half ends soon, with PD_EFAIL */
 int ps_saving_fd(const struct ps_saving *j); /* the file's */
 
 /* What a member that is gone means; the names of the option in this order. */

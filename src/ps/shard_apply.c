@@ -160,7 +160,7 @@ static void touch(struct ps_shard *s, uint32_t id, uint32_t row, float *w) {
 /* One contribution only, as with one trainer or rows that trainers do not share: its rows are different, nothing is chained. */
 static int apply_rows(struct ps_shard *s, uint32_t id, const struct row_push *p, const struct ps_optim_args *a) {
     enum { AHEAD = 16 };
-    const struct ps_table *table = s->tables[id];
+    struct ps_table *table = s->tables[id];
     uint32_t dim = s->job.sparse[id].dim;
     if (s->job.on_nan && !ps_all_finite(p->grad, p->list.n * dim))
         return 0;
@@ -169,7 +169,7 @@ static int apply_rows(struct ps_shard *s, uint32_t id, const struct row_push *p,
             ps_table_prefetch(table, p->list.rows[j + AHEAD]);
         if (p->list.rows[j] == PS_ROW_NONE)
             continue; /* not admitted */
-        float *w = ps_table_row(table, p->list.rows[j]);
+        float *w = ps_table_change(table, p->list.rows[j]);
         touch(s, id, p->list.rows[j], w);
         ps_optim_apply(s->optim, a, w, w + dim, dim, p->grad + j * dim, dim);
     }
@@ -193,7 +193,7 @@ static int apply_touched(struct ps_shard *s, uint32_t id, size_t n, const struct
         }
         if (m > 1)
             ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
-        float *w = ps_table_row(table, t->row);
+        float *w = ps_table_change(table, t->row);
         touch(s, id, t->row, w);
         ok &= reduce_and_apply(s, m, a, 0, w, w + dim, dim, dim);
         ps_table_note(table, t->row)->mark = 0;
@@ -208,7 +208,7 @@ struct catching_up {
 
 static void catch_up(void *arg, uint32_t row) {
     const struct catching_up *c = arg;
-    float *w = ps_table_row(c->table, row);
+    float *w = ps_table_change(c->table, row);
     struct ps_row_note *note = ps_table_note(c->table, row);
     ps_decay_catch_up(c->d, note->step, w, ps_table_dim(c->table));
     note->step = 1; /* of the history that begins anew */

@@ -53,8 +53,10 @@ int shard_admit(struct ps_shard *s, uint32_t id, uint32_t n_parts) {
                 rc = ps_table_find(t, &p->list.keys[j], 1, 0, row);
             if (!rc && *row == PS_ROW_NONE && ps_life_admit(life, p->list.keys[j], s->updates))
                 rc = ps_table_find(t, &p->list.keys[j], 1, 1, row);
-            if (!rc && *row != PS_ROW_NONE && life->conf.ageing > 0)
+            if (!rc && *row != PS_ROW_NONE && life->conf.ageing > 0) {
+                (void)ps_table_change(t, *row);
                 ps_life_seen(ps_table_seen(t, *row), p->seen[2 * j], p->seen[2 * j + 1]);
+            }
         }
     }
     return rc;

@@ -75,7 +75,7 @@ static int load_row(void *arg, uint64_t key, const float *row, const float *stat
                        s->job.sparse[l->id].name, l->width);
     if (ps_table_find(l->t, &key, 1, 1, &at))
         return pd_fail(err, PD_ENOMEM, "no memory for a table's rows");
-    float *to = ps_table_row(l->t, at);
+    float *to = ps_table_change(l->t, at);
     memcpy(to, row, dim * sizeof *row);
     if (l->width) { /* then there is some */
         const uint32_t n = dim * s->optim->state;

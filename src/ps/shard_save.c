@@ -1,7 +1,7 @@
-/* shard_save.c - a server thread writes its own part of a model.
+/* shard_save.c - a server thread saves its own part of a model: the life of a save. What is written: shard_part.c.
  *
- *     PS_SAVE ──▶ shard_save: all that takes memory ──▶ ps_saving_run: writes, takes none ──▶ ps_shard_saved: answers
- *                                                  └ ops.save: in a child of fork, while the thread goes on ┘
+ *     PS_SAVE ──▶ shard_save: all that takes memory ──▶ ps_saving_image ──▶ ps_saving_rest ──▶ ps_shard_saved: answers
+ *                                              └ ops.save: in a child of fork └ in a thread, while this one goes on ┘
  *
  * Rows are written as they are after the last update, without being changed: a run that saves has the same bits as one that
  * does not. A checkpoint ("full") has beside them what the shard itself knows (docs/model-format.md, "Optimizer state"). A save that
@@ -15,37 +15,9 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "model/model.h"
-#include "ps/shard_int.h"
+#include "ps/shard_part.h"
 
 static const char *const kind_names[] = {"", "dense", "sparse", "local"};
-_Static_assert((int)MODEL_NAME_MAX == (int)PS_NAME_MAX, "names are copied whole");
-_Static_assert(sizeof(struct ps_decay_at) == 16, "a pair of a table's history");
-
-struct ps_saving {
-    struct ps_saving *next;
-    struct ps_shard *s;
-    uint32_t trainer;
-    uint64_t req;
-    int full, delta;
-    enum ps_chain chain;
-    char *folder;              /* that it will be, once it is committed */
-    struct ps_changed *fresh;  /* [n_sparse]: of a chain, to be watched from here on */
-    struct chain_layer *layer; /* [n_layers], the lowest first: the files of the part, the last is the one that is written */
-    uint32_t n_layers;
-    struct model_entry *entries;
-    size_t n_entries;
-    struct model_writer *w;
-    struct ps_index_entry *sorted; /* room for the largest table */
-    float *row;                    /* of the widest */
-    struct pd_buf tail;            /* of the answer: what is known before the part is written */
-};
-
-uint32_t shard_row_width(const struct ps_shard *s, uint32_t id) {
-    uint32_t dim = s->job.sparse[id].dim;
-    return dim * s->optim->state + (ps_decay_active(&s->decays[id]) ? dim + 1 : 0);
-}
-
-_Static_assert(sizeof(struct ps_row_seen) == 4 * MODEL_SEEN_WIDTH, "what was seen of a row is written as it is");
 
 void shard_part_name(const struct ps_shard *s, char file[MODEL_FILE_MAX + 1]) {
     uint32_t threads = s->opts.kind == PS_KIND_SPARSE ? s->job.n_sparse_threads : s->job.n_dense_threads;
@@ -73,132 +45,17 @@ static int create_all(struct ps_shard *s, uint32_t id, struct pd_err *err) {
     return 0;
 }
 
-/* --- what is written --- */
-
-static void add_entry(struct ps_saving *j, const struct model_entry *e, const char *name) {
-    struct model_entry *to = &j->entries[j->n_entries++];
-    *to = *e;
-    memcpy(to->name, name, sizeof to->name);
-}
-
-static int only_changes(const struct ps_saving *j, uint32_t id) { return j->delta && shard_chain_changes(j->s, id); }
-
-static void describe(struct ps_saving *j) {
-    const struct ps_shard *s = j->s;
-    for (uint32_t i = 0; s->segs && i < s->job.n_dense; i++)
-        if (s->segs[i].count)
-            add_entry(j, &(struct model_entry){.kind = MODEL_DENSE, .dim = 1, .first = s->segs[i].first, .count = s->segs[i].count,
-                                               .state_width = j->full ? s->optim->state : 0}, s->job.dense[i].name);
-    for (uint32_t i = 0; s->tables && i < s->job.n_sparse; i++) {
-        const int changes = only_changes(j, i);
-        const uint64_t n = changes ? ps_changed_count(&s->changed[i], ps_table_places(s->tables[i])) : ps_table_rows(s->tables[i]);
-        add_entry(j, &(struct model_entry){.kind = changes ? MODEL_CHANGES : MODEL_TABLE, .dim = s->job.sparse[i].dim, .count = n,
-                                           .state_width = (j->full ? shard_row_width(s, i) : 0) + (s->lives[i].active ? MODEL_SEEN_WIDTH : 0)},
-                  s->job.sparse[i].name);
-        if (j->full && ps_decay_active(&s->decays[i]))
-            add_entry(j, &(struct model_entry){.kind = MODEL_HISTORY, .dim = 4, .count = (uint64_t)s->decays[i].n + 1},
-                      s->job.sparse[i].name);
-        if (s->lives[i].active)
-            add_entry(j, &(struct model_entry){.kind = MODEL_WAITING, .dim = 1, .count = ps_life_candidates(&s->lives[i])}, s->job.sparse[i].name);
-    }
-}
-
-static int put_dense(const struct ps_saving *j, uint32_t id, struct pd_err *err) {
-    const struct ps_shard *s = j->s;
-    const struct ps_seg *seg = &s->segs[id];
-    int rc = model_writer_put(j->w, shard_w(s, id), seg->count * sizeof(float), err);
-    for (uint32_t k = 0; j->full && k < s->optim->state && !rc; k++)
-        rc = model_writer_put(j->w, s->state + k * s->n_values + seg->off, seg->count * sizeof(float), err);
-    return rc;
-}
-
-/* The rule's numbers; of a table that decays, the row as it was when it was last touched, and when; what was seen of it. */
-static int put_state(const struct ps_saving *j, uint32_t id, uint32_t at, struct pd_err *err) {
-    static const struct ps_row_seen nothing;
-    const struct ps_shard *s = j->s;
-    const struct ps_table *t = s->tables[id];
-    const float *row = ps_table_row(t, at);
-    const uint32_t dim = ps_table_dim(t), step = ps_table_note(t, at)->step;
-    int rc = j->full ? model_writer_put(j->w, row + dim, dim * s->optim->state * sizeof *row, err) : 0;
-    if (!rc && j->full && ps_decay_active(&s->decays[id])) {
-        rc = model_writer_put(j->w, row, dim * sizeof *row, err);
-        if (!rc)
-            rc = model_writer_put(j->w, &step, sizeof step, err);
-    }
-    if (!rc && s->lives[id].active)
-        rc = model_writer_put(j->w, s->lives[id].conf.ageing > 0 ? ps_table_seen(t, at) : &nothing, sizeof nothing, err);
-    return rc;
-}
-
-static int put_waiting(const struct ps_saving *j, const struct ps_life *l, struct pd_err *err) {
-    const uint64_t n = ps_life_candidates(l);
-    const struct ps_index_entry *e = ps_life_sort(l, j->sorted);
-    int rc = 0;
-    for (uint64_t i = 0; i < n && !rc; i++)
-        rc = model_writer_put(j->w, &e[i].key, sizeof e[i].key, err);
-    for (uint64_t i = 0; i < n && !rc; i++)
-        rc = model_writer_put(j->w, &e[i].row, sizeof e[i].row, err);
-    return rc;
-}
-
-static int put_table(const struct ps_saving *j, uint32_t id, struct pd_err *err) {
-    const struct ps_shard *s = j->s;
-    const struct ps_table *t = s->tables[id];
-    const struct ps_decay *d = &s->decays[id];
-    enum { AHEAD = 16 }; /* rows lie anywhere */
-    const uint32_t dim = ps_table_dim(t);
-    uint64_t n;
-    const struct ps_index_entry *rows = ps_table_sort(t, only_changes(j, id) ? &s->changed[id] : NULL, j->sorted, &n);
-    int rc = 0;
-    for (uint64_t i = 0; i < n && !rc; i++)
-        rc = model_writer_put(j->w, &rows[i].key, sizeof rows[i].key, err);
-    for (uint64_t i = 0; i < n && !rc; i++) {
-        if (i + AHEAD < n)
-            __builtin_prefetch(ps_table_row(t, rows[i + AHEAD].row));
-        const float *row = ps_table_row(t, rows[i].row);
-        if (ps_decay_active(d)) {
-            memcpy(j->row, row, dim * sizeof *row);
-            ps_decay_catch_up(d, ps_table_note(t, rows[i].row)->step, j->row, dim);
-            row = j->row;
-        }
-        rc = model_writer_put(j->w, row, dim * sizeof *row, err);
-    }
-    for (uint64_t i = 0; (j->full || s->lives[id].active) && i < n && !rc; i++) {
-        if (i + AHEAD < n)
-            __builtin_prefetch(ps_table_row(t, rows[i + AHEAD].row) + dim);
-        rc = put_state(j, id, rows[i].row, err);
-    }
-    if (j->full && ps_decay_active(d) && !rc)
-        rc = model_writer_put(j->w, d->at, ((size_t)d->n + 1) * sizeof *d->at, err);
-    return rc || !s->lives[id].active ? rc : put_waiting(j, &s->lives[id], err);
-}
-
-int ps_saving_run(const struct ps_saving *j, struct model_part *part, struct pd_err *err) {
-    const struct ps_shard *s = j->s;
-    int rc = pd_fault("ps.save") ? pd_fail(err, PD_EFAIL, "fault: ps.save") : 0;
-    for (uint32_t i = 0; s->segs && i < s->job.n_dense && !rc; i++)
-        rc = put_dense(j, i, err);
-    for (uint32_t i = 0; s->tables && i < s->job.n_sparse && !rc; i++)
-        rc = put_table(j, i, err);
-    return rc ? rc : model_writer_seal(j->w, part, err);
-}
-
-int ps_saving_fd(const struct ps_saving *j) { return model_writer_fd(j->w); }
-
 /* --- a save's life --- */
 
 static void saving_free(struct ps_saving *j) {
     if (!j)
         return;
-    model_writer_free(j->w);
+    part_release(j);
     for (uint32_t i = 0; j->fresh && i < j->s->job.n_sparse; i++)
         ps_changed_release(&j->fresh[i]);
     free(j->fresh);
     free(j->folder);
     free(j->layer);
-    free(j->entries);
-    free(j->sorted);
-    free(j->row);
     pd_buf_release(&j->tail);
     free(j);
 }
@@ -233,7 +90,6 @@ static int watch(struct ps_saving *j, struct pd_err *err) {
 static int make_room(struct ps_saving *j, const char *folder, struct pd_err *err) {
     struct ps_shard *s = j->s;
     char base[MODEL_FILE_MAX + 1], file[MODEL_FILE_MAX + 1];
-    uint64_t rows = 0, dim = 1;
     struct stat st;
     shard_part_name(s, base);
     j->delta = j->chain == PS_CHAIN_DELTA && !s->savings && shard_chain_go_on(s, folder, j->full);
@@ -242,22 +98,12 @@ static int make_room(struct ps_saving *j, const char *folder, struct pd_err *err
     else if (model_layer_name(base, s->chain.n, file))
         return pd_fail(err, PD_EIO, "name too long: %s", base);
     j->n_layers = j->delta ? s->chain.n + 1 : 1;
-    for (uint32_t i = 0; s->tables && i < s->job.n_sparse; i++) {
-        const uint64_t waiting = ps_life_candidates(&s->lives[i]);
-        rows = ps_table_rows(s->tables[i]) > rows ? ps_table_rows(s->tables[i]) : rows;
-        rows = waiting > rows ? waiting : rows;
-        dim = s->job.sparse[i].dim > dim ? s->job.sparse[i].dim : dim;
-    }
     j->layer = pd_calloc(j->n_layers, sizeof *j->layer);
-    j->entries = pd_calloc((size_t)s->job.n_dense + 3 * (size_t)s->job.n_sparse, sizeof *j->entries);
-    j->sorted = pd_malloc(2 * rows * sizeof *j->sorted);
-    j->row = pd_malloc(dim * sizeof *j->row);
-    if (!j->layer || !j->entries || !j->sorted || !j->row)
-        return pd_fail(err, PD_ENOMEM, "no memory to save %llu rows", (unsigned long long)rows);
-    describe(j);
+    if (!j->layer)
+        return pd_fail(err, PD_ENOMEM, "no memory to save");
     int rc = watch(j, err);
     if (!rc)
-        rc = model_writer_new(&j->w, folder, file, j->entries, j->n_entries, err);
+        rc = part_make_room(j, folder, file, err);
     if (!rc && fstat(model_writer_fd(j->w), &st))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot look at %s/%s", folder, file);
     if (rc)
@@ -383,7 +229,9 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
     }
     struct model_part part;
     struct pd_err why = {0};
-    rc = ps_saving_run(j, &part, &why);
+    rc = ps_saving_image(j, &part, &why);
+    if (!rc)
+        rc = ps_saving_rest(j, &part, &why);
     watch_from_here(j);
     ps_shard_saved(s, j, rc ? NULL : &part, &why);
     return 0;

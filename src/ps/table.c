@@ -12,32 +12,9 @@
 #include "base/huge.h"
 #include "ps/changed.h"
 #include "ps/initial.h"
+#include "ps/table_int.h"
 
-/* The first slabs are small, for tables that are; the others have 2 to 4 MiB of huge pages. */
-enum { SMALL_SLAB = 64 << 10, N_SMALL = 16, AHEAD_ROW = 24, LINE = 64, ROW_ALIGN = 4 };
-
-/* What the step needs per row lies beside the rows, not in them. */
-struct slab {
-    float *rows;
-    struct ps_row_note *notes;
-    struct ps_row_seen *seen; /* NULL: rows do not age */
-    size_t mapped; /* bytes, when rows are mapped and not allocated */
-};
-
-struct ps_table {
-    uint32_t dim, width; /* width: floats from one row to the next */
-    float mean, std;
-    uint64_t seed, name_hash;
-    struct ps_index *index;
-    uint32_t small_shift, large_shift; /* rows per slab as a power of two */
-    uint32_t n_small_rows;             /* in the N_SMALL first slabs */
-    struct slab *slabs;
-    size_t n_slabs, cap_slabs;
-    uint64_t n_rows, n_used, cap_rows; /* n_used: places that have been a row's; cap_rows: in the slabs there are */
-    uint32_t free_row;                 /* PS_ROW_NONE, or a place whose row was removed; its note.step leads to the next one */
-    int ageing;
-    uint64_t bytes;            /* of the slabs */
-};
+enum { SMALL_SLAB = 64 << 10, AHEAD_ROW = 24, ROW_ALIGN = 4 };
 
 uint64_t ps_name_hash(const char *name) { return XXH3_64bits(name, strlen(name)); }
 
@@ -50,6 +27,7 @@ int ps_table_new(struct ps_table **out, const struct ps_table_opts *opts) {
     t->mean = opts->mean;
     t->std = opts->std;
     t->ageing = opts->ageing;
+    t->refs = 1;
     t->free_row = PS_ROW_NONE;
     t->seed = opts->seed;
     t->name_hash = ps_name_hash(opts->name);
@@ -59,7 +37,7 @@ int ps_table_new(struct ps_table **out, const struct ps_table_opts *opts) {
     t->large_shift = t->small_shift;
     while (row_bytes << t->large_shift < PD_HUGE_PAGE)
         t->large_shift++;
-    t->n_small_rows = (uint32_t)N_SMALL << t->small_shift;
+    t->n_small_rows = (uint32_t)TABLE_N_SMALL << t->small_shift;
     if (ps_index_new(&t->index)) {
         free(t);
         return PD_ENOMEM;
@@ -78,7 +56,7 @@ static void free_slab(struct slab *s) {
 }
 
 void ps_table_free(struct ps_table *t) {
-    if (!t)
+    if (!t || --t->refs)
         return;
     for (size_t i = 0; i < t->n_slabs; i++)
         free_slab(&t->slabs[i]);
@@ -96,7 +74,7 @@ static int add_slab(struct ps_table *t) {
         t->slabs = p;
         t->cap_slabs = cap;
     }
-    int large = t->n_slabs >= N_SMALL;
+    int large = t->n_slabs >= TABLE_N_SMALL;
     size_t n = (size_t)1 << (large ? t->large_shift : t->small_shift), page = 64 << 10;
     size_t bytes = (n * t->width * sizeof(float) + page - 1) / page * page;
     struct slab s = {.mapped = large ? bytes : 0};
@@ -109,21 +87,15 @@ static int add_slab(struct ps_table *t) {
         free_slab(&s);
         return PD_ENOMEM;
     }
+    if (large)
+        pd_huge_not_inherited(s.rows, bytes); /* children of fork have no use for them: cut.h */
     t->slabs[t->n_slabs++] = s;
     t->cap_rows += n;
     t->bytes += bytes + n * sizeof *s.notes + (t->ageing ? n * sizeof *s.seen : 0);
     return 0;
 }
 
-static inline const struct slab *slab_of(const struct ps_table *t, uint32_t row, size_t *in) {
-    if (row < t->n_small_rows) {
-        *in = row & (((uint32_t)1 << t->small_shift) - 1);
-        return &t->slabs[row >> t->small_shift];
-    }
-    row -= t->n_small_rows;
-    *in = row & (((uint32_t)1 << t->large_shift) - 1);
-    return &t->slabs[N_SMALL + (row >> t->large_shift)];
-}
+static inline const struct slab *slab_of(const struct ps_table *t, uint32_t row, size_t *in) { return slab_in(t, t->slabs, row, in); }
 
 static inline float *row_of(const struct ps_table *t, uint32_t row) {
     size_t i;
@@ -131,7 +103,13 @@ static inline float *row_of(const struct ps_table *t, uint32_t row) {
     return s->rows + i * t->width;
 }
 
-float *ps_table_row(const struct ps_table *t, uint32_t row) { return row_of(t, row); }
+const float *ps_table_row(const struct ps_table *t, uint32_t row) { return row_of(t, row); }
+
+float *ps_table_change(struct ps_table *t, uint32_t row) {
+    if (t->cuts)
+        table_keep(t, row);
+    return row_of(t, row);
+}
 
 struct ps_row_note *ps_table_note(const struct ps_table *t, uint32_t row) {
     size_t i;
@@ -148,8 +126,8 @@ struct ps_row_seen *ps_table_seen(const struct ps_table *t, uint32_t row) {
 /* Every cache line of weights and state, up to a kilobyte: the hardware goes on by itself then. */
 void ps_table_prefetch(const struct ps_table *t, uint32_t row) {
     const char *p = (const char *)row_of(t, row);
-    size_t bytes = t->width * sizeof(float) < 1024 ? t->width * sizeof(float) : 1024, in = (uintptr_t)p % LINE;
-    for (size_t k = 0; k < in + bytes; k += LINE)
+    size_t bytes = t->width * sizeof(float) < 1024 ? t->width * sizeof(float) : 1024, in = (uintptr_t)p % TABLE_LINE;
+    for (size_t k = 0; k < in + bytes; k += TABLE_LINE)
         __builtin_prefetch(p - in + k, 1);
 }
 
@@ -175,6 +153,7 @@ static int create_row(struct ps_table *t, uint64_t key, uint32_t *row) {
     *row = again ? t->free_row : (uint32_t)t->n_used;
     if (ps_index_put(t->index, key, *row))
         return PD_ENOMEM;
+    float *w = ps_table_change(t, *row);
     if (again) {
         struct ps_row_note *note = ps_table_note(t, *row);
         t->free_row = note->step;
@@ -185,7 +164,6 @@ static int create_row(struct ps_table *t, uint64_t key, uint32_t *row) {
         t->n_used++;
     }
     t->n_rows++;
-    float *w = row_of(t, *row);
     ps_table_initial(t, key, w);
     memset(w + t->dim, 0, (t->width - t->dim) * sizeof *w);
     return 0;
@@ -194,6 +172,7 @@ static int create_row(struct ps_table *t, uint64_t key, uint32_t *row) {
 void ps_table_remove(struct ps_table *t, uint64_t key) {
     const uint32_t row = *ps_index_at(t->index, key);
     ps_index_remove(t->index, key);
+    (void)ps_table_change(t, row);
     ps_table_note(t, row)->step = t->free_row;
     t->free_row = row;
     t->n_rows--;
@@ -230,8 +209,8 @@ void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint3
     for (size_t i = 0; i < n; i++, out += t->dim) {
         if (i + AHEAD_ROW < n && rows[i + AHEAD_ROW] != PS_ROW_NONE) {
             const char *p = (const char *)row_of(t, rows[i + AHEAD_ROW]);
-            size_t in = (uintptr_t)p % LINE;
-            for (size_t k = 0; k < in + bytes && k < 512; k += LINE)
+            size_t in = (uintptr_t)p % TABLE_LINE;
+            for (size_t k = 0; k < in + bytes && k < 512; k += TABLE_LINE)
                 __builtin_prefetch(p - in + k);
         }
         if (rows[i] == PS_ROW_NONE)
@@ -241,26 +220,24 @@ void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint3
     }
 }
 
-const struct ps_index_entry *ps_table_sort(const struct ps_table *t, const struct ps_changed *only, struct ps_index_entry *room, uint64_t *n) {
+void ps_table_list(const struct ps_table *t, const struct ps_changed *only, struct ps_index_entry *rows, uint64_t *n) {
     uint64_t k = t->n_rows;
-    ps_index_list(t->index, room);
+    ps_index_list(t->index, rows);
     if (only)
         k = 0;
     for (uint64_t i = 0; only && i < t->n_rows; i++)
-        if (ps_changed_has(only, room[i].row))
-            room[k++] = room[i];
+        if (ps_changed_has(only, rows[i].row))
+            rows[k++] = rows[i];
     *n = k;
-    return ps_index_sort_entries(room, room + k, k);
+    ps_index_sort_entries(rows, k);
 }
 
 int ps_table_sorted(const struct ps_table *t, struct ps_index_entry **rows) {
-    struct ps_index_entry *e = pd_malloc(2 * t->n_rows * sizeof *e);
+    uint64_t n;
+    struct ps_index_entry *e = pd_malloc(t->n_rows * sizeof *e);
     if (!e)
         return PD_ENOMEM;
-    uint64_t n;
-    const struct ps_index_entry *at = ps_table_sort(t, NULL, e, &n);
-    if (at != e)
-        memcpy(e, at, n * sizeof *e);
+    ps_table_list(t, NULL, e, &n);
     *rows = e;
     return 0;
 }

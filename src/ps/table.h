@@ -55,7 +55,10 @@ int ps_table_find(struct ps_table *t, const uint64_t *keys, size_t n, int create
 void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows, size_t n, float *out);
 void ps_table_initial(const struct ps_table *t, uint64_t key, float *out);
 
-float *ps_table_row(const struct ps_table *t, uint32_t row);    /* dim weights, then state * dim floats */
+const float *ps_table_row(const struct ps_table *t, uint32_t row); /* dim weights, then state * dim floats */
+/* The same to be changed, or its note's step, or what was seen of it: comes before any of that, since a cut may want them as they are
+ * (cut.h). */
+float *ps_table_change(struct ps_table *t, uint32_t row);
 void ps_table_prefetch(const struct ps_table *t, uint32_t row); /* for writing */
 struct ps_row_note *ps_table_note(const struct ps_table *t, uint32_t row);
 struct ps_row_seen *ps_table_seen(const struct ps_table *t, uint32_t row); /* with ageing */
@@ -69,11 +72,10 @@ uint64_t ps_table_bytes(const struct ps_table *t); /* memory in use */
 
 void ps_table_set_initial(struct ps_table *t, float mean, float std); /* for rows made from now on */
 
-/* The *n rows of those that have changed (NULL: all) by ascending key, somewhere in `room`, which has place for two times
- * ps_table_rows; nothing is allocated. */
+/* The *n rows of those that have changed (NULL: all) by ascending key; `rows` has room for ps_table_rows, nothing is allocated. */
 struct ps_changed;
-const struct ps_index_entry *ps_table_sort(const struct ps_table *t, const struct ps_changed *only, struct ps_index_entry *room, uint64_t *n);
-/* The same, malloc'd; ps_table_rows of them. */
+void ps_table_list(const struct ps_table *t, const struct ps_changed *only, struct ps_index_entry *rows, uint64_t *n);
+/* All of them, malloc'd. */
 int ps_table_sorted(const struct ps_table *t, struct ps_index_entry **rows);
 
 uint64_t ps_name_hash(const char *name); /* XXH3_64 with seed 0 */

@@ -227,7 +227,7 @@ static void test_table_rows_are_functions_of_their_key(void **state) {
     ps_table_gather(a, keys, rows, N, x);
     assert_int_equal(ps_table_rows(a), 0);
     assert_int_equal(ps_table_find(a, keys, N, 1, rows), 0);
-    float *first = ps_table_row(a, rows[0]);
+    const float *first = ps_table_row(a, rows[0]);
     ps_table_gather(a, keys, rows, N, y);
     assert_memory_equal(x, y, N * DIM * sizeof *x);
     assert_int_equal(ps_table_find(b, back, N, 1, rows), 0); /* created in another order */
