@@ -1,6 +1,7 @@
 /* client_copies.c - each part of a model on another server's disk too, before the model is whole: losing a server loses nothing.
  *
  *     parts are written ─▶ of each thread: PS_READ from its server, PS_STORE to the next one, piece by piece ─▶ PS_COMMIT
+ *                          (layers below: PS_LINK to the next one, which has them already, of the save before)
  *
  * What a server commits then are its own parts and those of the server before it. A checkpoint is loaded from whoever has its parts
  * (client_models.c), so nothing else has to know of copies. The pieces pass through this trainer, one of each thread at a time, beside
@@ -21,12 +22,14 @@ struct copying {
     uint32_t from, to;      /* servers */
     uint64_t at;            /* bytes that are there */
     int asked;              /* an answer will come */
+    int looked;             /* whether the other server has it of the save before: it has not */
     int has_piece;
     struct pd_buf piece;
 };
 
 struct ps_copies {
     char *folder; /* the staged one */
+    char *older;  /* NULL, or that of the save before */
     struct copying *c;
     uint32_t n, left;
 };
@@ -47,13 +50,14 @@ void client_copies_free(struct ps_copies *k) {
     if (k) {
         free(k->c);
         free(k->folder);
+        free(k->older);
     }
     free(k);
 }
 
-int client_copies_new(struct ps_client *c, struct ps_copies **out, const char *folder) {
+int client_copies_new(struct ps_client *c, struct ps_copies **out, const char *folder, const char *older) {
     struct ps_copies *k = pd_calloc(1, sizeof *k);
-    if (!k || !(k->folder = pd_strdup(folder)) || !(k->c = pd_calloc(c->n_links, sizeof *k->c))) {
+    if (!k || !(k->folder = pd_strdup(folder)) || (older && !(k->older = pd_strdup(older))) || !(k->c = pd_calloc(c->n_links, sizeof *k->c))) {
         client_copies_free(k);
         return client_fail(c, PD_ENOMEM, "no memory to save");
     }
@@ -90,6 +94,26 @@ static int done_read(struct ps_client *c, struct request *r, const struct answer
     return x->piece.failed ? pd_fail(err, PD_ENOMEM, "no memory for a piece of a checkpoint") : 0;
 }
 
+static void next_file(struct copying *x) {
+    x->at = 0;
+    x->looked = 0;
+    x->of->left -= ++x->file == x->n_files;
+}
+
+static int done_link(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct copying *x = r->arg;
+    struct pd_rd rd;
+    (void)c;
+    pd_rd_init(&rd, a->sec[0], a->len[0]);
+    const uint32_t there = pd_get_u32(&rd);
+    if (!pd_rd_done(&rd))
+        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    x->asked = 0;
+    if (there)
+        next_file(x);
+    return 0;
+}
+
 static int done_store(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
     struct copying *x = r->arg;
     (void)c;
@@ -98,10 +122,8 @@ static int done_store(struct ps_client *c, struct request *r, const struct answe
     x->asked = 0;
     x->has_piece = 0;
     x->at += x->piece.len;
-    if (x->at == x->files[x->file].bytes) {
-        x->at = 0;
-        x->of->left -= ++x->file == x->n_files;
-    }
+    if (x->at == x->files[x->file].bytes)
+        next_file(x);
     return 0;
 }
 
@@ -110,8 +132,15 @@ static int ask(struct ps_client *c, struct copying *x) {
     pd_buf_clear(&c->head);
     pd_put_str(&c->head, x->of->folder);
     pd_put_str(&c->head, f->file);
-    pd_put_u64(&c->head, x->at);
     x->asked = 1;
+    if (x->of->older && x->file > 0 && !x->looked) { /* the first is the highest layer, which is new */
+        x->looked = 1;
+        pd_put_str(&c->head, x->of->older);
+        pd_put_u64(&c->head, f->bytes);
+        pd_put(&c->head, f->hash, sizeof f->hash);
+        return client_ask(c, c->servers[x->to].links[0], WIRE_PS_LINK, NULL, done_link, x, 0);
+    }
+    pd_put_u64(&c->head, x->at);
     if (!x->has_piece) {
         pd_put_u32(&c->head, PS_PIECE);
         return client_ask(c, c->servers[x->from].links[0], WIRE_PS_READ, NULL, done_read, x, 0);

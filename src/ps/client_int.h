@@ -204,6 +204,7 @@ struct ps_client {
     uint64_t task_answer[5];
     uint64_t n_saves;
     struct ps_saved last_saved;
+    char *last_copied; /* folder of the last save of which there are copies */
     struct ps_client_saving *saving; /* a model on its way to the disks; NULL: none */
     struct ps_client_stats stats;
 };
@@ -258,10 +259,10 @@ void client_step_release(struct ps_client *c);
 /* client_save.c */
 void client_save_release(struct ps_client *c);
 
-/* client_copies.c: a copy of each file in `folder` on another server. `files`, of one server thread, stay where they are */
+/* client_copies.c: a copy of each file in `folder` on another server, or there a link to that of the save before, in `older` (or NULL). `files`, of one server thread, stay where they are */
 struct ps_copies;
 struct model_part;
-int client_copies_new(struct ps_client *c, struct ps_copies **out, const char *folder);
+int client_copies_new(struct ps_client *c, struct ps_copies **out, const char *folder, const char *older);
 void client_copies_free(struct ps_copies *k);
 void client_copies_add(struct ps_client *c, struct ps_copies *k, uint32_t thread, uint32_t server, const struct model_part *files, uint32_t n);
 int client_copies_go_on(struct ps_client *c, struct ps_copies *k); /* asks for what comes next; 1: some is not there yet */

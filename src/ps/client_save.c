@@ -50,7 +50,11 @@ static void saving_free(struct ps_client *c) {
     c->saving = NULL;
 }
 
-void client_save_release(struct ps_client *c) { saving_free(c); }
+void client_save_release(struct ps_client *c) {
+    saving_free(c);
+    free(c->last_copied);
+    c->last_copied = NULL;
+}
 
 /* The lines of a trainer's note, one a stream. */
 static int take_note(struct model_resume *r, uint32_t lo, uint32_t hi, const uint8_t *p, size_t n) {
@@ -257,12 +261,19 @@ static int copy(struct ps_client *c) {
     if (!s->copies) {
         if (model_staged(s->dir, s->name, s->tag, folder, &err))
             return client_fail(c, err.code, "%s", err.msg), 0;
-        if (client_copies_new(c, &s->copies, folder))
+        if (client_copies_new(c, &s->copies, folder, c->last_copied))
             return 0;
         for (uint32_t i = 0; i < c->n_links; i++)
             client_copies_add(c, s->copies, i, nth_thread(c, i)->server, s->of[i].parts, s->of[i].n);
     }
     return client_copies_go_on(c, s->copies);
+}
+
+/* The next save's lower layers are there; without memory for the name they are copied again. */
+static void remember_copies(struct ps_client *c, const struct ps_client_saving *s) {
+    char folder[PATH_MAX];
+    free(c->last_copied);
+    c->last_copied = s->n_copies > 1 && !pd_fmt(folder, sizeof folder, "%s/%s", *s->dir ? s->dir : ".", s->name) ? pd_strdup(folder) : NULL;
 }
 
 /* 1: under way, 0: done. */
@@ -282,6 +293,7 @@ static int advance(struct ps_client *c) {
         c->last_saved.bytes += s->m.parts[i].bytes;
         c->last_saved.changes |= s->m.parts[i].layer > 0;
     }
+    remember_copies(c, s);
     saving_free(c);
     return 0;
 }

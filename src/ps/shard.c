@@ -461,7 +461,8 @@ static int take(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, str
     case WIRE_PS_VERIFY:
     case WIRE_PS_READ:
     case WIRE_PS_STORE:
-    case WIRE_PS_REMOVE: return shard_models(s, trainer, *f, err);
+    case WIRE_PS_REMOVE:
+    case WIRE_PS_LINK: return shard_models(s, trainer, *f, err);
     case WIRE_PS_PASS_END: return on_pass_end(s, trainer, *f, err);
     case WIRE_PS_REDUCE: return on_reduce(s, trainer, *f, err);
     case WIRE_PS_BYE: return on_bye(s, trainer, *f, err);

@@ -186,6 +186,56 @@ static int store(struct ps_shard *s, const struct wire_frame *f, struct pd_rd *r
     return !rc && offset + n == size ? pd_fsync_dir(folder, err) : rc;
 }
 
+/* Has the model at `folder` this file, as its manifest says and by its size? */
+static int has_file(const char *folder, const struct model_part *want, struct stat *st) {
+    char path[PATH_MAX];
+    struct model_manifest m = {0};
+    struct pd_buf text;
+    struct pd_err ignored = {0};
+    int yes = 0;
+    pd_buf_init(&text);
+    if (!pd_fmt(path, sizeof path, "%s/manifest.json", folder) && !pd_read_file(path, MANIFEST_MAX, &text, &ignored) &&
+        !model_manifest_parse(&m, (const char *)text.data, text.len, &ignored))
+        for (size_t i = 0; i < m.n_parts; i++)
+            yes |= !strcmp(m.parts[i].file, want->file) && m.parts[i].bytes == want->bytes &&
+                   !memcmp(m.parts[i].hash, want->hash, sizeof want->hash);
+    yes = yes && !pd_fmt(path, sizeof path, "%s/%s", folder, want->file) && !lstat(path, st) && S_ISREG(st->st_mode) &&
+          (uint64_t)st->st_size == want->bytes;
+    model_manifest_release(&m);
+    pd_buf_release(&text);
+    return yes;
+}
+
+/* sec 0: str folder, str file, str older folder, u64 size of the file, 16 bytes of hash. Answer: u32 1: a link to the older one's is
+ * there; 0: it has no such file, or the file system no links. */
+static int link_older(struct ps_shard *s, struct pd_rd *r, struct pd_buf *out, struct pd_err *err) {
+    char folder[PATH_MAX], older[PATH_MAX], from[PATH_MAX], to[PATH_MAX];
+    struct model_part part = {0};
+    struct stat st, there;
+    int rc = shard_folder(s, r, folder, err);
+    if (!rc)
+        rc = file_name(r, part.file, err);
+    if (!rc)
+        rc = shard_folder(s, r, older, err);
+    part.bytes = pd_get_u64(r);
+    const uint8_t *hash = pd_get(r, sizeof part.hash);
+    if (rc || !pd_rd_done(r))
+        return rc ? rc : pd_fail(err, PD_EPROTO, "a malformed PS_LINK");
+    memcpy(part.hash, hash, sizeof part.hash);
+    if (pd_fmt(from, sizeof from, "%s/%s", older, part.file) || pd_fmt(to, sizeof to, "%s/%s", folder, part.file))
+        return pd_fail(err, PD_EIO, "path too long: %s", folder);
+    rc = pd_mkdirs(folder, 0755, err);
+    if (rc)
+        return rc;
+    int yes = has_file(older, &part, &st);
+    if (yes && (lstat(to, &there) || there.st_dev != st.st_dev || there.st_ino != st.st_ino)) {
+        (void)unlink(to); /* of a save that came to nothing */
+        yes = !pd_fault("ps.link") && !link(from, to);
+    }
+    pd_put_u32(out, (uint32_t)yes);
+    return yes ? pd_fsync_dir(folder, err) : 0;
+}
+
 /* sec 0: str dir, str name. Answer: nothing. */
 static int remove_model(struct ps_shard *s, struct pd_rd *r, struct pd_err *err) {
     char dir[PATH_MAX], name[256], path[PATH_MAX], away[PATH_MAX];
@@ -212,6 +262,7 @@ int shard_models(struct ps_shard *s, uint32_t trainer, const struct wire_frame *
     case WIRE_PS_MODELS: rc = list(s, &r, &out, err); break;
     case WIRE_PS_VERIFY: rc = verify(s, &r, &out, err); break;
     case WIRE_PS_STORE: rc = store(s, f, &r, err); break;
+    case WIRE_PS_LINK: rc = link_older(s, &r, &out, err); break;
     default: rc = remove_model(s, &r, err); break;
     }
     if (!rc)
@@ -220,4 +271,4 @@ int shard_models(struct ps_shard *s, uint32_t trainer, const struct wire_frame *
     return rc;
 }
 
-int shard_is_about_models(uint16_t type) { return type >= WIRE_PS_MODELS && type <= WIRE_PS_REMOVE; }
+int shard_is_about_models(uint16_t type) { return (type >= WIRE_PS_MODELS && type <= WIRE_PS_REMOVE) || type == WIRE_PS_LINK; }

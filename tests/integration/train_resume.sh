@@ -199,6 +199,14 @@ mkdir "$TMP/merged" && cp -R "$dir"/*/pass-00002 "$TMP/merged/" && same "$TMP/me
 dir=$TMP/copies
 ok "$dir" 2 3 1 "" $T --saving_period_by_batches=10 --saving_period=1 --checkpoint_copies=2 --saving_deltas=2
 for i in 0 1 2; do rm -r "$dir/$i/pass-00002"; [ "$(ls "$dir/$i/pass-00001" | grep -c -e ^sparse -e ^dense)" -ge 4 ] || die "no copies: $(ls "$dir/$i/pass-00001")"; done
+# Of a save of changes only the changes were copied: its other files are links to those of the save before, the copies' too.
+n=0
+for f in "$dir"/?/pass-*/sparse-*.delta-*.bin; do
+    below=${f%.delta-*}.bin
+    [ "$(stat -c %h "$below")" -gt 1 ] || die "copied again: $below"
+    n=$((n + 1))
+done
+[ $n -ge 8 ] || die "only $n saves of changes: $(ls "$dir"/?/*)"
 cp -R "$dir" "$dir.whole"
 for lost in 0 1 2 damaged; do
     rm -r "$dir" && cp -R "$dir.whole" "$dir"
