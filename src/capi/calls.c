@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/row_life.h"
 #include "base/str.h"
 #include "capi/internal.h"
 
@@ -15,26 +16,45 @@
 
 struct attributes {
     float mean, std, lr, l1, l2;
+    struct pd_row_life life;
 };
 
-static int read_attributes(const char *name, const char *text, struct attributes *a, struct pd_err *err) {
-    struct {
+/* The number that a name stands for; of a table's rows also those of base/row_life.h. NULL: there is none. */
+static double *life_at(struct attributes *a, const char *name) {
+    for (size_t i = 0; i < PD_ROW_LIFE_N; i++)
+        if (!strcmp(pd_row_life_settings[i].name, name))
+            return pd_row_life_at(&a->life, i);
+    return NULL;
+}
+
+static float *plain_at(struct attributes *a, const char *name) {
+    const struct {
         const char *name;
         float *at;
     } known[] = {{"mean", &a->mean}, {"std", &a->std}, {"lr", &a->lr}, {"l1", &a->l1}, {"l2", &a->l2}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (!strcmp(known[i].name, name))
+            return known[i].at;
+    return NULL;
+}
+
+static int read_attributes(const char *name, const char *text, int is_table, struct attributes *a, struct pd_err *err) {
     struct capi_word w;
     int rc = 0;
     *a = (struct attributes){.lr = 1};
+    pd_row_life_init(&a->life);
     while (text && (rc = capi_word_next(&text, &w, err)) > 0) {
-        double v;
-        size_t i = 0;
-        while (i < sizeof known / sizeof known[0] && strcmp(known[i].name, w.name))
-            i++;
-        if (i == sizeof known / sizeof known[0])
-            return pd_fail(err, PD_ECONF, "parameter '%s': there is no attribute '%s' (mean std lr l1 l2)", name, w.name);
+        float *at = plain_at(a, w.name);
+        double v, *life = is_table && !at ? life_at(a, w.name) : NULL;
+        if (!at && !life)
+            return pd_fail(err, PD_ECONF, "parameter '%s': there is no attribute '%s' (mean std lr l1 l2%s)", name, w.name,
+                           is_table ? ", admit_count ... of docs/online.md" : "");
         if (pd_parse_f64(w.value, -1e30, 1e30, &v))
             return pd_fail(err, PD_ECONF, "parameter '%s': %s is a number, not '%.40s'", name, w.name, w.value);
-        *known[i].at = (float)v;
+        if (at)
+            *at = (float)v;
+        else
+            *life = v;
     }
     return rc;
 }
@@ -51,7 +71,7 @@ static int append(void **list, int n, size_t size, const void *item) {
 CAPI int paddle_ps_dense(paddle_ps *ps, const char *name, unsigned n_dims, const uint64_t *shape, const char *attributes) {
     struct attributes a;
     CHECK_OK(ps);
-    int rc = read_attributes(name, attributes, &a, &ps->err);
+    int rc = read_attributes(name, attributes, 0, &a, &ps->err);
     if (rc)
         return rc;
     if (n_dims < 1 || n_dims > PS_DIMS_MAX)
@@ -72,13 +92,14 @@ CAPI int paddle_ps_dense(paddle_ps *ps, const char *name, unsigned n_dims, const
 CAPI int paddle_ps_table(paddle_ps *ps, const char *name, uint32_t dim, uint64_t n_rows, const char *attributes) {
     struct attributes a;
     CHECK_OK(ps);
-    int rc = read_attributes(name, attributes, &a, &ps->err);
+    int rc = read_attributes(name, attributes, 1, &a, &ps->err);
     if (rc)
         return rc;
     struct ps_table_spec spec = {.name = name, .dim = dim, .n_rows = n_rows, .init_mean = a.mean, .init_std = a.std, .lr_factor = a.lr,
-                                 .l1 = a.l1, .l2 = a.l2};
+                                 .l1 = a.l1, .l2 = a.l2, .life = &a.life};
+    const struct capi_table t = {dim, pd_row_life_active(&a.life)};
     int id = ps_declare_table(ps->client, &spec);
-    if (id >= 0 && append((void **)&ps->dim, id, sizeof dim, &dim))
+    if (id >= 0 && append((void **)&ps->table, id, sizeof t, &t))
         return capi_fail(ps, PD_ENOMEM, "out of memory");
     if (id >= 0)
         ps->n_tables = id + 1;
@@ -122,7 +143,7 @@ CAPI int paddle_ps_pull_rows(paddle_ps *ps, int table, size_t n, const uint64_t 
     int rc = check_table(ps, table);
     if (rc || !n)
         return rc;
-    struct capi_rows *r = capi_rows_take(ps, n, ids, ps->dim[table]);
+    struct capi_rows *r = capi_rows_take(ps, n, ids, ps->table[table].dim);
     if (!r)
         return capi_fail(ps, PD_ENOMEM, "no memory for %zu rows of table %d", n, table);
     rc = ps_pull_rows(ps->client, table, r->n_keys, r->key, r->value, create ? PS_CREATE : PS_NO_CREATE);
@@ -131,11 +152,8 @@ CAPI int paddle_ps_pull_rows(paddle_ps *ps, int table, size_t n, const uint64_t 
     return capi_done(ps, rc);
 }
 
-CAPI int paddle_ps_push_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, const float *grad) {
-    int rc = check_table(ps, table);
-    if (rc || !n)
-        return rc;
-    struct capi_rows *r = capi_rows_take(ps, n, ids, ps->dim[table]);
+static int push_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, const float *grad, const uint32_t *seen) {
+    struct capi_rows *r = capi_rows_take(ps, n, ids, ps->table[table].dim);
     if (!r)
         return capi_fail(ps, PD_ENOMEM, "no memory for %zu rows of table %d", n, table);
     memset(r->value, 0, r->n_keys * r->dim * sizeof *r->value);
@@ -145,7 +163,28 @@ CAPI int paddle_ps_push_rows(paddle_ps *ps, int table, size_t n, const uint64_t 
         for (size_t d = 0; d < r->dim; d++)
             to[d] += from[d];
     }
-    return capi_done(ps, ps_push_rows(ps->client, table, r->n_keys, r->key, r->value));
+    if (!ps->table[table].life)
+        return capi_done(ps, ps_push_rows(ps->client, table, r->n_keys, r->key, r->value));
+    if (capi_rows_seen(r, seen))
+        return capi_fail(ps, PD_ENOMEM, "no memory for %zu rows of table %d", n, table);
+    return capi_done(ps, ps_push_seen_rows(ps->client, table, r->n_keys, r->key, r->value, r->seen));
+}
+
+CAPI int paddle_ps_push_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, const float *grad) {
+    int rc = check_table(ps, table);
+    return rc || !n ? rc : push_rows(ps, table, n, ids, grad, NULL);
+}
+
+CAPI int paddle_ps_push_seen_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, const float *grad, const uint32_t *seen) {
+    int rc = check_table(ps, table);
+    if (rc || !n)
+        return rc;
+    if (!ps->table[table].life)
+        return capi_fail(ps, PD_EUSAGE, "the rows of table %d do not come and go: it has neither admit_count, admit_probability nor ageing", table);
+    for (size_t i = 0; i < n; i++)
+        if (seen[2 * i + 1] > seen[2 * i])
+            return capi_fail(ps, PD_EUSAGE, "id %llu was clicked %u times of %u shows", (unsigned long long)ids[i], seen[2 * i + 1], seen[2 * i]);
+    return push_rows(ps, table, n, ids, grad, seen);
 }
 
 CAPI int paddle_ps_wait(paddle_ps *ps) {
@@ -194,6 +233,23 @@ CAPI int paddle_ps_reduce(paddle_ps *ps, double *v, size_t n) {
 CAPI int paddle_ps_barrier(paddle_ps *ps) {
     CHECK_OK(ps);
     return capi_done(ps, ps_barrier(ps->client));
+}
+
+/* Trainer 0 asks, while the others wait; what it hears all hear. */
+CAPI int paddle_ps_day_end(paddle_ps *ps, uint64_t *removed, uint64_t *rows, uint64_t *waiting) {
+    struct ps_day day = {0};
+    CHECK_OK(ps);
+    int rc = ps->options.trainer_id ? 0 : ps_day_end(ps->client, &day);
+    double v[3] = {(double)day.removed, (double)day.rows, (double)day.candidates};
+    if (!rc)
+        rc = ps_reduce(ps->client, v, 3);
+    if (!rc) {
+        uint64_t *const out[3] = {removed, rows, waiting};
+        for (int i = 0; i < 3; i++)
+            if (out[i])
+                *out[i] = (uint64_t)v[i];
+    }
+    return capi_done(ps, rc);
 }
 
 CAPI int paddle_ps_save(paddle_ps *ps, const char *dir, const char *name) {

@@ -19,6 +19,8 @@ struct capi_rows {
     float *value;         /* [n_keys x dim] */
     size_t n, n_keys, dim, room_ids, room_values;
     float *out;           /* of a pull: the caller's; NULL: a push */
+    uint32_t *seen;       /* [n_keys x 2] shows and clicks, of a push to a table whose rows come and go */
+    size_t room_seen;
 };
 
 struct paddle_ps {
@@ -28,7 +30,10 @@ struct paddle_ps {
     struct pd_err err;                /* the first one */
     uint8_t key[WIRE_KEY_BYTES];
     uint64_t *size;                   /* [n_dense] values */
-    uint32_t *dim;                    /* [n_tables] */
+    struct capi_table {
+        uint32_t dim;
+        int life; /* its rows come and go */
+    } *table;                         /* [n_tables] */
     int n_dense, n_tables, started;
     uint64_t pass;
     struct capi_rows *pending, *idle; /* until the next wait; to be used again */
@@ -47,7 +52,10 @@ struct capi_word {
 int capi_word_next(const char **text, struct capi_word *w, struct pd_err *err);
 
 /* rows.c */
-struct capi_rows *capi_rows_take(paddle_ps *ps, size_t n, const uint64_t *ids, size_t dim); /* NULL: no memory */
+/* The rows of one pull or push, until the next wait. NULL: no memory */
+struct capi_rows *capi_rows_take(paddle_ps *ps, size_t n, const uint64_t *ids, size_t dim);
+/* r->seen of a push: of equal ids the sum of seen[2 * i] and seen[2 * i + 1]; NULL: each was shown once. 0 or PD_ENOMEM. */
+int capi_rows_seen(struct capi_rows *r, const uint32_t *seen);
 void capi_rows_wait_done(paddle_ps *ps); /* what was pulled goes to its callers; everything is idle */
 void capi_rows_release(paddle_ps *ps);
 

@@ -165,7 +165,7 @@ CAPI void paddle_ps_free(paddle_ps *ps) {
     capi_rows_release(ps);
     pd_options_release(&ps->options);
     free(ps->size);
-    free(ps->dim);
+    free(ps->table);
     explicit_bzero(ps->key, sizeof ps->key);
     free(ps);
 }

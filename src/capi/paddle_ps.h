@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-#define PADDLE_PS_VERSION 1 /* of this interface; calls are added, never changed */
+#define PADDLE_PS_VERSION 2 /* of this interface; calls are added, never changed */
 
 enum paddle_ps_error_code {
     PADDLE_PS_EFAILED = -1,    /* the job failed: a server or another trainer is gone, a gradient was refused */
@@ -67,7 +67,9 @@ uint64_t paddle_ps_step(const paddle_ps *ps); /* number of the next step, from 0
 /* `attributes`, words as above, may be NULL: mean std (of the normal initial values; 0) lr (times the learning rate; 1) l1 l2.
  * An id >= 0 for the calls below. At most 4 dimensions. */
 int paddle_ps_dense(paddle_ps *ps, const char *name, unsigned n_dims, const uint64_t *shape, const char *attributes);
-/* Rows of `dim` floats. n_rows > 0: ids are 0..n_rows-1; 0: any 64-bit ids, rows are made when they are first asked for. */
+/* Rows of `dim` floats. n_rows > 0: ids are 0..n_rows-1; 0: any 64-bit ids, rows are made when they are first asked for. Or rows come and
+ * go, as docs/online.md says, with the attributes admit_count admit_probability admit_candidates admit_zero ageing show_decay show_weight
+ * click_weight delete_score delete_days; a row is then made when an id is pushed that is admitted. Not with update=geo. */
 int paddle_ps_table(paddle_ps *ps, const char *name, uint32_t dim, uint64_t n_rows, const char *attributes);
 
 /* BLOCKS until all servers are there and agree. */
@@ -87,6 +89,10 @@ int paddle_ps_wait(paddle_ps *ps);
 int paddle_ps_push_dense(paddle_ps *ps, int id, const float *grad);
 /* Gradients of equal ids are added up in the order they stand in. `ids` and `grad` are copied. */
 int paddle_ps_push_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, const float *grad);
+/* The same of a table whose rows come and go: seen[2 * i] times ids[i] was shown in this trainer's samples of the step, seen[2 * i + 1] of
+ * them were clicked (not more); those of equal ids are added up, too, and copied. paddle_ps_push_rows counts each ids[i] as one show
+ * without a click. */
+int paddle_ps_push_seen_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, const float *grad, const uint32_t *seen);
 /* This trainer's part of the step is complete: of n_samples samples, which may be 0. `sums` (at most 16, may be NULL with 0), the
  * cost for instance, are added up over the trainers; every step and trainer gives equally many. */
 int paddle_ps_step_end(paddle_ps *ps, uint64_t n_samples, const double *sums, size_t n_sums);
@@ -99,6 +105,11 @@ int paddle_ps_step_sums(paddle_ps *ps, uint64_t *step, uint64_t *n_samples, doub
 int paddle_ps_pass_end(paddle_ps *ps);                     /* BLOCKS until all trainers have ended the pass; unequal data is no problem */
 int paddle_ps_reduce(paddle_ps *ps, double *v, size_t n);  /* BLOCKS: v[i] = sum over all trainers, the same bits on all */
 int paddle_ps_barrier(paddle_ps *ps);                      /* BLOCKS */
+
+/* BLOCKS. A day of the data is over: in tables whose rows come and go shows and clicks fade, and rows go that are not worth their place any
+ * more. All call it, behind paddle_ps_pass_end. Of all such tables, NULLs are allowed: rows that went, rows that are left, ids that wait
+ * for a row. */
+int paddle_ps_day_end(paddle_ps *ps, uint64_t *removed, uint64_t *rows, uint64_t *waiting);
 
 /* BLOCKS. The servers write the model as folder dir/name (relative to their working directory; in a launched job "output" is what
  * paddlectl fetches). Trainer 0 alone writes, the others wait: all call it. */

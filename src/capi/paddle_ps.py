@@ -27,8 +27,8 @@ import os
 
 import numpy as np
 
-VERSION = 1
-_u64p, _f32p, _f64p = (ctypes.POINTER(t) for t in (ctypes.c_uint64, ctypes.c_float, ctypes.c_double))
+VERSION = 2
+_u64p, _f32p, _f64p, _u32p = (ctypes.POINTER(t) for t in (ctypes.c_uint64, ctypes.c_float, ctypes.c_double, ctypes.c_uint32))
 
 
 class Error(RuntimeError):
@@ -52,7 +52,8 @@ def _library():
         ("n_trainers", I, [P]), ("step", U, [P]), ("dense", I, [P, S, ctypes.c_uint, _u64p, S]),
         ("table", I, [P, S, ctypes.c_uint32, U, S]), ("start", I, [P]), ("pull_dense", I, [P, I, _f32p]),
         ("pull_rows", I, [P, I, Z, _u64p, _f32p, I]), ("wait", I, [P]), ("push_dense", I, [P, I, _f32p]),
-        ("push_rows", I, [P, I, Z, _u64p, _f32p]), ("step_end", I, [P, U, _f64p, Z]),
+        ("push_rows", I, [P, I, Z, _u64p, _f32p]), ("push_seen_rows", I, [P, I, Z, _u64p, _f32p, _u32p]),
+        ("day_end", I, [P, _u64p, _u64p, _u64p]), ("step_end", I, [P, U, _f64p, Z]),
         ("step_sums", I, [P, _u64p, _u64p, _f64p, Z]), ("pass_end", I, [P]), ("reduce", I, [P, _f64p, Z]), ("barrier", I, [P]),
         ("save", I, [P, S, S]), ("load", I, [P, S, S]), ("leave", I, [P]),
     ]:
@@ -114,7 +115,9 @@ class Client:
         return n
 
     def table(self, name, dim, n_rows=0, **attributes):
-        """Declares a table of rows of `dim` floats, by any 64-bit id (n_rows=0) or 0..n_rows-1. Returns its id."""
+        """Declares a table of rows of `dim` floats, by any 64-bit id (n_rows=0) or 0..n_rows-1. Returns its id.
+
+        attributes: mean, std, lr, l1, l2; and of rows that come and go (docs/online.md): admit_count, ageing, ..."""
         n = self._call("table", name.encode(), dim, n_rows, _attributes(attributes))
         self._dim.append(dim)
         return n
@@ -148,6 +151,14 @@ class Client:
         grad = self._float(grad, ids.shape + (self._dim[table],))
         self._call("push_rows", table, ids.size, _pointer(ids, _u64p), _pointer(grad, _f32p))
 
+    def push_seen_rows(self, table, ids, grad, shows, clicks):
+        """push_rows of a table whose rows come and go: how often each of `ids` was shown, and how many of these times clicked."""
+        ids = np.ascontiguousarray(ids).astype(np.uint64, copy=False)
+        grad = self._float(grad, ids.shape + (self._dim[table],))
+        seen = np.empty(ids.shape + (2,), np.uint32)
+        seen[..., 0], seen[..., 1] = shows, clicks
+        self._call("push_seen_rows", table, ids.size, _pointer(ids, _u64p), _pointer(grad, _f32p), _pointer(seen, _u32p))
+
     def step_end(self, n_samples, sums=()):
         sums = np.asarray(sums, np.float64)
         self._call("step_end", int(n_samples), _pointer(sums, _f64p), len(sums))
@@ -168,6 +179,12 @@ class Client:
         values = np.array(values, np.float64, ndmin=1)
         self._call("reduce", _pointer(values, _f64p), values.size)
         return values
+
+    def day_end(self):
+        """A day of the data is over, behind pass_end: (rows that went, rows left, ids that wait for one), of all tables whose rows come and go."""
+        numbers = [ctypes.c_uint64() for _ in range(3)]
+        self._call("day_end", *map(ctypes.byref, numbers))
+        return tuple(n.value for n in numbers)
 
     def barrier(self):
         self._call("barrier")

@@ -61,6 +61,23 @@ struct capi_rows *capi_rows_take(paddle_ps *ps, size_t n, const uint64_t *ids, s
     return r;
 }
 
+static uint32_t add(uint32_t a, uint32_t b) { return b > UINT32_MAX - a ? UINT32_MAX : a + b; }
+
+int capi_rows_seen(struct capi_rows *r, const uint32_t *seen) {
+    if (2 * r->n_keys > r->room_seen) {
+        if (grow((void **)&r->seen, 2 * r->n_keys, sizeof *r->seen))
+            return PD_ENOMEM;
+        r->room_seen = 2 * r->n_keys;
+    }
+    memset(r->seen, 0, 2 * r->n_keys * sizeof *r->seen);
+    for (size_t i = 0; i < r->n; i++) {
+        uint32_t *to = r->seen + 2 * (size_t)r->slot[i];
+        to[0] = add(to[0], seen ? seen[2 * i] : 1);
+        to[1] = add(to[1], seen ? seen[2 * i + 1] : 0);
+    }
+    return 0;
+}
+
 void capi_rows_wait_done(paddle_ps *ps) {
     while (ps->pending) {
         struct capi_rows *r = ps->pending;
@@ -79,6 +96,7 @@ void capi_rows_release(paddle_ps *ps) {
         free(r->key);
         free(r->slot);
         free(r->value);
+        free(r->seen);
         free(r);
     }
     free(ps->sort);

@@ -122,6 +122,77 @@ static void test_dense_sums_and_saving(void **state) {
     assert_int_equal(system(command), 0);
 }
 
+/* Pushes one show of each id (and what `seen` says) with gradient 1, in one step. */
+static void show(paddle_ps *ps, int t, size_t n, const uint64_t *ids, const uint32_t *seen) {
+    const float grad[4] = {1, 1, 1, 1};
+    assert_true(n <= 4);
+    assert_int_equal(seen ? paddle_ps_push_seen_rows(ps, t, n, ids, grad, seen) : paddle_ps_push_rows(ps, t, n, ids, grad), 0);
+    assert_int_equal(paddle_ps_step_end(ps, 1, NULL, 0), 0);
+    assert_int_equal(paddle_ps_wait(ps), 0);
+}
+
+static void expect_values(paddle_ps *ps, int t, size_t n, const uint64_t *ids, const float *want) {
+    float got[4];
+    assert_int_equal(paddle_ps_pull_rows(ps, t, n, ids, got, 1), 0);
+    assert_int_equal(paddle_ps_wait(ps), 0);
+    for (size_t i = 0; i < n; i++)
+        assert_float_equal(got[i], want[i], 1e-6);
+}
+
+static void test_rows_are_admitted_and_go(void **state) {
+    (void)state;
+    const uint64_t ids[4] = {9, 4, 9, 9}, each[2] = {4, 9};
+    const uint32_t seen[4] = {5, 5, 1, 0};
+    uint64_t removed = 99, rows = 99, waiting = 99;
+    paddle_ps *ps = join();
+    /* score = 0.1 * shows without a click + clicks, times a half at a day's end; with less than 1 a row goes */
+    int t = paddle_ps_table(ps, "t", 1, 0, "admit_count=3 admit_zero=1 mean=10 ageing=1 show_decay=0.5 delete_score=1");
+    int other = paddle_ps_table(ps, "other", 1, 0, NULL);
+    assert_int_equal(paddle_ps_start(ps), 0);
+    show(ps, t, 2, ids, NULL);
+    expect_values(ps, t, 2, each, (float[]){0, 0}); /* both were shown once */
+    show(ps, t, 3, ids, NULL);                      /* 9 twice more: it has a row, from which both gradients are taken */
+    expect_values(ps, t, 2, each, (float[]){0, 8});
+    show(ps, t, 2, each, seen);                     /* 4 is shown five times and always clicked */
+    expect_values(ps, t, 2, each, (float[]){9, 7});
+    assert_int_equal(paddle_ps_pass_end(ps), 0);
+    assert_int_equal(paddle_ps_day_end(ps, &removed, &rows, &waiting), 0);
+    assert_int_equal(removed, 1);
+    assert_int_equal(rows, 1);
+    assert_int_equal(waiting, 0);
+    expect_values(ps, t, 2, each, (float[]){9, 0});
+    assert_int_equal(paddle_ps_day_end(ps, NULL, NULL, NULL), 0);
+
+    assert_int_equal(paddle_ps_push_seen_rows(ps, other, 2, each, (float[]){1, 1}, seen), PADDLE_PS_EUSAGE);
+    assert_non_null(strstr(paddle_ps_error(ps), "the rows of table 1 do not come and go"));
+    paddle_ps_free(ps);
+
+    static const struct {
+        const char *attributes, *says;
+    } wrong[] = {
+        {"admit_count=1.5", "admit_count is a whole number"},
+        {"admit_probability=2", "admit_probability is a number from 0 to 1"},
+        {"admit_count=2 admit_probability=0.5", "one of them"},
+        {"admit_cuont=2", "no attribute 'admit_cuont'"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        ps = join();
+        assert_int_equal(paddle_ps_table(ps, "t", 1, 0, wrong[i].attributes), PADDLE_PS_ECONFIG);
+        if (!strstr(paddle_ps_error(ps), wrong[i].says))
+            fail_msg("'%s' says '%s', not '%s'", wrong[i].attributes, paddle_ps_error(ps), wrong[i].says);
+        paddle_ps_free(ps);
+    }
+    ps = join();
+    t = paddle_ps_table(ps, "t", 1, 0, "ageing=1");
+    assert_int_equal(paddle_ps_start(ps), 0);
+    assert_int_equal(paddle_ps_push_seen_rows(ps, t, 2, each, (float[]){1, 1}, (const uint32_t[]){1, 0, 1, 2}), PADDLE_PS_EUSAGE);
+    assert_non_null(strstr(paddle_ps_error(ps), "id 9 was clicked 2 times of 1 shows"));
+    paddle_ps_free(ps);
+    ps = join();
+    assert_int_equal(paddle_ps_dense(ps, "w", 1, (const uint64_t[]){2}, "ageing=1"), PADDLE_PS_ECONFIG); /* a table's */
+    paddle_ps_free(ps);
+}
+
 static void test_settings_that_are_wrong(void **state) {
     (void)state;
     static const struct {
@@ -176,6 +247,7 @@ int main(void) {
         cmocka_unit_test(test_rows_come_back_in_the_order_of_the_ids),
         cmocka_unit_test(test_many_ids_against_one_pull_of_each),
         cmocka_unit_test(test_dense_sums_and_saving),
+        cmocka_unit_test(test_rows_are_admitted_and_go),
         cmocka_unit_test(test_settings_that_are_wrong),
         cmocka_unit_test(test_the_first_error_stays),
     };
