@@ -95,6 +95,43 @@ static void parameters_begin_as_they_are_told(void **state) {
     }
 }
 
+/* Each key of base/row_life.h, in a text that says all of them. */
+static void rows_come_and_go_as_they_are_told(void **state) {
+    (void)state;
+    struct nn_graph *g;
+    struct pd_err err = {0};
+    for (int by_chance = 0; by_chance < 2; by_chance++) {
+        char text[3000] = "", keys[1000] = "";
+        double want[PD_ROW_LIFE_N];
+        for (size_t i = 0; i < PD_ROW_LIFE_N; i++) {
+            const struct pd_row_life_setting *s = &pd_row_life_settings[i];
+            const int other = i == (by_chance ? PD_ROW_LIFE_admit_count : PD_ROW_LIFE_admit_probability); /* one of them */
+            want[i] = other ? s->def : s->most;
+            if (!other)
+                snprintf(keys + strlen(keys), sizeof keys - strlen(keys), "%s = %.17g\n", s->name, want[i]);
+        }
+        snprintf(text, sizeof text, DATA "[field w2]\ntype = dense\n" E1 "%sclick = w2\n[layer out]\ntype = fc\ninputs = e1\nsize = vocabulary\nact = softmax\n"
+                 COST OPT, keys);
+        if (load(text, &g, &err))
+            fail_msg("%s", err.msg);
+        const struct nn_param *p = nn_graph_param(g, 0);
+        for (size_t i = 0; i < PD_ROW_LIFE_N; i++)
+            if (pd_row_life_get(&p->life, i) != want[i])
+                fail_msg("%s is %g, not %g", pd_row_life_settings[i].name, pd_row_life_get(&p->life, i), want[i]);
+        assert_true(pd_row_life_active(&p->life));
+        assert_int_equal(p->click, 1);
+        nn_graph_free(g);
+    }
+    if (load(GOOD, &g, &err))
+        fail_msg("%s", err.msg);
+    const struct nn_param *p = nn_graph_param(g, 0);
+    for (size_t i = 0; i < PD_ROW_LIFE_N; i++)
+        assert_true(pd_row_life_get(&p->life, i) == pd_row_life_settings[i].def);
+    assert_false(pd_row_life_active(&p->life));
+    assert_int_equal(p->click, -1);
+    nn_graph_free(g);
+}
+
 static void a_vocabulary_file_is_counted(void **state) {
     (void)state;
     static const struct {
@@ -215,6 +252,12 @@ static const struct {
     {"positive class that is none", GOOD "[evaluator v]\ntype = auc\ninput = out\nlabel = target\npositive = 10000000\n", ":37: evaluator 'v': positive is class 10000000, but 'out' (line"},
     {"perplexity of a layer", GOOD "[evaluator v]\ntype = perplexity\ninput = out\n", ":35: evaluator 'v': its input is the name of a cost, not 'out'"},
     {"error without label", GOOD "[evaluator v]\ntype = classification_error\ninput = out\n", ":34: evaluator 'v' has no label"},
+    {"a life of what is no row", DATA "[layer a]\ntype = embedding\ninputs = w1\nsize = 3\nageing = 1\n", ":12: layer 'a': only the rows of a table are admitted or age"},
+    {"two admissions", DATA E1 "admit_count = 2\nadmit_probability = 0.5\n" E2 OUT COST OPT, ":14: layer 'e1': admit_count and admit_probability: one of them"},
+    {"half a show", DATA E1 "admit_count = 1.5\n" E2 OUT COST OPT, "admit_count is a whole number from 0 to 65535, not"},
+    {"growing", DATA E1 "ageing = 1\nshow_decay = 1.5\n" E2 OUT COST OPT, ":15: show_decay is a number from 0 to 1, not"},
+    {"clicks of nothing", DATA E1 "ageing = 1\nclick = nix\n" E2 OUT COST OPT, ":15: layer 'e1': click is a field with one id or number a sample, not 'nix'"},
+    {"a life said twice", DATA E1 "ageing = 1\n" E2 "ageing = 1\n" OUT COST OPT, ":21: parameter 'emb': how its rows come and go is said where it appears first, on line"},
     {"no optimizer", DATA E1 E2 OUT COST, ": there is no section [optimizer]"},
     {"optimizer without a rate", DATA E1 E2 OUT COST "[optimizer]\ntype = sgd\n", ":30: [optimizer] needs learning_rate"},
 };
@@ -277,6 +320,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_file_becomes_a_graph),
         cmocka_unit_test(parameters_begin_as_they_are_told),
+        cmocka_unit_test(rows_come_and_go_as_they_are_told),
         cmocka_unit_test(a_vocabulary_file_is_counted),
         cmocka_unit_test(the_word2vec_workspace_loads),
         cmocka_unit_test(a_bad_file_is_refused_with_its_line),
