@@ -3,8 +3,10 @@
  * are (the i-th with a frequency of about 1/i), or evenly.
  *
  * Usage: checkpoint MILLIONS FOLDER zipf|even
- * Prints: bytes of a save, steps without one (median and longest ms, steps a second), steps beside it, for how long it was written, and,
- * of a second save, the memory of server and writer together (PSS) over the server's before.
+ * Prints: steps without a save (median and longest ms, steps a second); steps beside two saves, their bytes and the better rate; steps
+ * beside dd, which copies the file that was written, fsync included, at the writer's nice value, and its better rate of two; steps beside
+ * a process of that nice value that only computes: what the machine leaves to a trainer and a server beside any writer; and of
+ * a save the memory of server and writer together (PSS) over the server's before.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +26,7 @@
 #include "ps/client.h"
 #include "ps/server.h"
 
-enum { DIM = 16, KEYS = 4096, DENSE = 1 << 16, STEPS_MAX = 1 << 20 };
+enum { NICE = 5 /* of the server's writer */, DIM = 16, KEYS = 4096, DENSE = 1 << 16, STEPS_MAX = 1 << 20 };
 
 static const uint8_t key32[32] = "a key for benchmarks, 32 bytes.";
 
@@ -169,6 +172,44 @@ static double save(struct job *j, const char *dir, const char *name, enum ps_cha
     return (double)(pd_mono_ns() - t0) * 1e-9;
 }
 
+/* Steps while the child lives, for at most so long; then it is ended. Returns the seconds. */
+static double beside(struct job *j, pid_t child, double most) {
+    uint64_t t0 = pd_mono_ns();
+    double s;
+    int over = 0;
+    while (!over && (s = (double)(pd_mono_ns() - t0) * 1e-9) < most) {
+        step(j, UINT64_MAX);
+        over = waitpid(child, NULL, WNOHANG) == child;
+    }
+    s = (double)(pd_mono_ns() - t0) * 1e-9;
+    if (!over) {
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+    }
+    return s;
+}
+
+static pid_t busy_process(void) {
+    pid_t pid = fork();
+    if (pid)
+        return pid;
+    (void)setpriority(PRIO_PROCESS, 0, NICE);
+    for (volatile uint64_t i = 0;; i++) {
+    }
+}
+
+static pid_t copying_process(const char *from, const char *to) {
+    char in[700], out[700];
+    pid_t pid = fork();
+    if (pid)
+        return pid;
+    (void)setpriority(PRIO_PROCESS, 0, NICE);
+    snprintf(in, sizeof in, "if=%s", from);
+    snprintf(out, sizeof out, "of=%s", to);
+    execlp("dd", "dd", in, out, "bs=1M", "conv=fsync", "status=none", (char *)NULL);
+    _exit(1);
+}
+
 static double folder_mb(const char *dir, const char *name) {
     char path[600];
     double sum = 0;
@@ -217,19 +258,34 @@ int main(int argc, char **argv) {
     while (pd_mono_ns() - t0 < 3000000000u)
         step(j, UINT64_MAX);
     say(j, "without a save", (double)(pd_mono_ns() - t0) * 1e-9);
-    double s = save(j, dir, "pass-00000", PS_CHAIN_BASE, NULL), mb = folder_mb(dir, "pass-00000");
-    say(j, "beside a save", s);
-    printf("save of %.0f MB: written in %.2f s, %.0f MB/s\n", mb, s, mb / s);
+    double s[2], mb = 0;
+    for (int i = 0; i < 2; i++) {
+        s[i] = save(j, dir, i ? "pass-00001" : "pass-00000", PS_CHAIN_BASE, NULL);
+        mb = folder_mb(dir, i ? "pass-00001" : "pass-00000");
+    }
+    say(j, "beside a save", s[0] + s[1]);
+    printf("save of %.0f MB: written in %.2f and %.2f s, %.0f MB/s\n", mb, s[0], s[1], mb / fmin(s[0], s[1]));
+    char from[600], to[600];
+    snprintf(from, sizeof from, "%s/pass-00001/sparse-00000-of-00001.bin", dir);
+    snprintf(to, sizeof to, "%s/copy", dir);
+    for (int i = 0; i < 2; i++) {
+        s[i] = beside(j, copying_process(from, to), 60);
+        unlink(to);
+    }
+    say(j, "beside dd", s[0] + s[1]);
+    printf("dd of %.0f MB: written in %.2f and %.2f s, %.0f MB/s\n", mb, s[0], s[1], mb / fmin(s[0], s[1]));
+    s[0] = beside(j, busy_process(), 2);
+    say(j, "beside a busy process", s[0]);
     t0 = pd_mono_ns();
     while (pd_mono_ns() - t0 < 2000000000u)
         step(j, UINT64_MAX);
     say(j, "after it", (double)(pd_mono_ns() - t0) * 1e-9);
-    s = save(j, dir, "pass-00001", PS_CHAIN_DELTA, NULL);
-    say(j, "beside a save of changes", s);
-    printf("save of changes: %.0f MB in %.2f s\n", folder_mb(dir, "pass-00001"), s);
+    s[0] = save(j, dir, "pass-00002", PS_CHAIN_DELTA, NULL);
+    say(j, "beside a save of changes", s[0]);
+    printf("save of changes: %.0f MB in %.2f s\n", folder_mb(dir, "pass-00002"), s[0]);
     double before = all_mb(j->server), peak = before;
-    s = save(j, dir, "pass-00002", PS_CHAIN_NONE, &peak);
-    printf("memory: server %.0f MB, with the writer at most %.0f MB: ratio %.3f in %.2f s\n", before, peak, peak / before, s);
+    s[0] = save(j, dir, "pass-00003", PS_CHAIN_NONE, &peak);
+    printf("memory: server %.0f MB, with the writer at most %.0f MB: ratio %.3f in %.2f s\n", before, peak, peak / before, s[0]);
     must(j, ps_bye(j->c), "bye");
     ps_client_free(j->c);
     waitpid(j->server, NULL, 0);

@@ -2,7 +2,7 @@
 # What a checkpoint costs: the pause, the writing beside training against dd with fsync, memory while it is written
 #
 # 2M rows of 16 floats with AdaGrad's state (MILLIONS=2), drawn like words and evenly, which is the worst for copy-on-write: every
-# page changes while the file is written.
+# page changes while the file is written. Beside them what the machine gives: dd copying the same file beside the same training.
 . "$(dirname "$0")/ps.sh"
 TMP=$(mktemp -d build/bench-XXXXXX)
 trap 'rm -rf "$TMP"' EXIT
@@ -11,6 +11,7 @@ for how in zipf even; do
     echo "rows drawn: $how"
     build/release/bench/checkpoint "${MILLIONS:-2}" "$TMP/$how" $how | tee "$TMP/said"
     mb=$(sed -n 's/^save of \([0-9]*\) MB.*/\1/p' "$TMP/said") ours=$(sed -n 's/^save of .* s, \([0-9]*\) MB.s/\1/p' "$TMP/said")
+    dd=$(sed -n 's/^dd of .* s, \([0-9]*\) MB.s/\1/p' "$TMP/said")
     longest() { sed -n "s/^$1: .*longest \([0-9.]*\) ms.*/\1/p" "$TMP/said"; }
     rate() { sed -n "s/^$1: .* \([0-9]*\) steps.s/\1/p" "$TMP/said"; }
     theirs=0
@@ -24,6 +25,11 @@ for how in zipf even; do
     line "checkpoint-steps-$how" "$(ratio "$(rate 'beside a save')" "$(rate 'without a save')")" '>=0.5' "steps without a save" \
         "$(rate 'beside a save') steps/s" "$(rate 'without a save') steps/s"
     line "checkpoint-disk-$how" "$(ratio "$ours" "$theirs")" '>=0.80' "dd bs=1M conv=fsync" "$ours MB/s" "$theirs MB/s"
+    line "checkpoint-steps-dd-$how" "$(ratio "$(rate 'beside a save')" "$(rate 'beside dd')")" '>=0.8' "steps beside dd" \
+        "$(rate 'beside a save') steps/s" "$(rate 'beside dd') steps/s"
+    line "checkpoint-steps-busy-$how" "$(ratio "$(rate 'beside a save')" "$(rate 'beside a busy process')")" '>=0.8' "beside a busy process" \
+        "$(rate 'beside a save') steps/s" "$(rate 'beside a busy process') steps/s"
+    line "checkpoint-disk-dd-$how" "$(ratio "$ours" "$dd")" '>=0.80' "dd beside the training" "$ours MB/s" "$dd MB/s"
     line "checkpoint-memory-$how" "$(sed -n 's/^memory: .*ratio \([0-9.]*\) in.*/\1/p' "$TMP/said")" '<2' "the server before" \
         "$(sed -n 's/^memory: .*at most \([0-9]* MB\).*/\1/p' "$TMP/said")" "$(sed -n 's/^memory: server \([0-9]* MB\).*/\1/p' "$TMP/said")"
     rm -rf "${TMP:?}/$how"
