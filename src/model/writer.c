@@ -16,30 +16,27 @@
 #include "base/str.h"
 #include "model/internal.h"
 #include "model/model.h"
+#include "model/outfile.h"
 
-enum { BUFFER = 1 << 20, WRITE_BACK = 8 << 20, MANIFEST_MAX = 256 << 20 };
+enum { MANIFEST_MAX = 256 << 20 };
 
 struct section {
     uint64_t offset, bytes;
 };
 
 struct model_writer {
-    int fd;
-    char path[PATH_MAX], file[MODEL_FILE_MAX + 1];
+    struct outfile out;
+    char file[MODEL_FILE_MAX + 1];
     XXH3_state_t *hash;
-    uint8_t *buf;
-    size_t n_buf;
+    size_t n_buf;             /* in the room of `out` */
     uint64_t at, total, rows; /* at: bytes given so far */
-    uint64_t written, on_its_way; /* to the system; of these to the disk */
     struct section *sections; /* those with bytes, in file order */
     size_t n_sections, cur;
 };
 
 static void writer_free(struct model_writer *w) {
-    if (w->fd >= 0)
-        close(w->fd);
+    outfile_release(&w->out);
     XXH3_freeState(w->hash);
-    free(w->buf);
     free(w->sections);
     free(w);
 }
@@ -47,40 +44,33 @@ static void writer_free(struct model_writer *w) {
 void model_writer_abort(struct model_writer *w) {
     if (!w)
         return;
-    if (w->fd >= 0)
-        unlink(w->path);
+    if (w->out.fd >= 0)
+        unlink(w->out.path);
     writer_free(w);
 }
 
 static int flush(struct model_writer *w, struct pd_err *err) {
-    XXH3_128bits_update(w->hash, w->buf, w->n_buf);
-    if (pd_fault("model.write"))
-        return pd_fail_errno(err, PD_EIO, ENOSPC, "cannot write %s", w->path);
-    if (pd_write_all(w->fd, w->buf, w->n_buf))
-        return pd_fail_errno(err, PD_EIO, errno, "cannot write %s", w->path);
-    w->written += w->n_buf;
+    XXH3_128bits_update(w->hash, outfile_room(&w->out), w->n_buf);
+    int rc = outfile_write(&w->out, w->n_buf, err);
     w->n_buf = 0;
-    if (w->written - w->on_its_way >= WRITE_BACK) { /* else it begins with the fsync; a file system that cannot is only slower */
-        (void)sync_file_range(w->fd, (off_t)w->on_its_way, (off_t)(w->written - w->on_its_way), SYNC_FILE_RANGE_WRITE);
-        w->on_its_way = w->written;
-    }
-    return 0;
+    return rc;
 }
 
 static int put(struct model_writer *w, const void *p, uint64_t n, struct pd_err *err) {
     const uint8_t *s = p;
     while (n) {
-        size_t k = BUFFER - w->n_buf < n ? BUFFER - w->n_buf : (size_t)n;
+        uint8_t *to = outfile_room(&w->out) + w->n_buf;
+        size_t k = OUTFILE_BUFFER - w->n_buf < n ? OUTFILE_BUFFER - w->n_buf : (size_t)n;
         if (s) {
-            memcpy(w->buf + w->n_buf, s, k);
+            memcpy(to, s, k);
             s += k;
         } else {
-            memset(w->buf + w->n_buf, 0, k);
+            memset(to, 0, k);
         }
         w->n_buf += k;
         w->at += k;
         n -= k;
-        int rc = w->n_buf == BUFFER ? flush(w, err) : 0;
+        int rc = w->n_buf == OUTFILE_BUFFER ? flush(w, err) : 0;
         if (rc)
             return rc;
     }
@@ -104,7 +94,7 @@ static int put_head(struct model_writer *w, const struct model_entry *e, size_t 
     w->total = MODEL_HEADER + n * MODEL_ENTRY;
     if (pd_buf_reserve(&b, w->total)) {
         pd_buf_release(&b);
-        return pd_fail(err, PD_ENOMEM, "no memory to write %s", w->path);
+        return pd_fail(err, PD_ENOMEM, "no memory to write %s", w->out.path);
     }
     memset(b.data, 0, w->total);
     b.len = MODEL_HEADER;
@@ -130,6 +120,7 @@ static int put_head(struct model_writer *w, const struct model_entry *e, size_t 
     pd_put_u32(&b, (uint32_t)n);
     pd_put_u32(&b, 0);
     pd_put_u64(&b, w->total);
+    w->out.total = w->total;
     int rc = put(w, b.data, MODEL_HEADER + n * MODEL_ENTRY, err);
     pd_buf_release(&b);
     return rc;
@@ -140,21 +131,23 @@ int model_writer_new(struct model_writer **out, const char *folder, const char *
     struct model_writer *w = pd_calloc(1, sizeof *w);
     if (!w)
         return pd_fail(err, PD_ENOMEM, "no memory to write %s/%s", folder, file);
-    w->fd = -1;
-    w->buf = pd_malloc(BUFFER);
+    char path[PATH_MAX];
+    int rc = 0;
+    w->out.fd = -1;
     w->sections = pd_calloc(3 * n, sizeof *w->sections);
     w->hash = pd_fault("alloc") ? NULL : XXH3_createState();
-    int rc = 0;
-    if (!w->buf || !w->sections || !w->hash)
+    if (!w->sections || !w->hash)
         rc = pd_fail(err, PD_ENOMEM, "no memory to write %s/%s", folder, file);
-    else if (pd_fmt(w->path, sizeof w->path, "%s/%s", folder, file) || pd_fmt(w->file, sizeof w->file, "%s", file))
+    else if (pd_fmt(path, sizeof path, "%s/%s", folder, file) || pd_fmt(w->file, sizeof w->file, "%s", file))
         rc = pd_fail(err, PD_EIO, "path too long: %s/%s", folder, file);
-    else if ((w->fd = open(w->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644)) < 0)
-        rc = pd_fail_errno(err, PD_EIO, errno, "cannot create %s", w->path);
+    if (!rc)
+        rc = outfile_open(&w->out, path, err);
     if (!rc) {
         XXH3_128bits_reset(w->hash);
         rc = put_head(w, entries, n, err);
     }
+    if (!rc)
+        rc = outfile_settle(&w->out, err); /* the head may have been long */
     if (rc)
         model_writer_abort(w);
     else
@@ -167,7 +160,7 @@ int model_writer_put(struct model_writer *w, const void *p, size_t bytes, struct
     int rc = 0;
     while (bytes && !rc) {
         if (w->cur == w->n_sections)
-            return pd_fail(err, PD_EFAIL, "%s: more bytes than announced", w->path);
+            return pd_fail(err, PD_EFAIL, "%s: more bytes than announced", w->out.path);
         const struct section *c = &w->sections[w->cur];
         if (w->at < c->offset)
             rc = put(w, NULL, c->offset - w->at, err); /* the gap */
@@ -184,21 +177,15 @@ int model_writer_put(struct model_writer *w, const void *p, size_t bytes, struct
 int model_writer_seal(struct model_writer *w, struct model_part *part, struct pd_err *err) {
     int rc = 0;
     if (w->cur != w->n_sections)
-        rc = pd_fail(err, PD_EFAIL, "%s: fewer bytes than announced", w->path);
+        rc = pd_fail(err, PD_EFAIL, "%s: fewer bytes than announced", w->out.path);
     if (!rc)
         rc = put(w, NULL, w->total - w->at, err);
     if (!rc)
         rc = flush(w, err);
-    if (!rc && fsync(w->fd))
-        rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", w->path);
-    int fd = w->fd;
-    if (!rc) {
-        w->fd = -1;
-        if (close(fd))
-            rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", w->path);
-    }
+    if (!rc)
+        rc = outfile_sync(&w->out, err);
     if (rc) {
-        unlink(w->path);
+        unlink(w->out.path);
         return rc;
     }
     XXH128_canonical_t c;
@@ -209,7 +196,7 @@ int model_writer_seal(struct model_writer *w, struct model_part *part, struct pd
     return 0;
 }
 
-int model_writer_fd(const struct model_writer *w) { return w->fd; }
+int model_writer_fd(const struct model_writer *w) { return w->out.fd; }
 
 void model_writer_free(struct model_writer *w) {
     if (w)
