@@ -80,7 +80,8 @@ int ps_cut_begin(struct ps_cut **out, struct ps_table *t) {
         ps_cut_end(c);
         return PD_ENOMEM;
     }
-    memcpy(c->slabs, t->slabs, t->n_slabs * sizeof *c->slabs);
+    if (t->n_slabs)
+        memcpy(c->slabs, t->slabs, t->n_slabs * sizeof *c->slabs);
     *out = c;
     return 0;
 }
