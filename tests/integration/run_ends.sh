@@ -64,6 +64,7 @@ until [ -e "$TMP/first" ]; do sleep 0.4; done
 read -r pid <"$TMP/first"
 echo "trainer \$PADDLE_TRAINER_ID waits for process \$pid"
 while kill -0 "\$pid" 2>/dev/null; do sleep 0.1; done # its peer is gone: the echo
+sleep 0.2 # the shell around that one has to end, too, and its agent to see it
 exit 1
 END
 chmod +x ws/fail.sh
