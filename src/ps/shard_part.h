@@ -21,6 +21,7 @@ struct ps_saving {
     struct ps_saving *next;
     struct ps_shard *s;
     uint32_t trainer;
+    uint64_t incarnation;      /* of the process that asked: one in its place hears nothing of it */
     uint64_t req;
     int full, delta;
     enum ps_chain chain;

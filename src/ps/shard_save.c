@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/fault.h"
+#include "base/fs.h"
 #include "base/str.h"
 #include "model/model.h"
 #include "ps/shard_part.h"
@@ -70,7 +71,7 @@ void shard_savings_release(struct ps_shard *s) {
 
 int shard_is_saving(const struct ps_shard *s, uint32_t trainer, uint64_t req) {
     for (const struct ps_saving *j = s->savings; j; j = j->next)
-        if (j->trainer == trainer && j->req == req)
+        if (j->trainer == trainer && j->incarnation == s->members[trainer].incarnation && j->req == req)
             return 1;
     return 0;
 }
@@ -194,6 +195,8 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
     if (!rc)
         rc = model_stage(dir, name, tag, path, err);
     if (!rc) {
+        if (s->staged && strcmp(s->staged, path))
+            pd_rm_tree(s->staged, NULL); /* of a save that nobody will commit any more */
         free(s->staged);
         s->staged = pd_strdup(path);
         if (!s->staged)
@@ -202,7 +205,7 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
     for (uint32_t i = 0; create && s->tables && i < s->job.n_sparse && !rc; i++)
         rc = s->lives[i].active ? 0 : create_all(s, i, err);
     if (!rc) {
-        *j = (struct ps_saving){.s = s, .trainer = trainer, .req = f->req, .full = (int)full, .chain = (enum ps_chain)chain};
+        *j = (struct ps_saving){.s = s, .trainer = trainer, .incarnation = s->members[trainer].incarnation, .req = f->req, .full = (int)full, .chain = (enum ps_chain)chain};
         pd_buf_init(&j->tail);
         put_tail(j);
         rc = j->tail.failed ? pd_fail(err, PD_ENOMEM, "no memory to save") : make_room(j, path, err);
@@ -287,7 +290,8 @@ void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_
     }
     chain_on(s, j, part != NULL);
     s->stats.progress++;
-    if (s->members[j->trainer].state == MEMBER_JOINED && !s->failed.code) {
+    const struct member *m = &s->members[j->trainer];
+    if (m->state == MEMBER_JOINED && m->incarnation == j->incarnation && !s->failed.code) {
         if (part)
             shard_answer_kept(s, j->trainer, WIRE_PS_SAVE, j->req, b.data, b.len);
         else

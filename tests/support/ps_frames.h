@@ -280,8 +280,10 @@ static inline void rec_fail(void *arg, uint32_t trainer, uint16_t type, uint64_t
     r->last_fail = *why;
 }
 
+static int (*fr_save)(void *arg, struct ps_saving *j, struct pd_err *err); /* NULL: at once */
+
 static inline struct ps_shard *rec_shard(struct recorder *r, uint32_t n_trainers) {
-    static const struct ps_shard_ops ops = {.answer = rec_answer, .fail = rec_fail};
+    const struct ps_shard_ops ops = {.answer = rec_answer, .fail = rec_fail, .save = fr_save};
     struct ps_shard_opts o = {.kind = PS_KIND_BOTH, .n_trainers = n_trainers, .epoch = FR_EPOCH, .on_lost = fr_on_lost};
     struct ps_shard *s = NULL;
     memset(r, 0, sizeof *r);

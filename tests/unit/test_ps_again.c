@@ -10,6 +10,7 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
+#include "model/model.h"
 #include "tests/support/ps_frames.h"
 
 static struct pd_err last;
@@ -50,11 +51,13 @@ static int remove_dir(void **state) {
 
 /* --- save --- */
 
+static uint64_t tag = 1;
+
 static struct wire_frame *f_save(uint64_t after, uint64_t req) {
     struct pd_buf b;
     pd_buf_init(&b);
     pd_put_u64(&b, after);
-    pd_put_u64(&b, 1); /* tag */
+    pd_put_u64(&b, tag);
     pd_put_str(&b, dir);
     pd_put_str(&b, "m");
     for (int i = 0; i < 3; i++) /* create_rows, full, chain */
@@ -142,6 +145,53 @@ static void test_a_save_comes_back_while_it_waits(void **state) {
     ok(s, 1, f_step_end(0, 1, 1, NULL, 0));
     assert_int_equal(saved(&r, updates), 1); /* once */
     assert_int_equal(updates[0], 1);
+    ps_shard_free(s);
+}
+
+static struct ps_saving *under_way;
+
+static int save_later(void *arg, struct ps_saving *j, struct pd_err *err) {
+    (void)arg;
+    (void)err;
+    under_way = j;
+    return 0;
+}
+
+/* on_trainer_lost = wait: the process that asked is gone when its save is complete, and another one has its place. */
+static void test_a_save_is_answered_to_who_asked_for_it(void **state) {
+    static const struct pd_err why = {.code = PD_ENOSPC, .msg = "the disk is full"};
+    struct recorder r;
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        fr_save = save_later;
+        fr_on_lost = PS_LOST_WAIT;
+        struct ps_shard *s = joined(&r, 1);
+        fr_save = NULL;
+        fr_on_lost = PS_LOST_FAIL;
+        ok(s, 0, f_save(0, next_req()));
+        assert_int_equal(ps_shard_detach(s, 0), 1);
+        ok(s, 0, again ? f_declare_again(1, 0, 100, FR_EPOCH) : f_declare_again(1, 0, 777, 0));
+        ps_shard_saved(s, under_way, NULL, &why);
+        assert_int_equal(r.n_fails, again);
+        ps_shard_free(s);
+    }
+}
+
+/* A save that its trainer did not live to commit leaves nothing. */
+static void test_a_save_that_is_not_committed_goes_with_the_next(void **state) {
+    struct recorder r;
+    uint64_t updates[64];
+    char first[PATH_MAX], name[] = "m";
+    (void)state;
+    struct ps_shard *s = joined(&r, 1);
+    ok(s, 0, f_save(0, next_req()));
+    assert_int_equal(model_staged(dir, name, 1, first, &last), 0);
+    assert_int_equal(access(first, F_OK), 0);
+    tag = 2;
+    ok(s, 0, f_save(0, next_req()));
+    tag = 1;
+    assert_int_equal(saved(&r, updates), 2);
+    assert_int_not_equal(access(first, F_OK), 0);
     ps_shard_free(s);
 }
 
@@ -255,6 +305,8 @@ int main(void) {
         cmocka_unit_test(test_a_save_that_waits_is_of_its_step_though_the_connection_breaks),
         cmocka_unit_test(test_a_save_that_comes_too_late_is_none),
         cmocka_unit_test(test_a_save_comes_back_while_it_waits),
+        cmocka_unit_test(test_a_save_is_answered_to_who_asked_for_it),
+        cmocka_unit_test(test_a_save_that_is_not_committed_goes_with_the_next),
         cmocka_unit_test(test_pieces_of_a_file_that_come_twice),
         cmocka_unit_test(test_a_trainer_that_is_far_ahead_may_end_the_pass),
         cmocka_unit_test(test_steps_of_a_trainer_that_is_lost_far_ahead),
