@@ -109,9 +109,11 @@ same lost/latest "$topology"
 grep -q '"status": "done"' node0/JOB*/result.json && grep -q "\"host\": \"local.$node\"" node0/JOB*/result.json || die "$(cat node0/JOB*/result.json)"
 clear_nodes
 
-# --- a spare node takes the place of the one that trains and serves: as many of both, so the same bits without reproducible = topology, too
+# --- a spare node takes the place of the one that trains and serves: as many of both, so the same bits without reproducible = topology, too. It
+# was sent no data; that of the lost one's streams only the launcher has now
+sed "s|^job_workspace.*|job_dispatch_package = $TMP/ws|; s/^data_layout.*/data_layout = dispatched/" slow.ini >apart.ini
 rand 16; step=$((8 + VALUE))
-start spare "$ctl" run --conf=slow.ini --outputs=spare --pservers=2 --trainers=2 --checkpoint_copies=2
+start spare "$ctl" run --conf=apart.ini --outputs=spare --pservers=2 --trainers=2 --checkpoint_copies=2
 run=$PID
 lose 1 $step
 wait "$run" || die "status $?, node 1 lost at step $step: $(grep -v ', Batch' spare.log)"
@@ -119,6 +121,8 @@ OUT=$(grep -v ', Batch' spare.log)
 has "its pserver goes to node 2 (local.2); its trainer goes to node 2 (local.2)"
 has "local.2/trainer | --- restart 1 of 3 after node 1 (local.1)"
 same spare/latest "$two"
+[ "$(ls node0/JOB*/workspace/train | tr '\n' ' ')" = "part-00000 part-00002 part-00004 " ] || die "node 0 has $(ls node0/JOB*/workspace/train)"
+[ "$(ls node2/JOB*/workspace/train | tr '\n' ' ')" = "part-00001 part-00003 part-00005 " ] || die "node 2 has $(ls node2/JOB*/workspace/train)"
 clear_nodes
 
 # --- nobody else has its part: that is said, with the part and the node
