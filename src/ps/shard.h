@@ -53,7 +53,7 @@ struct ps_shard_ops {
  * part without tables is then written, and *part is set. */
 int ps_saving_image(const struct ps_saving *j, struct model_part *part, struct pd_err *err);
 /* The second half, in any thread of the shard's process while the shard goes on: a part with tables is written, and *part is set. */
-int ps_saving_rest(const struct ps_saving *j, struct model_part *part, struct pd_err *err);
+int ps_saving_rest(struct ps_saving *j, struct model_part *part, struct pd_err *err);
 void ps_saving_stop(struct ps_saving *j); /* from any thread: the second half ends soon, with PD_EFAIL */
 int ps_saving_fd(const struct ps_saving *j); /* the file's */
 
