@@ -139,7 +139,7 @@ def test_the_environment_of_every_process():
         for rank, (node, e) in enumerate(envs.items()):
             d = j.dirs[node]
             want = dict(PADDLE_JOB_ID=j.id, PADDLE_NODE_ID=str(node), TRAINING_ROLE=role, PADDLE_TRAINER_ID=str(rank),
-                        PADDLE_TRAINERS_NUM="2", PADDLE_PSERVERS_IP_PORT_LIST=",".join(map(endpoint, servers.values())),
+                        PADDLE_TRAINERS_NUM="2", PADDLE_FIRST_TRAINERS_NUM="2", PADDLE_PSERVERS_IP_PORT_LIST=",".join(map(endpoint, servers.values())),
                         PADDLE_TRAINER_ENDPOINTS=",".join(map(endpoint, trainers.values())), PADDLE_CURRENT_ENDPOINT=endpoint(e),
                         PADDLE_KEY_FILE=d + "/.agent/key", PADDLE_OUTPUT_DIR=d + "/output", PADDLE_LOG_DIR=d + "/log",
                         PADDLE_EVENT_FD="3", PADDLE_RESTART_COUNT="0", PADDLE_BIND="numa", PADDLE_INIT_NUM_PASSES="3",
