@@ -11,6 +11,28 @@ ROUNDS = int(os.environ.get("ROUNDS", "3"))
 RATE = 100e6 / 8  # bytes a second
 TRIES = 6         # rounds until the slow host was one that others took from
 NEVER = float("inf")
+TRAIN_INI = """[data]
+format = ids
+train = none/*
+fields = x y
+vocabulary = 2
+[layer e]
+type = embedding
+inputs = x
+size = 2
+[layer p]
+type = fc
+inputs = e
+size = vocabulary
+act = softmax
+[cost c]
+type = cross_entropy
+input = p
+label = y
+[optimizer]
+type = sgd
+learning_rate = 0.1
+"""
 
 
 def new_files(hosts):
@@ -36,7 +58,7 @@ def fresh(hosts):
     base = hosts.ctl("exec", "true")
     ws = new_files(hosts)
     with open(f"{ws}/train.ini", "w") as f:
-        f.write("")  # the worker itself is not what is measured: the job fails at once
+        f.write(TRAIN_INI)  # the worker itself is not what is measured: the job fails at once, without data
     said = {}
 
     def meanwhile(_, now):
