@@ -27,7 +27,7 @@ struct pnode {
     int leaf, queued;
     int n_children;          /* that are no leaves */
     int unreached[UNREACHED_MAX], n_unreached;
-    uint64_t have, rate, since_ms, report_ms;
+    uint64_t have, rate, since_ms, report_ms, first_ms; /* since: it has this source; first: it told of it */
     uint64_t usual_rate;     /* of the last few reports */
     uint64_t slow_ms;        /* for so long it is slow */
     long place;              /* in the chain: the order of arrival */
@@ -237,11 +237,14 @@ void plan_status(struct plan *p, int node, const struct plan_report *r, uint64_t
     if (x->state == ABSENT)
         return;
     uint64_t from_ms = x->report_ms > x->since_ms ? x->report_ms : x->since_ms; /* what its source gives: the time that this tells of */
+    if (x->report_ms <= x->since_ms) /* the first one of this source: its rate is also of the time before anything was sent */
+        x->first_ms = now_ms;
     x->report_ms = now_ms;
     x->have = r->have;
     if (r->rate || r->asks) { /* of a node that is done, what it had when it was not */
         x->rate = r->rate;
-        x->usual_rate = x->usual_rate ? (3 * x->usual_rate + r->rate) / 4 : r->rate;
+        if (x->first_ms != now_ms)
+            x->usual_rate = x->usual_rate ? (3 * x->usual_rate + r->rate) / 4 : r->rate;
     }
     if (r->reached && x->source >= 0)
         p->n_reached++;
@@ -251,7 +254,7 @@ void plan_status(struct plan *p, int node, const struct plan_report *r, uint64_t
     }
     if (x->state != TAKES || x->leaf || !x->n_children || !r->asks || now_ms - x->since_ms < JUDGE_MS)
         return;
-    if (x->source == PLAN_LAUNCHER && now_ms - x->since_ms >= TRIAL_JUDGE_MS)
+    if (x->source == PLAN_LAUNCHER && now_ms - x->first_ms >= TRIAL_JUDGE_MS)
         begin_trial(p, node, r, now_ms);
     if (x->source < 0)
         return;

@@ -109,14 +109,14 @@ static void says(struct plan *p, int node, uint64_t have, uint64_t rate, uint64_
 static void a_slow_node_at_the_start_of_the_chain_is_a_leaf(void **state) {
     (void)state;
     struct plan *p = chain(4);
-    for (uint64_t t = 500; t <= 1000; t += 500)
+    for (uint64_t t = 500; t <= 1500; t += 500)
         for (int i = 0; i < 4; i++)
             says(p, i, 1250 * t, 1250000, t);
     assert_int_equal(plan_source(p, 1), PLAN_LAUNCHER); /* a trial */
     assert_int_equal(plan_source(p, 2), 1);
-    for (uint64_t t = 1500; t <= 3000; t += 500)
+    for (uint64_t t = 2000; t <= 3500; t += 500)
         for (int i = 0; i < 4; i++)
-            says(p, i, i ? 1250000 + 11000 * (t - 1000) : 1250 * t, i ? 11000000 : 1250000, t);
+            says(p, i, i ? 1875000 + 11000 * (t - 1500) : 1250 * t, i ? 11000000 : 1250000, t);
     assert_true(plan_is_leaf(p, 0));
     assert_int_equal(plan_source(p, 0), 3);
     assert_int_equal(plan_source(p, 1), PLAN_LAUNCHER);
@@ -128,21 +128,35 @@ static void a_slow_node_at_the_start_of_the_chain_is_a_leaf(void **state) {
 static void a_slow_link_of_the_launcher_is_nobodys_fault(void **state) {
     (void)state;
     struct plan *p = chain(3);
-    for (int i = 0; i < 3; i++)
-        says(p, i, 1250000, 1250000, 1000);
-    assert_int_equal(plan_source(p, 1), PLAN_LAUNCHER);
-    for (uint64_t t = 1500; t <= 2500; t += 500)
+    for (uint64_t t = 500; t <= 1500; t += 500)
         for (int i = 0; i < 3; i++)
-            says(p, i, 1250000 + 625 * (t - 1000), 625000, t);
+            says(p, i, 1250 * t, 1250000, t);
+    assert_int_equal(plan_source(p, 1), PLAN_LAUNCHER);
+    for (uint64_t t = 2000; t <= 3000; t += 500)
+        for (int i = 0; i < 3; i++)
+            says(p, i, 1875000 + 625 * (t - 1500), 625000, t);
     assert_int_equal(plan_source(p, 1), 0);
     assert_false(plan_is_leaf(p, 0));
-    for (uint64_t t = 3000; t < 60000; t += 500) /* it is tried with each other node once, and then no more */
+    for (uint64_t t = 3500; t < 60000; t += 500) /* it is tried with each other node once, and then no more */
         for (int i = 0; i < 3; i++)
-            says(p, i, 2000000 + 100 * t, 100000, t);
+            says(p, i, 2500000 + 100 * t, 100000, t);
     assert_int_equal(plan_source(p, 0), PLAN_LAUNCHER);
     assert_int_equal(plan_source(p, 1), 0);
     assert_int_equal(plan_source(p, 2), 1);
     assert_int_equal(plan_n_bypassed(p), 0);
+    plan_free(p);
+}
+
+/* Nothing is sent before all hosts are there: the first report's rate is that of a wait. */
+static void a_wait_before_the_first_byte_is_no_slow_link(void **state) {
+    (void)state;
+    struct plan *p = chain(3);
+    for (uint64_t t = 700; t < 2000; t += 100)
+        for (int i = 0; i < 3; i++)
+            says(p, i, 9000 * (t - 700), t == 700 ? 49155 : 9000000, t);
+    assert_int_equal(plan_source(p, 0), PLAN_LAUNCHER);
+    assert_int_equal(plan_source(p, 1), 0);
+    assert_int_equal(plan_source(p, 2), 1);
     plan_free(p);
 }
 
@@ -235,6 +249,7 @@ int main(void) {
         cmocka_unit_test(a_slow_node_is_a_leaf),
         cmocka_unit_test(a_slow_node_at_the_start_of_the_chain_is_a_leaf),
         cmocka_unit_test(a_slow_link_of_the_launcher_is_nobodys_fault),
+        cmocka_unit_test(a_wait_before_the_first_byte_is_no_slow_link),
         cmocka_unit_test(no_trial_near_the_end),
         cmocka_unit_test(who_cannot_reach_takes_from_the_launcher),
         cmocka_unit_test(any_sequence),
