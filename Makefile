@@ -73,8 +73,9 @@ CAPI_LIBS := -luv -lsodium -ljansson -linih -lpthread -lm
 CAPI_ALL  := $(if $(SANITIZE),,$(CAPI_SO))
 
 .PHONY: all test test-fast demo bench install clean packages-build packages-demo packages-test check-sources FORCE
-# The node's programs as they travel.
-PACKED := $(if $(SANITIZE),,$(B)/paddle_agent.gz $(B)/paddle_worker.zst)
+# The node's programs as they travel. The seed makes its own system calls: not for every architecture.
+HAS_SEED := $(if $(SANITIZE),1,$(filter x86_64-% aarch64-%,$(shell $(CC) -dumpmachine)))
+PACKED := $(B)/paddle_agent.gz $(if $(HAS_SEED),$(B)/paddle_seed) $(if $(SANITIZE),,$(B)/paddle_worker.zst)
 
 all: $(PROGRAMS) $(PACKED) $(CAPI_ALL) build/bin
 
@@ -120,7 +121,14 @@ $(B)/paddle_agent: $(B)/worker/agent_main.o $(B)/libworker.a $(LIBPADDLE)
 	$(if $(SANITIZE),,strip $@)
 
 $(B)/paddle_agent.gz: $(B)/paddle_agent
-	gzip -9nc $< >$@
+	gzip $(if $(SANITIZE),-1,-9)nc $< >$@
+
+# Some kB: no libc (src/seed/sys.h), one segment. With a sanitizer it is a program like any other.
+SEED_CFLAGS := -std=gnu11 -Isrc -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings $(WERROR)
+SEED_BARE := -Os -static -nostdlib -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -fno-tree-loop-distribute-patterns \
+    -fno-pie -no-pie -ffunction-sections -Wl,--gc-sections,-z,noseparate-code,-z,norelro,--build-id=none -s
+$(B)/paddle_seed: $(wildcard src/seed/*.c src/seed/*.h) $(B)/flags
+	$(CC) $(SEED_CFLAGS) $(if $(SANITIZE),-D_GNU_SOURCE -DSEED_LIBC $(CFLAGS_OPT),$(SEED_BARE)) $(filter %.c,$^) -o $@
 
 $(B)/paddle_worker: $(B)/worker/worker_main.o $(B)/libworker.a $(LIBPADDLE)
 	$(CC) $(STATIC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(NODE_LIBS) -o $@
@@ -137,6 +145,7 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDL
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -lcmocka -o $@
 
+$(B)/tests/test_launch_seed: | $(if $(HAS_SEED),$(B)/paddle_seed)
 $(B)/tests/test_train_allocs: LDFLAGS_ALL += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 unit: $(UNIT)
 .PHONY: unit

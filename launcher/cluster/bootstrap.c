@@ -11,11 +11,13 @@
 #include <zlib.h>
 
 #include "base/cksum.h"
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/object.h"
+#include "seed/seed.h"
 
-enum { AGENT_MAX_BYTES = 256 << 20 };
+enum { AGENT_MAX_BYTES = 256 << 20, SEED_MAX_BYTES = 4 << 20 };
 
 /* The user's login shell, whichever it is, sees one line: exec /bin/sh -c '...' with quoted words. So the script holds
  * no single quote, backslash or exclamation mark. $1 root, $2 hash, $3 size, $4 checksum (of `cksum`, which takes a twentieth of
@@ -32,15 +34,21 @@ static const char script[] =
     "[ -x \"$a\" ] && whole \"$a\" && go \"$@\"; "
     "echo \"$m more\"; IFS= read -r x; eval \"$x\"";
 
-/* One line on stdin, behind g=BYTES; (of the agent as gzip; 0: there is none). What goes wrong is on stderr, which paddlectl shows. */
+/* One line on stdin, behind g=BYTES (of the agent as gzip; 0: there is none) and e=BYTES (of the seed; 0: none). What goes wrong is on stderr,
+ * which paddlectl shows. A seed that can't begin (another kernel, a shell that can't exec it) leaves its file unmade, and stdin unread. */
 static const char script_rest[] =
     "bad() { echo \"$m fail $1\"; exit 1; }; "
     "mkdir -p \"$d\" || bad \"cannot make the folder $d\"; "
-    "[ \"$g\" -gt 0 ] && command -v gzip >/dev/null || g=0; "
-    "if [ \"$g\" -gt 0 ]; then z=gzip; else z=plain; fi; echo \"$m send $z $(uname -m)\"; "
-    "t=$d/tmp-$$-$h; clean() { rm -f \"$t\"; }; trap clean 0; trap \"exit 1\" 1 2 13 15; "
-    "if [ $z = gzip ]; then head -c \"$g\" | gzip -dc; else head -c \"$s\"; fi >\"$t\" || bad \"cannot write $t\"; "
-    "whole \"$t\" || bad \"$t is incomplete\"; "
+    "[ \"$g\" -gt 0 ] && command -v gzip >/dev/null || { g=0; e=0; }; "
+    "t=$d/tmp-$$-$h; clean() { rm -f \"$t\" \"$t.gz\" \"$t.seed\"; }; trap clean 0; trap \"exit 1\" 1 2 13 15; "
+    "if [ \"$e\" -gt 0 ]; then echo \"$m send seed $(uname -m) $SSH_CONNECTION\"; "
+    "head -c \"$e\" >\"$t.seed\" && chmod 700 \"$t.seed\" || bad \"cannot write $t.seed\"; "
+    "\"$t.seed\" \"$t.gz\" \"$m\"; x=$?; "
+    "case $x in 0) ;; 4) bad \"cannot write $t.gz: No space left on device\";; *) [ -e \"$t.gz\" ] && bad \"the seed failed ($x)\"; e=0;; esac; fi; "
+    "if [ \"$e\" -gt 0 ]; then gzip -dc <\"$t.gz\"; "
+    "elif [ \"$g\" -gt 0 ]; then echo \"$m send gzip $(uname -m)\" >&3; head -c \"$g\" | gzip -dc; "
+    "else echo \"$m send plain $(uname -m)\" >&3; head -c \"$s\"; fi 3>&1 >\"$t\" || bad \"cannot write $t\"; "
+    "whole \"$t\" || bad \"$t is incomplete\"; rm -f \"$t.gz\" \"$t.seed\"; "
     "sync \"$t\" 2>/dev/null; chmod 755 \"$t\" && mv -f \"$t\" \"$a\" || bad \"cannot store $a\"; "
     "trap - 0 1 2 13 15; go \"$@\"\n";
 
@@ -77,6 +85,25 @@ static void load_gzip(struct agent_image *img) {
     img->gzip_size = b.len;
 }
 
+/* The seed, and what it checks the packed agent with. Without them every host gets its agent from here. */
+static void load_seed(struct agent_image *img) {
+    char path[PATH_MAX];
+    struct pd_buf b;
+    size_t n = (img->gzip_size + SEED_CHUNK - 1) / SEED_CHUNK;
+    pd_buf_init(&b);
+    if (!n || n > SEED_CHUNKS_MAX || node_program_path("paddle_seed", path, sizeof path, &(struct pd_err){0}) ||
+        pd_read_file(path, SEED_MAX_BYTES, &b, NULL) || !b.len || !(img->chunk_ids = pd_calloc(n, SEED_HASH))) {
+        pd_buf_release(&b);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t at = i * SEED_CHUNK, left = img->gzip_size - at;
+        crypto_generichash(img->chunk_ids + i * SEED_HASH, SEED_HASH, img->gzip + at, left < SEED_CHUNK ? left : SEED_CHUNK, NULL, 0);
+    }
+    img->seed = b.data;
+    img->seed_size = b.len;
+}
+
 int agent_image_load(struct agent_image *img, struct pd_err *err) {
     struct pd_buf bytes;
     struct object_id id;
@@ -95,12 +122,15 @@ int agent_image_load(struct agent_image *img, struct pd_err *err) {
     object_hex(&id, img->hash);
     img->cksum = pd_cksum(img->bytes, img->size);
     load_gzip(img);
+    load_seed(img);
     return 0;
 }
 
 void agent_image_release(struct agent_image *img) {
     free(img->bytes);
     free(img->gzip);
+    free(img->seed);
+    free(img->chunk_ids);
     memset(img, 0, sizeof *img);
 }
 
@@ -175,8 +205,8 @@ int boot_command(struct boot *b, const char *root, const struct agent_image *img
     return out->failed;
 }
 
-int boot_rest(const struct agent_image *img, struct pd_buf *out) {
-    pd_put_fmt(out, "g=%zu; %s", img->gzip_size, script_rest);
+int boot_rest(const struct agent_image *img, int with_seed, struct pd_buf *out) {
+    pd_put_fmt(out, "g=%zu; e=%zu; %s", img->gzip_size, with_seed ? img->seed_size : 0, script_rest);
     return out->failed;
 }
 
@@ -185,7 +215,8 @@ static enum boot_event judge(struct boot *b, char *text, size_t cap) {
     static const struct {
         const char *word;
         enum boot_event event;
-    } words[] = {{" run", BOOT_RUN}, {" more", BOOT_REST}, {" send gzip ", BOOT_SEND_GZIP}, {" send plain ", BOOT_SEND}, {" fail ", BOOT_FAIL}};
+    } words[] = {{" run", BOOT_RUN}, {" more", BOOT_REST}, {" send gzip ", BOOT_SEND_GZIP}, {" send plain ", BOOT_SEND},
+                 {" send seed ", BOOT_SEND_SEED}, {" seed ", BOOT_SEED}, {" fail ", BOOT_FAIL}};
     b->line[b->line_len] = 0;
     if (b->line_len && b->line[b->line_len - 1] == '\r')
         b->line[b->line_len - 1] = 0;

@@ -7,6 +7,10 @@
  *       --> the rest of the script, one line
  *       <-- MARKER send gzip|plain <arch>
  *       --> the executable, as gzip where the host has it, exactly so many bytes
+ *      or, where several hosts may need it,
+ *       <-- MARKER send seed <arch> <SSH_CONNECTION>
+ *       --> the seed (src/seed), a program of some kB
+ *       <-> what it says, "MARKER seed ...", and is told (seeding.h), until it has the agent from another host or from here
  *       <-- MARKER run                stored, checked, renamed, exec'd
  *       <-- MARKER fail <reason>
  *
@@ -27,6 +31,9 @@ enum { BOOT_MARKER = 32, BOOT_NOISE_MAX = 4 << 20, BOOT_LINE = 400 };
 struct agent_image {
     uint8_t *bytes, *gzip; /* gzip: the same, packed; NULL when no such file lies beside it */
     size_t size, gzip_size;
+    uint8_t *seed;          /* NULL when there is none for this architecture */
+    size_t seed_size;
+    uint8_t *chunk_ids;     /* with a seed: BLAKE2b-256 of each SEED_CHUNK bytes of gzip */
     uint32_t cksum;        /* cksum.h */
     char hash[65];          /* BLAKE2b-256 */
     char path[4096];
@@ -51,7 +58,7 @@ struct boot {
     int marked;
 };
 
-enum boot_event { BOOT_MORE, BOOT_REST, BOOT_SEND, BOOT_SEND_GZIP, BOOT_RUN, BOOT_FAIL };
+enum boot_event { BOOT_MORE, BOOT_REST, BOOT_SEND, BOOT_SEND_GZIP, BOOT_SEND_SEED, BOOT_SEED, BOOT_RUN, BOOT_FAIL };
 
 /* The command line for ssh, with its NUL. `job` is NULL, or the job to join, or with `start_node` >= 0 to start (its agent waits
  * lease_ms for us before the job is set up). */
@@ -59,10 +66,10 @@ int boot_command(struct boot *b, const char *root, const struct agent_image *img
                  unsigned lease_ms, struct pd_buf *out);
 
 /* What BOOT_REST asks for. */
-int boot_rest(const struct agent_image *img, struct pd_buf *out);
+int boot_rest(const struct agent_image *img, int with_seed, struct pd_buf *out);
 
-/* Take bytes; *used says how many (after BOOT_RUN the rest are frames). BOOT_SEND, BOOT_SEND_GZIP: `text` is the node's architecture;
- * BOOT_FAIL: the reason. */
+/* Take bytes; *used says how many (after BOOT_RUN the rest are frames). BOOT_SEND, BOOT_SEND_GZIP: `text` is the node's architecture,
+ * BOOT_SEND_SEED: that and, behind a blank, SSH_CONNECTION; BOOT_SEED: what the seed says; BOOT_FAIL: the reason. */
 enum boot_event boot_input(struct boot *b, const uint8_t *p, size_t n, size_t *used, char *text, size_t cap);
 
 #endif

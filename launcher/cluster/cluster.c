@@ -74,7 +74,9 @@ static int init(struct cluster *c, const struct pd_options *opts, int with_agent
         c->has_loop = 1;
         rc = open_pool(c, err);
     }
-    c->env = (struct link_env){.loop = &c->loop, .ssh = c->ssh, .agent = &c->agent, .root_dir = opts->root_dir,
+    if (!rc && with_agent && !(c->env.seeding = seeding_new(&c->loop, &c->agent, (int)c->hosts.n, opts->relay == PD_RELAY_AUTO)))
+        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+    c->env = (struct link_env){.loop = &c->loop, .ssh = c->ssh, .agent = &c->agent, .seeding = c->env.seeding, .root_dir = opts->root_dir,
                                .login_timeout_ms = LOGIN_TIMEOUT_MS, .upload_timeout_ms = UPLOAD_TIMEOUT_MS};
     if (rc)
         cluster_release(c);
@@ -86,6 +88,7 @@ int cluster_init_plain(struct cluster *c, const struct pd_options *opts, struct 
 
 void cluster_release(struct cluster *c) {
     ssh_pool_free(c->ssh);
+    seeding_free(c->env.seeding);
     if (c->has_loop)
         uv_loop_close(&c->loop);
     agent_image_release(&c->agent);

@@ -36,6 +36,7 @@ void link_break(struct link *l, int code, const char *msg) {
     pd_fail(&l->why, code, "%s", msg);
     l->phase = PHASE_CLOSED;
     uv_timer_stop(&l->timer);
+    link_unseed(l);
     transport_close(l->t);
 }
 
@@ -51,6 +52,7 @@ void link_fail_requests(struct link *l, const struct pd_err *why) {
 void link_finish(struct link *l, const struct pd_err *why) {
     struct pd_err gone = {0};
     l->phase = PHASE_CLOSED;
+    link_unseed(l);
     pd_fail(&gone, why->code ? why->code : PD_ECLOSED, "%s", why->code ? why->msg : "the connection was closed");
     link_fail_requests(l, &gone);
     l->ev->on_close(l, why, l->arg);
@@ -386,6 +388,7 @@ void link_close(struct link *l) {
     l->own_close = 1;
     l->phase = PHASE_CLOSED;
     uv_timer_stop(&l->timer);
+    link_unseed(l);
     if (l->t)
         transport_close(l->t);
     else
@@ -417,6 +420,7 @@ int link_open(struct link **out, const struct link_env *env, const struct host *
     snprintf(l->job, sizeof l->job, "%s", env->job ? env->job : "");
     int rc = link_connect(l, env->start, err);
     if (rc) {
+        link_unseed(l);
         wire_decoder_free(l->dec);
         free(l);
         return rc;

@@ -16,6 +16,7 @@
 
 #include "launcher/cluster/bootstrap.h"
 #include "launcher/cluster/hosts.h"
+#include "launcher/cluster/seeding.h"
 #include "launcher/ssh/ssh.h"
 #include "launcher/cluster/transport.h"
 #include "wire/frame.h"
@@ -46,6 +47,7 @@ struct link_env {
     uv_loop_t *loop;
     struct ssh_pool *ssh; /* NULL when all hosts are local */
     const struct agent_image *agent;
+    struct seeding *seeding;    /* NULL: each host gets its agent from here */
     const char *root_dir;       /* of conf.ini: with ~ and %n; for hosts that have none of their own */
     const char *job;            /* NULL: no job; else the job to start or to join */
     int start;

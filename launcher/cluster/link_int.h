@@ -31,6 +31,7 @@ struct link {
     enum link_phase phase;
     const uint8_t *upload; /* the agent, once it is asked for */
     size_t uploaded, upload_size;
+    struct seedling *seedling; /* until the agent is there; NULL: it would come from here */
     int boot_failed; /* `why` is what the script said; stderr may say more */
     struct agent_facts facts;
     uint64_t exec_ms; /* when the command was started */
@@ -74,6 +75,7 @@ void link_finish(struct link *l, const struct pd_err *why); /* on_close, then th
 
 /* link_open.c */
 int link_connect(struct link *l, int start, struct pd_err *err);
+void link_unseed(struct link *l); /* it takes no part any more in how the agent travels */
 
 /* link_keep.c */
 /* The transport is gone. 1: it is tried again, or on_close comes later; 0: it is over, *why says why. */

@@ -22,6 +22,7 @@ static void upload_some(struct link *l) {
             return;
         }
         l->uploaded += n;
+        seeding_count(l->env->seeding, n);
     }
 }
 
@@ -30,7 +31,7 @@ static void send_rest(struct link *l) {
     struct pd_buf b;
     pd_buf_init(&b);
     link_enter(l, PHASE_UPLOAD, l->env->upload_timeout_ms);
-    if (boot_rest(l->env->agent, &b) || transport_write(l->t, b.data, b.len))
+    if (boot_rest(l->env->agent, l->seedling != NULL, &b) || transport_write(l->t, b.data, b.len))
         link_break(l, PD_ENOMEM, "out of memory");
     pd_buf_release(&b);
 }
@@ -42,9 +43,32 @@ static void begin_upload(struct link *l, int gzip) {
     upload_some(l);
 }
 
-static int arch_fits(const char *arch) {
+/* `text`: the architecture, and what may follow behind a blank. */
+static int arch_fits(const char *text) {
     struct utsname u;
-    return uname(&u) || !strcmp(u.machine, arch);
+    return uname(&u) || (pd_starts(text, u.machine) && strchr(" ", text[strlen(u.machine)]));
+}
+
+static void begin_seed(struct link *l, const char *text) {
+    const struct agent_image *img = l->env->agent;
+    const char *connection = strchr(text, ' ');
+    if (!l->seedling || transport_write(l->t, img->seed, img->seed_size))
+        link_break(l, l->seedling ? PD_ENOMEM : PD_EPROTO, l->seedling ? "out of memory" : "the host asks for a seed that was not offered");
+    else
+        seedling_begin(l->seedling, l->t, connection ? connection + 1 : "");
+}
+
+static void hear_seed(struct link *l, const char *words) {
+    struct pd_err err = {0};
+    if (l->seedling && seedling_heard(l->seedling, words, &err))
+        link_break(l, PD_EHOST, err.msg);
+}
+
+static void on_seed_broken(void *arg) { link_break(arg, PD_ENOMEM, "out of memory"); }
+
+void link_unseed(struct link *l) {
+    seedling_free(l->seedling);
+    l->seedling = NULL;
 }
 
 static void take_boot(struct link *l, const uint8_t *p, size_t n) {
@@ -58,15 +82,21 @@ static void take_boot(struct link *l, const uint8_t *p, size_t n) {
             l->facts.login_printed = l->boot.printed;
             l->facts.login_ms = uv_now(l->env->loop) - l->exec_ms;
         }
-        int send = e == BOOT_SEND || e == BOOT_SEND_GZIP;
+        int send = e == BOOT_SEND || e == BOOT_SEND_GZIP || e == BOOT_SEND_SEED;
         if (send && !arch_fits(text)) {
-            pd_fmt(msg, sizeof msg, "the node is %s, but %s is not built for it", text, l->env->agent->path);
+            pd_fmt(msg, sizeof msg, "the node is %.*s, but %s is not built for it", (int)strcspn(text, " "), text, l->env->agent->path);
             link_break(l, PD_EHOST, msg);
         } else if (e == BOOT_REST) {
             send_rest(l);
+        } else if (e == BOOT_SEND_SEED) {
+            begin_seed(l, text);
+        } else if (e == BOOT_SEED) {
+            hear_seed(l, text);
         } else if (send) {
+            link_unseed(l);
             begin_upload(l, e == BOOT_SEND_GZIP);
         } else if (e == BOOT_RUN) {
+            link_unseed(l);
             link_enter(l, PHASE_HELLO, l->env->login_timeout_ms);
         } else if (e == BOOT_FAIL) {
             pd_fail(&l->why, PD_EHOST, "%s", text);
@@ -101,7 +131,9 @@ static void on_bytes(const uint8_t *p, size_t n, void *arg) {
 
 static void on_drain(void *arg) {
     struct link *l = arg;
-    if (l->phase == PHASE_UPLOAD)
+    if (l->phase == PHASE_UPLOAD && l->seedling)
+        seedling_drain(l->seedling);
+    else if (l->phase == PHASE_UPLOAD)
         upload_some(l);
     else if (l->phase == PHASE_OPEN && l->drain)
         l->drain(l, l->drain_arg);
@@ -111,6 +143,7 @@ static void on_close(const struct pd_err *why, void *arg) {
     struct link *l = arg;
     struct pd_err end = l->why.code || l->own_close ? l->why : *why;
     enum link_phase was = l->phase;
+    link_unseed(l);
     if (l->boot_failed) {
         char tail[TRANSPORT_TAIL + 1];
         pd_fmt(tail, sizeof tail, "%s", transport_stderr(l->t));
@@ -154,6 +187,8 @@ static int open_ssh(struct link *l, int start, struct pd_err *err) {
     int rc = root_for_node(l->host->root_dir ? l->host->root_dir : l->env->root_dir, l->node, root, sizeof root, err);
     if (rc)
         return rc;
+    if (!l->seedling)
+        l->seedling = seedling_new(l->env->seeding, l->node, on_seed_broken, l);
     pd_buf_init(&command);
     if (boot_command(&l->boot, root, l->env->agent, *l->job ? l->job : NULL, start ? l->node : -1, l->env->lease_ms, &command))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");

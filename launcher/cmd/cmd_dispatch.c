@@ -106,8 +106,9 @@ static int report(const struct command_dispatch *c) {
         json_array_append_new(n->err.code ? bad : dispatch_had(c->d, (int)i, 0) ? had : sent, json_string(n->host->label));
     }
     if (c->json)
-        rc = cmd_print_json_line(json_pack("{s:s, s:s, s:I, s:I, s:I, s:i, s:b, s:O, s:O, s:O}", "event", "result", "path", path, "files", (json_int_t)t.files,
-                                           "bytes", (json_int_t)t.bytes, "sent_bytes", (json_int_t)p.sent, "bypassed", p.n_bypassed, "dry_run", 0, "sent",
+        rc = cmd_print_json_line(json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:b, s:O, s:O, s:O}", "event", "result", "path", path, "files", (json_int_t)t.files,
+                                           "bytes", (json_int_t)t.bytes, "sent_bytes", (json_int_t)p.sent, "agent_bytes",
+                                           (json_int_t)seeding_sent(g->c->env.seeding), "bypassed", p.n_bypassed, "dry_run", 0, "sent",
                                            sent, "had", had, "failed", bad));
     else if (!n_bad)
         puts(path);

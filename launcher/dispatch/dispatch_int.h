@@ -4,7 +4,7 @@
 
 #include "launcher/dispatch/dispatch.h"
 #include "launcher/dispatch/feed.h"
-#include "launcher/dispatch/plan.h"
+#include "launcher/cluster/plan.h"
 
 enum { DISPATCH_NAME_MAX = 100 };
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "launcher/dispatch/plan.h"
+#include "launcher/cluster/plan.h"
 
 static int n_told(struct plan *p) {
     int node, source, n = 0;

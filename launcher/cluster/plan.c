@@ -1,5 +1,5 @@
 /* plan.c - see plan.h. */
-#include "launcher/dispatch/plan.h"
+#include "launcher/cluster/plan.h"
 
 #include <stdlib.h>
 

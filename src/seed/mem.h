@@ -1,0 +1,29 @@
+/* mem.h - copies without a libc. */
+#ifndef PD_SEED_MEM_H
+#define PD_SEED_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+static inline void mem_copy(void *to, const void *from, size_t n) {
+    uint8_t *t = to;
+    const uint8_t *f = from;
+    for (; n; n--)
+        *t++ = *f++;
+}
+
+static inline void mem_zero(void *to, size_t n) {
+    for (uint8_t *t = to; n; n--)
+        *t++ = 0;
+}
+
+/* Takes as long for equal bytes as for others. */
+static inline int mem_same(const void *a, const void *b, size_t n) {
+    const uint8_t *x = a, *y = b;
+    uint8_t differ = 0;
+    for (; n; n--)
+        differ |= (uint8_t)(*x++ ^ *y++);
+    return !differ;
+}
+
+#endif
