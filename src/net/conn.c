@@ -258,7 +258,7 @@ static void on_connect(uv_connect_t *req, int status) {
         net_conn_fail(c, PD_ECLOSED, "cannot connect to %s: %s", c->addr, uv_strerror(status));
         return;
     }
-    uv_tcp_nodelay((uv_tcp_t *)c->in, 1);
+    net_tune((uv_tcp_t *)c->in);
     int rc = net_conn_begin(c);
     if (rc)
         net_conn_fail(c, PD_EIO, "%s: %s", c->addr, uv_strerror(rc));

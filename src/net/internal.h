@@ -39,6 +39,7 @@ uint64_t net_conn_handshake_ms(const struct net_conn *c); /* how long the handsh
 int net_conn_begin(struct net_conn *c); /* handshake (or on_open) and reading start; 0 or a libuv error */
 void net_conn_fail(struct net_conn *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void net_conn_set_addr(struct net_conn *c);
+void net_tune(uv_tcp_t *tcp); /* a connection was made: no delays; tune.c */
 int net_conn_flush(struct net_conn *c); /* what is corked leaves; 0 or PD_ENOMEM (conn closes) */
 void net_listener_opened(struct net_conn *c); /* takes c off its listener's list */
 

@@ -74,7 +74,7 @@ static void on_connection(uv_stream_t *s, int status) {
         uv_close((uv_handle_t *)tcp, free_handle);
         return;
     }
-    uv_tcp_nodelay(tcp, 1);
+    net_tune(tcp);
     c->in = c->out = (uv_stream_t *)tcp;
     tcp->data = c;
     uv_timer_init(s->loop, &c->timer);

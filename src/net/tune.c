@@ -1,0 +1,37 @@
+/* tune.c - what is asked of the kernel for a connection. All of it is advice: a kernel that knows it not is only slower. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "net/internal.h"
+
+static int on_this_machine(const struct sockaddr_storage *own, const struct sockaddr_storage *peer) {
+    if (own->ss_family != peer->ss_family)
+        return 0;
+    if (own->ss_family == AF_INET) {
+        const uint32_t a = ntohl(((const struct sockaddr_in *)own)->sin_addr.s_addr);
+        const uint32_t b = ntohl(((const struct sockaddr_in *)peer)->sin_addr.s_addr);
+        return a == b || (a >> 24 == IN_LOOPBACKNET && b >> 24 == IN_LOOPBACKNET);
+    }
+    return own->ss_family == AF_INET6 &&
+           !memcmp(&((const struct sockaddr_in6 *)own)->sin6_addr, &((const struct sockaddr_in6 *)peer)->sin6_addr, sizeof(struct in6_addr));
+}
+
+/* Nothing is lost on the way from a machine to itself, and no link is to be shared: a congestion control that paces what it sends (BBR, the
+ * default of many systems) only makes the two wait for its timers. "reno" is in every kernel, and anybody may choose it. */
+static void dont_pace(const uv_tcp_t *tcp, int fd) {
+    static const char reno[] = "reno";
+    struct sockaddr_storage own = {0}, peer = {0};
+    int n_own = sizeof own, n_peer = sizeof peer;
+    if (!uv_tcp_getsockname(tcp, (struct sockaddr *)&own, &n_own) && !uv_tcp_getpeername(tcp, (struct sockaddr *)&peer, &n_peer) &&
+        on_this_machine(&own, &peer))
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, reno, sizeof reno - 1);
+}
+
+void net_tune(uv_tcp_t *tcp) {
+    uv_os_fd_t fd;
+    (void)uv_tcp_nodelay(tcp, 1);
+    if (!uv_fileno((const uv_handle_t *)tcp, &fd))
+        dont_pace(tcp, fd);
+}
