@@ -387,6 +387,8 @@ void head_joined(struct head *h, int node, const json_t *join) {
     if (h->state == HEAD_OVER) /* it was away when the others were told */
         h->io.send(h->arg, node, WIRE_HD_END, ++h->next_req, head_ask_end(h, node, &type));
     ask(h, node);
+    if (h->state == HEAD_RESTARTING && n->asked && !n->answered) /* it was away when the others were asked, and has as much time */
+        uv_timer_start(&h->deadline, on_deadline, deadline_ms(h), 0);
     head_check(h);
 }
 

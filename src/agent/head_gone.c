@@ -113,7 +113,7 @@ void head_lost(struct head *h, int node) {
         return;
     n->joined = 0;
     n->asked = n->answered;
-    if (h->state == HEAD_OVER)
+    if (h->state == HEAD_OVER || h->gone[node]) /* it was given up while it was there */
         return;
     n->lost_ns = pd_mono_ns();
     if (h->state != HEAD_IDLE && h->state != HEAD_CLOSING)

@@ -369,6 +369,33 @@ static void when_it_goes_on(void **state) {
     }
 }
 
+/* A silent node that was given up ends in the end, as it was told: its connection breaks, which is no second loss. */
+static void ends_after_all(struct env *e, int node) {
+    if (node < 0)
+        return;
+    uint64_t end = pd_mono_ns() + 400000000u;
+    size_t n = json_array_size(head_lost_nodes(e->head));
+    e->spec.detach_lease_ms = 100;
+    head_lost(e->head, node);
+    while (pd_mono_ns() < end) {
+        uv_run(&e->loop, UV_RUN_NOWAIT);
+        usleep(500);
+    }
+    assert_int_equal(json_array_size(head_lost_nodes(e->head)), n);
+    assert_string_equal(e->state, "trainers");
+}
+
+/* It was away for longer than ending takes, is back, and takes a moment for it, too. */
+static void come_back(struct env *e, uint64_t began) {
+    uint64_t ms = (pd_mono_ns() - began) / 1000000u;
+    if (ms > 11000 && !head_has(e->head, 1)) {
+        e->spec.grace_ms = 60000;
+        join(e, 1, "net0", 1);
+    } else if (ms > 12500 && head_has(e->head, 1) && !strcmp(e->state, "restarting")) {
+        reply(e, 1, WIRE_HD_END, json_object());
+    }
+}
+
 /* All are to end their processes, and one does not answer. One that is away may take as long as its lease; one that is there, and
  * silent, is given up after the time that ending takes at most (10 s beyond the grace period). */
 static void who_does_not_answer_a_restart(void **state) {
@@ -376,7 +403,9 @@ static void who_does_not_answer_a_restart(void **state) {
         const char *name, *silent;
         int lost; /* -1: all are there */
         const char *then_without;
-    } rows[] = {{"away", "", 1, "1"}, {"there", "2", -1, "2"}, {"one of each", "2", 1, "12"}, {"the head's own", "0", -1, NULL}};
+        int back;
+    } rows[] = {{"away", "", 1, "1", 0}, {"there", "2", -1, "2", 0}, {"one of each", "2", 1, "12", 0}, {"the head's own", "0", -1, NULL, 0},
+                {"away, and back", "", 1, "", 1}};
     enum { ROWS = sizeof rows / sizeof rows[0] };
     struct env *e[ROWS];
     int left = ROWS;
@@ -384,7 +413,7 @@ static void who_does_not_answer_a_restart(void **state) {
     for (int k = 0; k < ROWS; k++) {
         e[k] = training("0-2", "0-2");
         e[k]->spec.grace_ms = 0;
-        e[k]->spec.detach_lease_ms = 12000;
+        e[k]->spec.detach_lease_ms = rows[k].back ? 600000 : 12000;
         if (rows[k].lost >= 0)
             head_lost(e[k]->head, rows[k].lost);
         exited(e[k], 0, "trainer", 1, 0, 0);
@@ -393,9 +422,11 @@ static void who_does_not_answer_a_restart(void **state) {
             if (i != rows[k].lost && !strchr(rows[k].silent, '0' + i))
                 reply(e[k], i, WIRE_HD_END, json_object());
     }
-    for (uint64_t end = pd_mono_ns() + 60000000000u; left && pd_mono_ns() < end;) /* all at once */
+    for (uint64_t began = pd_mono_ns(); left && pd_mono_ns() - began < 60000000000u;) /* all at once */
         for (int k = left = 0; k < ROWS; k++) {
             uv_run(&e[k]->loop, UV_RUN_NOWAIT);
+            if (rows[k].back)
+                come_back(e[k], began);
             left += !strcmp(e[k]->state, "restarting");
             usleep(500);
         }
@@ -407,6 +438,7 @@ static void who_does_not_answer_a_restart(void **state) {
         if (away) {
             go(e[k], "trainers", away);
             assert_int_equal(msg_int(start_of(e[k], 0, "trainer"), "trainers", 0, 9, 9), N - n);
+            ends_after_all(e[k], *rows[k].silent - '0');
             end_well(e[k], away);
         }
         finish(e[k]);
