@@ -50,6 +50,7 @@ struct data_pull {
     size_t asked;          /* pieces */
     uint64_t asked_bytes;
     struct input *inputs, **inputs_end;
+    size_t inputs_bytes;
     uint64_t active_ns;
     uv_timer_t timer;
     int over;              /* done was called, or it is not wanted */
@@ -215,6 +216,7 @@ static void go(struct data_pull *p) {
     p->turn = p->inputs;
     p->inputs = NULL;
     p->inputs_end = &p->inputs;
+    p->inputs_bytes = 0;
     p->work.data = p;
     if (uv_queue_work(&p->j->ag->loop, &p->work, work, on_worked))
         fail(p, PD_ENOMEM, "cannot start a thread");
@@ -257,11 +259,13 @@ void data_pull_frame(struct data_pull *p, uint16_t type, const uint8_t *bytes, s
         take_pieces(p, bytes, n);
         return;
     }
-    struct input *in = type == WIRE_DF_DATA && p->known && n <= DATA_FRAME + OBJECT_MAX + OBJECT_HEADER ? pd_malloc(sizeof *in + n) : NULL;
+    const int fits = n <= DATA_FRAME + OBJECT_MAX + OBJECT_HEADER && p->inputs_bytes + n <= 2 * DATA_WINDOW; /* a window is asked for */
+    struct input *in = type == WIRE_DF_DATA && p->known && fits ? pd_malloc(sizeof *in + n) : NULL;
     if (!in) {
         fail(p, PD_EPROTO, "it sent what was not asked for");
         return;
     }
+    p->inputs_bytes += n;
     in->next = NULL;
     in->n = n;
     memcpy(in->bytes, bytes, n);
@@ -300,6 +304,8 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     (void)c;
     if (!p->over && f->flags & WIRE_F_ERROR)
         msg_error(f, &err);
+    else if (f->type == WIRE_HD_PING) /* it serves others first */
+        p->active_ns = pd_mono_ns();
     else if (!p->over && f->type != WIRE_DF_FILE && f->type != WIRE_DF_DATA)
         pd_fail(&err, PD_EPROTO, "a source does not send %s", wire_msg_name(f->type));
     else if (!p->over && !seal_open(&p->seal, f, &bytes, &n, &err))

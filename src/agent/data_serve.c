@@ -1,15 +1,17 @@
 /* data_serve.c - nodes that take data files from this one: each connection asks for one file, is told its pieces, and then gets the
- * objects it asks for, read from the workspace and compared with their ids, since the job may have changed the file. */
+ * objects it asks for, read from the workspace and compared with their ids, since the job may have changed the file. So many are served at a
+ * time; the others wait for their turn, in the order in which they came, and are told so while somebody is served. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent/data.h"
+#include "agent/msg.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "wire/msg.h"
 
-enum { TAKERS = 32, NEEDS = 16, OUT = 512 << 10, IDLE_MS = 60000 };
+enum { TAKERS = 32, CONNECTED = 4096, NEEDS = 16, OUT = 512 << 10, IDLE_MS = 60000, WAIT_SIGN_MS = 5000 };
 
 struct need {
     struct need *next;
@@ -32,6 +34,7 @@ struct data_taker {
     int refused;
     unsigned n_needs;
     uint64_t active_ns;    /* when something came from it, or was ready for it */
+    uint64_t told_ns;      /* when it was told last that it waits */
     struct need *needs, **needs_end;
     /* the thread's while busy */
     uv_work_t work;
@@ -40,6 +43,7 @@ struct data_taker {
     struct file_pieces f;
     int known;             /* f is: it came here later */
     size_t next_piece;     /* where the next id asked for is looked for first */
+    uint64_t turn_bytes;   /* that this turn has read */
     struct need *turn;
     struct out *outs, **outs_end;
     struct object_codec *codec;
@@ -52,7 +56,8 @@ struct data_taker {
 struct data_serve {
     struct data *d;
     struct agent *ag;
-    struct data_taker *takers;
+    struct data_taker *takers; /* the last that came first */
+    uint64_t progress_ns;      /* when a turn ended last */
     uv_work_t opening;
     uv_mutex_t lock;
     struct store *st; /* under lock */
@@ -111,10 +116,13 @@ static void free_outs(struct out *o) {
     }
 }
 
+static void start_waiting(struct data_serve *v);
+
 static void maybe_free(struct data_taker *t) {
     if (t->conn || t->busy)
         return;
-    struct data_taker **at = &t->v->takers;
+    struct data_serve *v = t->v;
+    struct data_taker **at = &v->takers;
     while (*at != t)
         at = &(*at)->next;
     *at = t->next;
@@ -128,6 +136,7 @@ static void maybe_free(struct data_taker *t) {
     free(t->buf);
     free(t->path);
     free(t);
+    start_waiting(v);
 }
 
 /* --- a turn of work, on a thread of the pool --------------------------------------------------------------------- */
@@ -196,6 +205,8 @@ static int answer(struct data_taker *t, const struct need *q) {
         struct object_id is;
         if (!p)
             return pd_fail(&t->err, PD_EPROTO, "no such object is of that file");
+        if ((t->turn_bytes += p->len) > 2 * DATA_WINDOW)
+            return pd_fail(&t->err, PD_EPROTO, "more is asked for than may be at once");
         if (read_at(t->fd, t->buf, p->len, p->off))
             return pd_fail(&t->err, PD_EDATA, "the file was changed there");
         object_id_of(&is, t->buf, p->len);
@@ -215,6 +226,7 @@ static void work(uv_work_t *w) {
     struct data_taker *t = w->data;
     int rc = t->opened ? 0 : open_file(t);
     t->opened = 1;
+    t->turn_bytes = 0;
     for (const struct need *q = t->turn; q && !rc; q = q->next)
         rc = answer(t, q);
 }
@@ -252,7 +264,7 @@ static void send_outs(struct data_taker *t) {
 static void on_worked(uv_work_t *w, int status) {
     struct data_taker *t = w->data;
     t->busy = 0;
-    t->active_ns = pd_mono_ns();
+    t->active_ns = t->v->progress_ns = pd_mono_ns();
     free_needs(t->turn);
     t->turn = NULL;
     if (status)
@@ -265,8 +277,18 @@ static void on_worked(uv_work_t *w, int status) {
     maybe_free(t);
 }
 
+static int is_served(const struct data_taker *t) { return t->busy || t->opened; }
+static int waits(const struct data_taker *t) { return t->conn && t->path && !t->refused && !is_served(t); }
+
+static int has_room(const struct data_serve *v) {
+    unsigned n = 0;
+    for (const struct data_taker *t = v->takers; t; t = t->next)
+        n += (unsigned)is_served(t);
+    return n < TAKERS;
+}
+
 static void go(struct data_taker *t) {
-    if (t->busy || t->refused || !t->path)
+    if (t->busy || t->refused || !t->path || (!t->opened && !has_room(t->v)))
         return;
     t->turn = t->needs;
     t->needs = NULL;
@@ -277,6 +299,18 @@ static void go(struct data_taker *t) {
         refuse(t, &(struct pd_err){PD_ENOMEM, "cannot start a thread"});
     else
         t->busy = 1;
+}
+
+/* Those that came first. */
+static void start_waiting(struct data_serve *v) {
+    for (struct data_taker *oldest = v->takers; oldest && has_room(v);) {
+        oldest = NULL;
+        for (struct data_taker *t = v->takers; t; t = t->next)
+            if (waits(t))
+                oldest = t;
+        if (oldest)
+            go(oldest);
+    }
 }
 
 static int take_path(struct data_taker *t, const uint8_t *p, size_t n, struct pd_err *err) {
@@ -299,7 +333,7 @@ static int take_path(struct data_taker *t, const uint8_t *p, size_t n, struct pd
 }
 
 static int take_need(struct data_taker *t, const uint8_t *p, size_t n, struct pd_err *err) {
-    if (!t->path || n % OBJECT_ID || n > DATA_NEED_MAX * OBJECT_ID || t->n_needs == NEEDS)
+    if (!t->path || n % OBJECT_ID || n > DATA_NEED_MAX * OBJECT_ID || t->n_needs == NEEDS || net_queued_bytes(t->conn) > 2 * DATA_WINDOW)
         return pd_fail(err, PD_EPROTO, "more is asked for than may be at once");
     struct need *q = pd_malloc(sizeof *q + n);
     if (!q)
@@ -324,13 +358,13 @@ static struct data_taker *new_taker(struct data_serve *v, struct net_conn *c) {
     unsigned n = 0;
     for (const struct data_taker *o = v->takers; o; o = o->next)
         n++;
-    struct data_taker *t = n < TAKERS ? pd_calloc(1, sizeof *t) : NULL;
+    struct data_taker *t = n < CONNECTED ? pd_calloc(1, sizeof *t) : NULL;
     if (!t)
         return NULL;
     t->v = v;
     t->conn = c;
     t->fd = -1;
-    t->active_ns = pd_mono_ns();
+    t->active_ns = t->told_ns = pd_mono_ns();
     t->needs_end = &t->needs;
     t->outs_end = &t->outs;
     seal_init(&t->seal, c, 0, data_job(v->d)->spec.encrypt);
@@ -361,9 +395,17 @@ void data_serve_frame(struct data_serve *v, struct net_conn *c, struct wire_fram
 }
 
 void data_serve_tick(struct data_serve *v) {
-    for (struct data_taker *t = v->takers; t; t = t->next)
-        if (t->conn && !t->busy && pd_mono_ns() - t->active_ns > IDLE_MS * UINT64_C(1000000))
+    const uint64_t now = pd_mono_ns();
+    for (struct data_taker *t = v->takers; t; t = t->next) {
+        if (waits(t) && now - v->progress_ns < IDLE_MS * UINT64_C(1000000)) {
+            if (now - t->told_ns > WAIT_SIGN_MS * UINT64_C(1000000)) {
+                t->told_ns = now;
+                (void)msg_send(t->conn, WIRE_HD_PING, 0, json_object());
+            }
+        } else if (t->conn && !t->busy && now - t->active_ns > IDLE_MS * UINT64_C(1000000)) {
             net_close(t->conn);
+        }
+    }
 }
 
 void data_serve_gone(struct data_serve *v, struct net_conn *c) {

@@ -481,6 +481,71 @@ static void many_at_once_from_two_trainers(void **state) {
     }
 }
 
+/* More takers than are served at a time, and none of them ends: who comes then waits, and is served when they are gone. */
+static struct held {
+    struct net_conn *c;
+    struct seal seal;
+} held[40];
+static int n_held, n_told;
+
+static void on_held_open(struct net_conn *c, void *arg) {
+    struct held *h = arg;
+    seal_init(&h->seal, c, 1, 1);
+    assert_int_equal(seal_send(&h->seal, c, WIRE_DF_FILE, names[SMALL], strlen(names[SMALL])), 0);
+}
+
+static void on_held_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
+    (void)c, (void)arg;
+    n_told += f->type == WIRE_DF_FILE;
+    wire_frame_free(f);
+}
+
+static void on_held_close(struct net_conn *c, const struct pd_err *why, void *arg) {
+    struct held *h = arg;
+    (void)c, (void)why;
+    h->c = NULL;
+    n_held--;
+}
+
+static void hold_all(int port) {
+    static const struct net_events ev = {on_held_open, on_held_frame, NULL, on_held_close};
+    const struct net_opts opts = {.max_frame = MSG_MAX_FRAME};
+    struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_TAKER, .id = 2}};
+    struct pd_err err = {0};
+    memcpy(hs.self.job, node[2]->ag.place.job, sizeof hs.self.job);
+    n_told = 0;
+    for (n_held = 0; n_held < (int)(sizeof held / sizeof held[0]); n_held++)
+        must(net_connect(&held[n_held].c, &node[2]->ag.loop, "127.0.0.1", port, 60000, &hs, &opts, &ev, &held[n_held], &err), &err);
+    while (n_told < 32)
+        spin();
+}
+
+static void takers_wait_for_their_turn(void **state) {
+    struct wanted w = {.path = names[BIG]};
+    pthread_t t;
+    (void)state;
+    send_list(on_one);
+    offer();
+    hold_all((int)msg_int(json_array_get(node[0]->j.peers, 1), "port", 1, 65535, 1));
+    int fd = data_channel(node[0]->j.data, NULL);
+    assert_int_equal(data_fetch_new(&w.f, fd, NULL), 0);
+    assert_int_equal(pthread_create(&t, NULL, want, &w), 0);
+    for (uint64_t end = pd_mono_ns() + 300000000u; pd_mono_ns() < end;)
+        spin();
+    assert_int_equal(n_told, 32);
+    for (size_t i = 0; i < sizeof held / sizeof held[0]; i++)
+        if (held[i].c)
+            net_close(held[i].c);
+    while (n_held || !atomic_load(&w.done))
+        spin();
+    pthread_join(t, NULL);
+    must(w.err.code, &w.err);
+    must_have(names[BIG]);
+    assert_int_equal(n_fed, 0);
+    data_fetch_free(w.f);
+    close(fd);
+}
+
 static void the_next_holder_is_asked(void **state) {
     (void)state;
     static const char *const faults[] = {"data.serve.gone:1", "data.serve.gone:2", "data.serve.gone:4", "data.serve.wrong:1", "data.serve.wrong:9"};
@@ -581,6 +646,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(files_come_from_their_holder, setup, teardown),
         cmocka_unit_test_setup_teardown(a_store_that_is_emptied_does_no_harm, setup, teardown),
         cmocka_unit_test_setup_teardown(many_at_once_from_two_trainers, setup, teardown),
+        cmocka_unit_test_setup_teardown(takers_wait_for_their_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(the_next_holder_is_asked, setup_two, teardown),
         cmocka_unit_test_setup_teardown(the_client_has_it_when_nobody_else_has, setup, teardown),
         cmocka_unit_test_setup_teardown(who_was_asked_is_told, setup, teardown),
