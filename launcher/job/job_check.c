@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "conf/ini_file.h"
@@ -86,20 +88,23 @@ static int put_aside(const struct check *c, const char *dir, const char *name, c
     return rc ? rc : pd_write_file_quick(path, text->data, text->len, 0600, err);
 }
 
-/* 1: all that is needed stands in `dir`; 0: not all of it is a file of the archive. */
-static int unpack(const struct check *c, const char *dir, struct pd_err *err) {
-    struct pd_buf text;
-    pd_buf_init(&text);
-    int rc = put_aside(c, dir, c->config, &c->text, err), found = 1;
-    for (size_t i = 0; i < c->named.n && !rc && found; i++) {
-        found = scan_archive_file(c->package, c->named.path[i], NAMED_MAX, &text, err);
-        rc = found < 0 ? found : found ? put_aside(c, dir, c->named.path[i], &text, err) : 0;
-    }
-    pd_buf_release(&text);
-    return rc ? rc : found;
+/* 1: texts[i] is that of c->named.path[i]; 0: not all of them are files of the archive. */
+static int read_named(const struct check *c, struct pd_buf *texts, struct pd_err *err) {
+    int found = 1;
+    for (size_t i = 0; i < c->named.n && found > 0; i++)
+        found = scan_archive_file(c->package, c->named.path[i], NAMED_MAX, &texts[i], err);
+    return found;
 }
 
-static int start(pid_t *pid, const char *dir, const char *config, int out, struct pd_err *err) {
+static int put_all_aside(const struct check *c, const char *dir, const struct pd_buf *texts, struct pd_err *err) {
+    int rc = put_aside(c, dir, c->config, &c->text, err);
+    for (size_t i = 0; i < c->named.n && !rc; i++)
+        rc = put_aside(c, dir, c->named.path[i], &texts[i], err);
+    return rc;
+}
+
+/* `signals`: those that wait until the process is to have. */
+static int start(pid_t *pid, const char *dir, const char *config, int out, const sigset_t *signals, struct pd_err *err) {
     char worker[PATH_MAX], *argv[] = {worker, (char *)(uintptr_t)"model", (char *)(uintptr_t)"--check", (char *)(uintptr_t)config, NULL};
     posix_spawn_file_actions_t acts;
     int rc = node_program_path("paddle_worker", worker, sizeof worker, err);
@@ -111,19 +116,24 @@ static int start(pid_t *pid, const char *dir, const char *config, int out, struc
     posix_spawn_file_actions_adddup2(&acts, out, 2);
     if (dir)
         posix_spawn_file_actions_addchdir_np(&acts, dir);
-    int e = posix_spawn(pid, worker, &acts, NULL, argv, environ);
+    posix_spawnattr_t attr;
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigmask(&attr, signals);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+    int e = posix_spawn(pid, worker, &acts, &attr, argv, environ);
+    posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&acts);
     return e ? 1 : 0; /* 1: it does not run on this machine: then the nodes will say */
 }
 
 /* `config` from folder `dir` (NULL: the current one). */
-static int ask_worker(const char *dir, const char *config, struct pd_err *err) {
+static int ask_worker(const char *dir, const char *config, const sigset_t *signals, struct pd_err *err) {
     int fd[2], status = 0;
     char said[sizeof err->msg];
     pid_t pid;
     if (pipe2(fd, O_CLOEXEC))
         return pd_fail_errno(err, PD_EFAIL, errno, "cannot make a pipe");
-    int rc = start(&pid, dir, config, fd[1], err);
+    int rc = start(&pid, dir, config, fd[1], signals, err);
     close(fd[1]);
     ssize_t n = rc ? 0 : pd_read_full(fd[0], said, sizeof said - 1);
     close(fd[0]);
@@ -136,15 +146,37 @@ static int ask_worker(const char *dir, const char *config, struct pd_err *err) {
     return WIFEXITED(status) && WEXITSTATUS(status) == 2 ? pd_fail(err, PD_ECONF, "%s", said) : 0;
 }
 
-static int check_archive(const struct check *c, struct pd_err *err) {
+static int check_aside(const struct check *c, const struct pd_buf *texts, const sigset_t *signals, struct pd_err *err) {
     const char *tmp = getenv("TMPDIR");
     char dir[PATH_MAX];
     if (pd_fmt(dir, sizeof dir, "%s/paddlectl-XXXXXX", tmp && *tmp ? tmp : "/tmp") || !mkdtemp(dir))
         return pd_fail_errno(err, PD_EIO, errno, "cannot make a temporary folder (TMPDIR)");
-    int rc = unpack(c, dir, err);
-    if (rc > 0 && (rc = ask_worker(dir, c->config, err)))
+    int rc = put_all_aside(c, dir, texts, err);
+    if (!rc && (rc = ask_worker(dir, c->config, signals, err)))
         pd_err_prefix(err, "%s", c->package);
     pd_rm_tree(dir, NULL);
+    return rc;
+}
+
+/* A signal to end waits until the folder is gone; Ctrl-C ends the process that is waited for. */
+static int check_archive(const struct check *c, struct pd_err *err) {
+    struct pd_buf *texts = pd_calloc(c->named.n + 1, sizeof *texts);
+    sigset_t stops, before;
+    if (!texts)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = read_named(c, texts, err);
+    if (rc > 0) {
+        sigemptyset(&stops);
+        sigaddset(&stops, SIGINT);
+        sigaddset(&stops, SIGTERM);
+        sigaddset(&stops, SIGHUP);
+        pthread_sigmask(SIG_BLOCK, &stops, &before);
+        rc = check_aside(c, texts, &before, err);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    for (size_t i = 0; i < c->named.n; i++)
+        pd_buf_release(&texts[i]);
+    free(texts);
     return rc;
 }
 
@@ -155,7 +187,9 @@ static int check_network(struct check *c, struct pd_err *err) {
             return 0;
     if (rc)
         return rc;
-    return c->archive ? check_archive(c, err) : ask_worker(NULL, c->shown, err);
+    sigset_t now;
+    pthread_sigmask(SIG_SETMASK, NULL, &now);
+    return c->archive ? check_archive(c, err) : ask_worker(NULL, c->shown, &now, err);
 }
 
 /* --- train.ini --------------------------------------------------------------------------------------------------- */

@@ -100,6 +100,13 @@ early "train.ini:$(line_of 4001 ws/train.ini): vocabulary is 4001, but ./words h
 sed 's/^vocabulary = 4000/vocabulary_file = words/' train.ini >ws/train.ini
 tar -C ws -rf ws.tar train.ini # an archive that was appended to: the last one counts
 for kind in ws ws.tar; do expect 0 "$CTL" run --conf=conf.ini --dry-run --job_dispatch_package=$kind; done
+# What is put aside of an archive goes again, also when somebody ends paddlectl in the middle of the check.
+mv ws/words few && seq 1000000 >ws/words && tar -C ws -cf big.tar . && mv few ws/words && mkdir aside
+TMPDIR=$TMP/aside start ended "$CTL" run --conf=conf.ini --dry-run --job_dispatch_package=big.tar
+until [ -n "$(ls aside)" ] || ! kill -0 "$PID" 2>/dev/null; do :; done
+kill -TERM "$PID" 2>/dev/null
+wait "$PID"
+[ -z "$(ls aside)" ] || die "left behind: $(ls -R aside)"
 sed 's,^vocabulary = 4000,vocabulary_file = /nowhere/words,' train.ini >ws/train.ini # a file of the nodes
 expect 0 "$CTL" run --conf=conf.ini --dry-run
 sed 's/^learning_rate = 0.1/&\nbeta3 = 1/' train.ini >ws/train.ini
