@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/peak.h"
 #include "base/str.h"
 #include "launcher/cluster/gather.h"
 #include "launcher/cmd/cmd.h"
@@ -106,10 +107,11 @@ static int report(const struct command_dispatch *c) {
         json_array_append_new(n->err.code ? bad : dispatch_had(c->d, (int)i, 0) ? had : sent, json_string(n->host->label));
     }
     if (c->json)
-        rc = cmd_print_json_line(json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:b, s:O, s:O, s:O}", "event", "result", "path", path, "files", (json_int_t)t.files,
-                                           "bytes", (json_int_t)t.bytes, "sent_bytes", (json_int_t)p.sent, "agent_bytes",
-                                           (json_int_t)seeding_sent(g->c->env.seeding), "bypassed", p.n_bypassed, "dry_run", 0, "sent",
-                                           sent, "had", had, "failed", bad));
+        rc = cmd_print_json_line(json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:{s:I, s:I}, s:b, s:O, s:O, s:O}", "event", "result", "path", path,
+                                           "files", (json_int_t)t.files, "bytes", (json_int_t)t.bytes, "sent_bytes", (json_int_t)p.sent,
+                                           "agent_bytes", (json_int_t)seeding_sent(g->c->env.seeding), "bypassed", p.n_bypassed,
+                                           "peak_memory", "launcher", (json_int_t)pd_peak_memory(), "agents", (json_int_t)p.agent_peak,
+                                           "dry_run", 0, "sent", sent, "had", had, "failed", bad));
     else if (!n_bad)
         puts(path);
     json_decref(sent);
@@ -228,7 +230,7 @@ int cmd_dispatch(int argc, char **argv) {
     struct command_dispatch c = {0};
     const struct pd_extra extra[] = {
         {"dry_run", &c.dry_run, NULL, "list what would be sent, by size, and why (new, changed, ignored), and do nothing"},
-        {"json", &c.json, NULL, "one object a line: progress (event: dispatch), then the result (event: result)"},
+        {"json", &c.json, NULL, "one object a line: progress (event: dispatch), then the result (event: result), with peak_memory of paddlectl and of the agents, in bytes"},
         {0},
     };
     const struct cmd_line line = {

@@ -235,6 +235,7 @@ static int on_package_frame(struct link *l, const struct wire_frame *f, json_t *
         take_status(m, body);
         break;
     case WIRE_DS_END:
+        d->peak = number(body, "peak") > d->peak ? number(body, "peak") : d->peak;
         member_is_done(m);
         return 1;
     default: /* the answer to a DS_SOURCE */
@@ -449,7 +450,7 @@ int dispatch_is_scanned(const struct dispatch *d, int package) { return package 
 int dispatch_had(const struct dispatch *d, int node, int package) { return d->nodes[node].m[package].had; }
 
 void dispatch_get_progress(const struct dispatch *d, struct dispatch_progress *p) {
-    *p = (struct dispatch_progress){.scanning = d->n_scanning, .rate = d->rate};
+    *p = (struct dispatch_progress){.scanning = d->n_scanning, .rate = d->rate, .agent_peak = d->peak};
     for (int i = 0; i < d->n_packages; i++) {
         const struct dpackage *k = &d->packages[i];
         uint64_t entries, scanned, total;

@@ -68,6 +68,7 @@ struct dispatch_progress {
     uint64_t least, most;          /* of one node: how far the slowest is, and how much it needs */
     uint64_t sent;                 /* bytes over this machine's link */
     uint64_t rate;                 /* bytes of contents a second that arrive at the slowest node */
+    uint64_t agent_peak;           /* bytes of memory: the most that an agent has needed which took something; 0: none did */
     int n_bypassed, n_direct;      /* relays that were passed by; nodes that take from here */
 };
 void dispatch_get_progress(const struct dispatch *d, struct dispatch_progress *p);

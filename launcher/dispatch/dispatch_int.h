@@ -57,6 +57,7 @@ struct dispatch {
     uv_timer_t tick;
     int tick_open;
     uint64_t rate, rate_have, rate_ms;
+    uint64_t peak;                /* of the agents that said so */
     uint64_t ticked_ms, awake_ms; /* the last tick; silence counts from then, at the earliest */
     int sending_plans;
 };

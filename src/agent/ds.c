@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
+#include "base/peak.h"
 #include "base/str.h"
 #include "pack/manifest.h"
 #include "wire/msg.h"
@@ -89,8 +90,8 @@ static void say_end(struct ds *d) {
         net_send_error(d->s->conn, WIRE_DS_END, d->req, &d->failed);
     else if (d->s->conn)
         msg_send(d->s->conn, WIRE_DS_END, d->req,
-                 json_pack("{s:o, s:I, s:I, s:I}", "path", msg_text(d->w.target, strlen(d->w.target)), "entries", (json_int_t)d->w.totals.entries,
-                           "bytes", (json_int_t)d->w.totals.bytes, "fetched", (json_int_t)d->w.totals.fetched));
+                 json_pack("{s:o, s:I, s:I, s:I, s:I}", "path", msg_text(d->w.target, strlen(d->w.target)), "entries", (json_int_t)d->w.totals.entries,
+                           "bytes", (json_int_t)d->w.totals.bytes, "fetched", (json_int_t)d->w.totals.fetched, "peak", (json_int_t)pd_peak_memory()));
 }
 
 /* --- the source --- */

@@ -15,28 +15,6 @@ job_dispatch_package = ws
 END
 cd "$TMP" || exit
 
-# what differs between a tree and a deployed one: names, kinds, modes, times, links, contents
-cat >same.py <<'END'
-import hashlib, os, stat, sys
-def tree(top):
-    out = {}
-    for folder, dirs, files in os.walk(os.fsencode(top)):
-        for n in dirs + files:
-            p = os.path.join(folder, n)
-            s = os.lstat(p)
-            kind = stat.S_IFMT(s.st_mode)
-            what = os.readlink(p) if kind == stat.S_IFLNK else hashlib.sha256(open(p, "rb").read()).hexdigest() if kind == stat.S_IFREG else ""
-            out[os.path.relpath(p, os.fsencode(top))] = (kind, kind != stat.S_IFLNK and s.st_mode & 0o1777, s.st_mtime_ns, what)
-    return out
-a = tree(sys.argv[1])
-for t in sys.argv[2:]:
-    b = tree(t)
-    bad = [k for k in a.keys() | b.keys() if a.get(k) != b.get(k)]
-    for k in bad[:5]:
-        print(t, k, a.get(k), b.get(k))
-    if bad:
-        sys.exit(1)
-END
 # a random tree, or with a seed of its own some edits of it
 cat >tree.py <<'END'
 import os, random, shutil, sys
@@ -95,7 +73,7 @@ deployed() { for i in 0 1 2 3; do echo "${WHERE//%n/$i}"; done; }
 compare() { # the trees of all hosts
     local v
     mapfile -t v < <(deployed)
-    /usr/bin/python3 same.py ws "${v[@]/#\~/$HOME}" || die "the trees differ: $OUT"
+    /usr/bin/python3 "$TOP/tests/support/same_tree.py" ws "${v[@]/#\~/$HOME}" || die "the trees differ: $OUT"
 }
 
 # --- any tree, any edits
