@@ -23,14 +23,14 @@ static const char *const state_names[] = {"waiting", "fetching", "finishing", "d
 
 static struct ds *by_req(struct session *s, uint64_t req) {
     struct ds *d = s->packages;
-    while (d && d->req != req)
+    while (d && (d->req != req || d->dead))
         d = d->next;
     return d;
 }
 
 struct ds *ds_find(struct session *s, const struct object_id *root) {
     struct ds *d = s->packages;
-    while (d && !object_same(&d->root_id, root))
+    while (d && (d->dead || !object_same(&d->root_id, root)))
         d = d->next;
     return d;
 }
@@ -436,15 +436,43 @@ static int keep_data_root(struct agent *ag, const uint8_t *root, size_t n, struc
     return 0;
 }
 
+/* What is unfinished of it goes, and then the package does; a finished tree stays. */
+static void drop(struct ds *d) {
+    d->dead = 1;
+    ds_pull_close(d->pull);
+    for (struct ds_taker *t = d->takers; t; t = t->next)
+        if (t->conn)
+            net_abort(t->conn); /* the port is the first that a pserver asks for */
+    uv_timer_stop(&d->timer);
+    ds_go(d);
+    ds_settle(d);
+}
+
+/* May there be one more? The oldest that is over, and that nobody takes from here, gives its place to it; of data files first, which no
+ * other node takes: when hosts are left out in round after round, each round has shares of its own (launcher/job/job_data.c). */
+static int make_room(struct session *s) {
+    struct ds *gives = NULL;
+    unsigned n = 0;
+    for (struct ds *d = s->packages; d; d = d->next) { /* the newest first */
+        n += !d->dead;
+        if (!d->dead && is_over(d) && !d->takers && (!gives || d->w.kind == DS_DATA || gives->w.kind != DS_DATA))
+            gives = d;
+    }
+    if (n < DS_PACKAGES)
+        return 1;
+    if (gives)
+        drop(gives);
+    return gives != NULL;
+}
+
 int ds_on_begin(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     struct stat st;
-    unsigned n = 0;
-    for (const struct ds *o = s->packages; o; o = o->next)
-        n++;
-    if (n >= DS_PACKAGES || by_req(s, f->req) || (s->ag->mode != AGENT_JOB && s->ag->mode != AGENT_TOOL))
-        return pd_fail(err, PD_EPROTO, "DS_BEGIN: no further package here");
+    if (by_req(s, f->req) || (s->ag->mode != AGENT_JOB && s->ag->mode != AGENT_TOOL))
+        return pd_fail(err, PD_EPROTO, "DS_BEGIN: no package here");
     if (f->n_sec < 2 || !f->len[1] || f->len[1] > MANIFEST_ROOT_MAX)
         return pd_fail(err, PD_EPROTO, "DS_BEGIN needs a root object");
+    if (!make_room(s))
+        return pd_fail(err, PD_EPROTO, "DS_BEGIN: %d packages are on their way, and no further one is taken", DS_PACKAGES);
     struct ds *d = pd_calloc(1, sizeof *d);
     uint8_t *root = pd_malloc(f->len[1]);
     if (!d || !root) {
@@ -493,13 +521,7 @@ void ds_drop(struct session *s) {
     ds_serve_close(s);
     for (struct ds *d = s->packages, *next; d; d = next) {
         next = d->next;
-        d->dead = 1;
-        ds_pull_close(d->pull);
-        for (struct ds_taker *t = d->takers; t; t = t->next)
-            if (t->conn)
-                net_abort(t->conn); /* the port is the first that a pserver asks for */
-        uv_timer_stop(&d->timer);
-        ds_go(d);
-        ds_settle(d);
+        if (!d->dead)
+            drop(d);
     }
 }

@@ -18,7 +18,7 @@
 enum ds_kind { DS_WORKER, DS_DEPLOY, DS_WORKSPACE, DS_DATA, N_DS_KINDS };
 enum ds_state { DS_WAITING, DS_FETCHING, DS_FINISHING, DS_DONE, DS_FAILED };
 enum {
-    DS_PACKAGES = 8, DS_TAKERS = 16,       /* of a session; of a package */
+    DS_PACKAGES = 8, DS_TAKERS = 16,       /* of a session: the oldest that is over makes room for a new one; of a package */
     DS_NEED_MAX = 4096,                    /* ids in one message, and waiting for one taker */
     DS_FRAME = 1 << 20,                    /* bytes of records in one message */
     DS_OUT = 512 << 10,                    /* the same, of those that we send */

@@ -133,7 +133,9 @@ static void begin(struct ds_work *w) {
     }
     const struct assemble_opts o = {.root = w->place.root, .target = *w->packed ? w->packed : w->target, .lies_in = *w->lies_in ? w->lies_in : NULL,
                                     .single_file = w->kind == DS_WORKER, .durable = w->kind == DS_WORKER || w->kind == DS_DEPLOY};
-    if (store_open(&w->st, w->place.root, &w->err) || w->have)
+    if (w->kind == DS_DATA && pd_fault("ds.data"))
+        pd_fail(&w->err, PD_EIO, "injected");
+    if (w->err.code || store_open(&w->st, w->place.root, &w->err) || w->have)
         return;
     int rc = assemble_new(&w->a, w->st, &o, w->root, w->root_n, &w->err);
     if (rc == PD_EEXIST && w->kind != DS_WORKSPACE) { /* another session was faster */

@@ -1,6 +1,7 @@
 /* node.c - see node.h: messages, starting, exits. HD_BIND is in node_bind.c, ready checks in ready.c, the end in ending.c. */
 #include "agent/node.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -123,8 +124,23 @@ static int link_output(const struct place *p, struct pd_err *err) {
     return symlink("../output", ws) ? pd_fail_errno(err, PD_EIO, errno, "cannot make link %s", ws) : 0;
 }
 
-/* This node's data files, which came as a package of their own, to where the workspace expects them. What came for another share of
- * them, before a host was left out, goes. */
+/* What came for another share of the data files, before a host was left out, goes. */
+static int remove_other_shares(const struct place *p, struct pd_err *err) {
+    DIR *d = opendir(p->dir);
+    int rc = 0;
+    for (const struct dirent *e; d && !rc && (e = readdir(d));) {
+        char path[PATH_MAX];
+        if (!pd_starts(e->d_name, "data-"))
+            continue;
+        rc = place_path(p->dir, e->d_name, path, err);
+        rc = rc ? rc : pd_rm_tree(path, err);
+    }
+    if (d)
+        closedir(d);
+    return rc;
+}
+
+/* This node's data files, which came as a package of their own, to where the workspace expects them. */
 static int place_data(const struct place *p, const char *hash, struct pd_err *err) {
     char from[PATH_MAX], to[PATH_MAX], name[80];
     snprintf(name, sizeof name, "data-%s", hash);
@@ -148,6 +164,7 @@ int node_lay_out(const struct place *p, const struct spec *s, const uint8_t key[
         return pd_fail(err, PD_ENOENT, "no workspace was sent for this job"); /* users' own commands may do without: an empty one */
     } else {
         rc = *s->data ? place_data(p, s->data, err) : 0;
+        rc = rc ? rc : remove_other_shares(p, err);
         rc = rc ? rc : link_output(p, err);
     }
     if (!rc && *s->worker) {

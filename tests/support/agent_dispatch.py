@@ -411,6 +411,41 @@ def two_sessions_at_once():
         assert not left_over(a)
 
 
+def packages_that_are_over_give_their_place_back():
+    """A session has eight; paddlectl needs more when hosts are left out in round after round (data_rounds.sh)."""
+    a = Node("places")
+
+    def package(k):
+        p = Package()
+        p.file(b"f", b"%d" % k)
+        return p
+
+    for k in range(20):
+        p = package(k)
+        req = a.begin(p)[0]
+        a.from_launcher(req, p.objects.get)
+        must_be({b"f": b"%d" % k}, a.end(req)["path"])
+    under_way = [a.begin(package(100 + k))[0] for k in range(8)]
+    try:
+        a.begin(package(200))
+        raise AssertionError("nine at once")
+    except AgentError as e:
+        assert "8 packages are on their way" in e.text, e.text
+    a.send("DS_ABORT", None, req=under_way[3])
+    try:
+        a.end(under_way[3])
+        raise AssertionError("given up, and complete")
+    except AgentError as e:
+        assert "given up" in e.text, e.text
+    p = package(201)
+    req = a.begin(p)[0]
+    a.from_launcher(req, p.objects.get)
+    must_be({b"f": b"201"}, a.end(req)["path"])
+    assert not any(r in a.ends for r in under_way if r != under_way[3])
+    a.stop()
+    assert not left_over(a)
+
+
 def memory_is_bounded():
     """A file of 300 MB through a relay, and 100,000 small files; the peak of each agent. In memory where there is room: a disk may need minutes."""
     room = os.statvfs("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
@@ -467,7 +502,7 @@ def bounded_memory(top):
 
 TESTS = [one_node_from_the_launcher, the_worker_is_one_executable, a_chain_is_pipelined, a_chain_without_encryption, a_relay_that_dies_is_bypassed,
          a_source_that_cannot_be_used_is_told, a_source_that_fails_is_told_and_replaced, nothing_is_left_of_what_is_given_up,
-         what_is_no_package_is_refused, two_sessions_at_once, memory_is_bounded]
+         what_is_no_package_is_refused, two_sessions_at_once, packages_that_are_over_give_their_place_back, memory_is_bounded]
 
 for test in TESTS:
     if len(sys.argv) == 3 or test.__name__ in sys.argv[3:]:
