@@ -11,6 +11,7 @@ enum { CLEAN_MS = 600000 };
 
 struct clean {
     int keep, workspaces, dry_run, json;
+    int64_t store_limit;
 };
 
 static int on_cleaned(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
@@ -29,7 +30,9 @@ static int on_cleaned(struct link *l, const struct wire_frame *f, json_t *body, 
 static void talk(struct gather_node *n) {
     const struct clean *c = n->g->arg;
     struct pd_err err = {0};
-    if (!link_request(n->link, WIRE_AG_CLEAN, json_pack("{s:i, s:b, s:b}", "keep", c->keep, "workspaces", c->workspaces, "dry_run", c->dry_run),
+    if (!link_request(n->link, WIRE_AG_CLEAN,
+                      json_pack("{s:i, s:b, s:b, s:I}", "keep", c->keep, "workspaces", c->workspaces, "dry_run", c->dry_run, "store_limit",
+                                (json_int_t)c->store_limit),
                       NULL, 0, CLEAN_MS, "removing what earlier jobs left", on_cleaned, n))
         return;
     pd_fail(&err, PD_ENOMEM, "out of memory");
@@ -135,7 +138,7 @@ int cmd_clean(int argc, char **argv) {
         .examples = "paddlectl clean --dry-run\twhat would be removed\n"
                     "paddlectl clean --keep=0\tall jobs that are over\n",
         .extra = extra,
-        .sections = "cluster.hosts cluster.root_dir ssh job.keep_jobs",
+        .sections = "cluster.hosts cluster.root_dir ssh job.keep_jobs job.store_limit",
         .who = PD_LAUNCHER,
         .needs_conf = 1,
     };
@@ -149,6 +152,7 @@ int cmd_clean(int argc, char **argv) {
     if (keep && pd_parse_i64(keep, 0, 10000, &n))
         rc = pd_fail(&err, PD_EUSAGE, "--keep is a number from 0 to 10000, not '%s'", keep);
     c.keep = (int)(keep ? n : o.keep_jobs);
+    c.store_limit = o.store_limit;
     if (!err.code)
         rc = clean(&o, &c, &err);
     pd_options_release(&o);

@@ -90,6 +90,9 @@ static json_int_t bytes_of(const char *path) {
     return sum;
 }
 
+/* By a dispatch under way, however long it takes; what a dead one left the store buries (clean_chunks). */
+static int is_being_made(const struct entry *e) { return strstr(e->name, ".part-") != NULL; }
+
 /* --- removing --- */
 
 static void removed(struct cleaning *c, const char *kind, const struct entry *e) {
@@ -162,7 +165,7 @@ static int clean_bin(struct cleaning *c, int n_running, struct pd_err *err) {
         while (k < N_KINDS && strncmp(e->name, kinds[k], strlen(kinds[k])))
             k++;
         int ours = k == 0 && !strcmp(e->name + strlen(kinds[0]), c->o->build);
-        if (k == N_KINDS || ours || c->now - e->made < DAY_S || (k < N_KEPT_KINDS && !seen[k]++))
+        if (k == N_KINDS || ours || is_being_made(e) || c->now - e->made < DAY_S || (k < N_KEPT_KINDS && !seen[k]++))
             continue;
         removed(c, "executable", e);
     }
@@ -188,7 +191,7 @@ static int clean_workspaces(struct cleaning *c, const struct entries *jobs, stru
     struct entries all = {0};
     int rc = pd_fmt(dir, sizeof dir, "%s/workspaces", c->root) ? 0 : list(dir, &all, err);
     for (size_t i = 0; i < all.n; i++)
-        if (c->now - all.v[i].made >= DAY_S && !works_in(jobs, all.v[i].path))
+        if (c->now - all.v[i].made >= DAY_S && !is_being_made(&all.v[i]) && !works_in(jobs, all.v[i].path))
             removed(c, "workspace", &all.v[i]);
     free(all.v);
     return rc;

@@ -1,6 +1,7 @@
 /* ds.c - packages of a session: the client's messages, turns of work, what is sent when they are over, and the end. See ds.h. */
 #include "agent/ds.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -509,6 +510,8 @@ int ds_on_begin(struct session *s, const struct wire_frame *f, const json_t *bod
     if (d->w.have) { /* it may still be served: the store is opened when somebody asks */
         d->state = DS_DONE;
         d->w.finished = 1;
+        if (d->w.kind == DS_DEPLOY)
+            (void)utimensat(AT_FDCWD, d->w.target, NULL, AT_SYMLINK_NOFOLLOW); /* somebody wants it: `clean` takes it for a new one */
     }
     uv_timer_start(&d->timer, on_timer, TICK_MS, TICK_MS);
     msg_send(s->conn, f->type, f->req, json_pack("{s:b, s:o}", "have", d->w.have, "path", msg_text(d->w.target, strlen(d->w.target))));

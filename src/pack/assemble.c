@@ -508,6 +508,7 @@ static int place(struct assemble *a, struct pd_err *err) {
             return pd_fail_errno(err, PD_EIO, errno, "cannot finish %s", a->target);
         from = file;
     }
+    (void)utimensat(AT_FDCWD, from, NULL, 0); /* its age is what `clean` goes by: it counts from now */
     if (pd_fault("assemble.rename") || move_to(from, a->target))
         return errno == EEXIST || errno == ENOTEMPTY ? pd_fail(err, PD_EEXIST, "%s exists already", a->target)
                                                      : pd_fail_errno(err, PD_EIO, errno, "cannot rename %s", from);

@@ -5,7 +5,7 @@
  *         manifest objects, one behind the other
  *         index: {id, raw_len, where: here | file number, offset} sorted by id
  *         the files' paths below ROOT, and a footer with counts and a checksum
- *     ROOT/.paddlectl/chunks/<unique>.part             the same in the making; flock'ed while its maker lives
+ *     ROOT/.paddlectl/chunks/<unique>.part             the same in the making; both are flock'ed while the maker has it open
  *
  * What is read is hashed again before it is used: a tree that a job has changed, or that is gone (then its catalog is not even
  * looked at), only means that those objects are missing. So nothing has to be locked: catalogs appear by rename, go by unlink, and a kill -9 or another process at work
@@ -60,7 +60,8 @@ int store_part_publish(struct store_part *p, const struct object_id *root, struc
 /* --- housekeeping --- */
 
 /* Removes what dead makers left, catalogs whose tree is gone, then the least recently used ones until all together have at most
- * `limit` bytes (0: no limit). Counts into the two (may be NULL). With dry_run only counts. */
+ * `limit` bytes (0: no limit); a catalog whose store_part is still open (it is flock'ed) stays in any case. Counts into the two (may be
+ * NULL). With dry_run only counts. */
 int store_clean(const char *root, uint64_t limit, int dry_run, uint64_t *n_removed, uint64_t *bytes_removed, struct pd_err *err);
 
 #endif

@@ -87,6 +87,31 @@ for i in 0 1 2; do
     ls -d "$(job_dir $i)"/data-* 2>/dev/null && die "something is left beside node $i's workspace"
 done
 
+# --- and that is what a dry run says: the same files by trainer, and how much they are; with other trainers other shares
+expect 0 "$ctl" run --dry-run --verbose
+all_bytes=0
+for i in 0 1 2; do
+    listed=$(awk -v t="  trainer $i " 'index($0, "  trainer ") == 1 { on = index($0, t) == 1; next } on && /^    / { sub(/^    /, ""); sub(/  [0-9]+$/, ""); print }' <<<"$OUT" |
+        sort | tr '\n' ' ')
+    [ "$listed" = "$(data_of $i)" ] || die "a dry run promises trainer $i $listed, it got $(data_of $i)"
+    bytes=$(cd "$(job_dir $i)/workspace" && find data held -type f ! -name readme.md -print0 | xargs -0 cat | wc -c)
+    all_bytes=$((all_bytes + bytes))
+    has "  trainer $i  127.0.0.$((i + 1))  $(data_of $i | grep -o '/[ph]-\|/q' | wc -l) files, $bytes bytes"
+done
+has "of these, 14 data files, $all_bytes bytes, each to its trainer only (data_layout = dispatched):"
+has "would send ws: 17 files, $(find ws -type f -print0 | xargs -0 cat | wc -c) bytes; "
+short=$("$ctl" run --dry-run) && [ "$(grep -c '^    ' <<<"$short")" = 0 ] && [ "$(grep -c '^  trainer ' <<<"$short")" = 3 ] || die "without --verbose: $short"
+"$ctl" run --dry-run --json | /usr/bin/python3 -c '
+import json, sys
+t = json.load(sys.stdin)["data_files"]
+assert [x["n_files"] for x in t] == [6, 4, 4] and [len(x["files"]) for x in t] == [6, 4, 4], t
+assert [x["host"] for x in t] == ["127.0.0.1", "127.0.0.2", "127.0.0.3"] and sum(x["bytes"] for x in t) == int(sys.argv[1]), t' $all_bytes || die "--json"
+expect 0 "$ctl" run --dry-run --trainers='nodes 0,2'
+has "  trainer 1  127.0.0.3  "
+has_not "  trainer 2  "
+expect 0 "$ctl" run --dry-run --data_layout=shared
+has_not "data files"
+
 # --- once more: nothing of the data travels; and from an archive
 run
 for i in 0 1 2; do

@@ -325,6 +325,21 @@ static void the_store_is_bounded_and_cleaned(void **state) {
     assert_true(bytes > 0);
     assert_int_equal(store_clean(root, 1, 0, &n, &bytes, &err), 0); /* a limit below everything */
     assert_int_equal(n, 4);
+    /* what a dispatch that is under way has made stays, whatever the limit, and although there is no tree */
+    struct store *held;
+    struct store_part *part;
+    struct object_id id = {{7}};
+    assert_int_equal(pd_fmt(target, sizeof target, "%s/held.part-1", root), 0);
+    assert_int_equal(store_open(&held, root, &err), 0);
+    assert_int_equal(store_part_new(&part, held, target, &err), 0);
+    assert_int_equal(store_part_seal(part, "held", NULL, 0, 0, &err), 0);
+    assert_int_equal(store_part_publish(part, &id, &err), 0);
+    assert_int_equal(store_clean(root, 1, 0, &n, &bytes, &err), 0);
+    assert_int_equal(n, 0);
+    store_part_free(part);
+    store_close(held);
+    assert_int_equal(store_clean(root, 1, 0, &n, &bytes, &err), 0);
+    assert_int_equal(n, 1);
     assert_int_equal(pd_fmt(target, sizeof target, "%s/last", root), 0);
     assert_int_equal(rt_pack(&t, &err), 0);
     assert_int_equal(deploy(&t, root, target, 0, &m, &err), 0);
