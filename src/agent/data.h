@@ -1,6 +1,6 @@
 /* data.h - data files apart, after the job has begun: one that a trainer opens and that is not in its workspace comes from whoever has it.
  *
- *     trainer ─PADDLE_DATA_FD─▶ data_ask.c ─▶ data.c ──HD_FILE──▶ node 0: data_list.c   which bytes is it, and who has it?
+ *     trainer ─PADDLE_DATA_FD─▶ data_ask.c ─▶ data_want.c ──HD_FILE──▶ node 0: data.c, data_list.c   which bytes is it, and who has it?
  *                                 └▶ data_pull.c ──DF_*──▶ a holder's data_serve.c, the next one's, the launcher
  *                                      └▶ .agent/data-N, every object compared with its id ─▶ workspace/PATH
  *
@@ -24,22 +24,18 @@ enum {
 struct data;
 struct session;
 
-/* --- data.c: what is wanted here --- */
+/* --- data.c: the whole --- */
 
 int data_new(struct data **out, struct job *j, struct pd_err *err);
 void data_close(struct data *d); /* NULL is fine, for both */
 void data_free(struct data *d);  /* once the loop has ended */
 /* A descriptor for a trainer's process, whose other end is read here; -1 with err. */
 int data_channel(struct data *d, struct pd_err *err);
-/* Node 0's answer to HD_FILE; of node 0's own question, too. */
-void data_on_where(struct data *d, const struct wire_frame *f);
 /* On node 0: a node's HD_FILE, which is answered over its connection, or HD_FILE_HERE. */
 void data_on_asked(struct data *d, int node, struct net_conn *c, const struct wire_frame *f);
-/* From a client: AG_DATA_LIST, AG_DATA_FEED, and DF_FILE and DF_DATA of what was asked of it. */
+/* From a client. */
 int data_on_list(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 int data_on_feed(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-int data_on_fed(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-void data_session_gone(struct session *s);
 /* The file's pieces, when it came here after the job began; else NULL. */
 const struct file_pieces *data_came(const struct data *d, const char *path);
 struct job *data_job(const struct data *d);
@@ -48,10 +44,17 @@ struct data_serve *data_server(const struct data *d);
 /* A path as messages show it: what is no printable text becomes '?'. */
 const char *data_shown(const char *path, char out[300]);
 
+/* --- data_want.c: what is wanted here --- */
+
 /* A trainer wants this file; id 0: it will need it soon. */
 struct data_channel;
 void data_want(struct data *d, struct data_channel *c, uint32_t id, const char *path);
 void data_forget(struct data *d, const struct data_channel *c); /* its process is gone */
+/* Node 0's answer to HD_FILE. */
+void data_on_where(struct data *d, const struct wire_frame *f);
+/* From a client: DF_FILE and DF_DATA of what was asked of it; and it is gone. */
+int data_on_fed(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+void data_session_gone(struct session *s);
 
 /* --- data_ask.c: trainers' sockets --- */
 

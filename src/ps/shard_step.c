@@ -196,12 +196,14 @@ static int identify(struct ps_shard *s, uint32_t trainer, const struct wire_fram
     return 0;
 }
 
-/* The same, and the contribution that the push belongs to. */
-static int identify_part(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_rd *r,
-                         struct contribution **c, struct pd_err *err) {
+/* The same from the beginning of the frame on, and the contribution that the push belongs to; NULL: it is stale. */
+static int begin_push(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_rd *r, struct contribution **c,
+                      struct pd_err *err) {
     struct ps_range streams;
+    pd_rd_init(r, f->sec[0], f->len[0]);
     int rc = identify(s, trainer, f, r, &streams, err);
-    return rc ? rc : part_of(s, &s->members[trainer], streams, c, err);
+    *c = NULL;
+    return rc ? (rc < 0 ? rc : 0) : part_of(s, &s->members[trainer], streams, c, err);
 }
 
 /* sec 0: identity, u32 n, u32 0, n times {u32 id, u32 0, u64 count}; sec 2: the segments' values, each padded to 16. */
@@ -235,12 +237,11 @@ static int read_dense(struct ps_shard *s, struct contribution *c, const struct w
 }
 
 int shard_push_dense(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
-    struct contribution *c = NULL;
+    struct contribution *c;
     struct pd_rd r;
-    pd_rd_init(&r, (*f)->sec[0], (*f)->len[0]);
-    int rc = identify_part(s, trainer, *f, &r, &c, err);
-    if (rc)
-        return rc < 0 ? rc : 0;
+    int rc = begin_push(s, trainer, *f, &r, &c, err);
+    if (rc || !c)
+        return rc;
     struct pd_rd again = r;
     uint32_t fresh = 0;
     rc = read_dense(s, c, *f, &r, 0, &fresh, err); /* first all of it is checked, then all of it counts */
@@ -301,12 +302,11 @@ static int push_keys(struct ps_shard *s, struct member *m, const struct wire_fra
 /* sec 0: identity, u32 table, u32 list, u64 n; sec 1: n keys, or nothing with a list; sec 2: n rows; sec 3, of a
  * table with a life of rows: n times {u32 shows, u32 clicks}. */
 int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
-    struct contribution *c = NULL;
+    struct contribution *c;
     struct pd_rd r;
-    pd_rd_init(&r, (*f)->sec[0], (*f)->len[0]);
-    int rc = identify_part(s, trainer, *f, &r, &c, err);
-    if (rc)
-        return rc < 0 ? rc : 0;
+    int rc = begin_push(s, trainer, *f, &r, &c, err);
+    if (rc || !c)
+        return rc;
     uint32_t table = pd_get_u32(&r), list = pd_get_u32(&r);
     uint64_t n = pd_get_u64(&r);
     if (!pd_rd_done(&r) || !s->tables || table >= s->job.n_sparse)
