@@ -11,28 +11,6 @@ ROUNDS = int(os.environ.get("ROUNDS", "3"))
 RATE = 100e6 / 8  # bytes a second
 TRIES = 6         # rounds until the slow host was one that others took from
 NEVER = float("inf")
-TRAIN_INI = """[data]
-format = ids
-train = none/*
-fields = x y
-vocabulary = 2
-[layer e]
-type = embedding
-inputs = x
-size = 2
-[layer p]
-type = fc
-inputs = e
-size = vocabulary
-act = softmax
-[cost c]
-type = cross_entropy
-input = p
-label = y
-[optimizer]
-type = sgd
-learning_rate = 0.1
-"""
 
 
 def new_files(hosts):
@@ -57,8 +35,8 @@ def fresh(hosts):
     hosts.forget("/home/user/*")
     base = hosts.ctl("exec", "true")
     ws = new_files(hosts)
-    with open(f"{ws}/train.ini", "w") as f:
-        f.write(TRAIN_INI)  # the worker itself is not what is measured: the job fails at once, without data
+    with open(f"{ws}/train.ini", "w") as f:  # the worker itself is not what is measured: the job fails at once, without data
+        subprocess.run(["bash", "-c", ". tests/support/tiny_model.sh; tiny_model train='none/*'"], stdin=subprocess.DEVNULL, stdout=f, check=True)
     said = {}
 
     def meanwhile(_, now):

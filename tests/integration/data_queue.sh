@@ -4,6 +4,7 @@
 # name. A holder that is gone in the middle of a file, one that sends other bytes, one whose file was deleted: the launcher gives it.
 # Nobody has it any more: the job fails and says who was asked.
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/tiny_model.sh"
 unset OPENBLAS_CORETYPE
 export XDG_CACHE_HOME=$TMP/cache LC_ALL=C
 ctl=$BIN/paddlectl
@@ -20,31 +21,7 @@ for i in "${!names[@]}"; do
 done
 touch -d '2020-02-02 02:02:02.5' ws/data/*
 chmod 640 ws/data/h7 ws/data/k10
-cat >ws/train.ini <<'END'
-[data]
-format = ids
-train = data/*
-fields = x y
-vocabulary = 50
-[layer e]
-type = embedding
-inputs = x
-size = 8
-init_std = 0.1
-sparse_update = true
-[layer p]
-type = fc
-inputs = e
-size = vocabulary
-act = softmax
-[cost c]
-type = cross_entropy
-input = p
-label = y
-[optimizer]
-type = sgd
-learning_rate = 0.05
-[train]
+tiny_model vocabulary=50 <<END >ws/train.ini
 batch_size = 20
 data = queue
 update = async

@@ -3,50 +3,15 @@
 # checkpoint, to the same bits; with a spare node in its place; detached; and what it says when only that node had a part of the checkpoint.
 # release only (a sanitizer finds in test_agent_lost and in the other jobs what there is to find, in less time)
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/tiny_model.sh"
 ctl=$BIN/paddlectl SEED=${SEED:-1}
 unset OPENBLAS_CORETYPE
 cd "$TMP" || exit 1
 nothing_left() { ! ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -q "$TMP/node"; }
 on_cleanup() { wait_for 30 "no process of a job is left" nothing_left; }
 
-mkdir -p ws/train && awk 'BEGIN { x = 7
-    for (f = 0; f < 6; f++) for (i = 0; i < 40 * (3 + f % 3); i++) {
-        x = (x * 1103515245 + 12345) % 2147483648; a = int(x / 65536) % 300
-        x = (x * 1103515245 + 12345) % 2147483648; print a, (a * 7 + int(x / 65536) % 3) % 20 > ("ws/train/part-0000" f) } }'
-cat >ws/train.ini <<'END'
-[data]
-format = ids
-train = train/*
-fields = x y
-vocabulary = 300
-[layer e]
-type = embedding
-inputs = x
-size = 8
-init_std = 0.1
-sparse_update = true
-[layer h]
-type = fc
-inputs = e
-size = 12
-act = tanh
-[layer d]
-type = dropout
-inputs = h
-rate = 0.3
-[layer p]
-type = fc
-inputs = d
-size = vocabulary
-act = softmax
-[cost c]
-type = cross_entropy
-input = p
-label = y
-[optimizer]
-type = adam
-learning_rate = 0.02
-[train]
+tiny_data ws/train
+tiny_model train='train/*' vocabulary=300 hidden=12 dropout=0.3 optimizer=adam rate=0.02 <<END >ws/train.ini
 batch_size = 48
 num_passes = 3
 log_period = 1

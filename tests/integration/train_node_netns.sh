@@ -3,6 +3,7 @@
 # its part of the checkpoint, to the same bits; what ran there has ended by itself; plugged in again it has no part in the job.
 # release only (what is waited for is the kernel's keepalive, and leases)
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/tiny_model.sh"
 ctl=$BIN/paddlectl fixture=$TOP/tests/support/netns-fixture ns=$TMP/ns
 on_cleanup() { [ ! -f "$ns/name" ] || "$fixture" stop "$ns"; }
 OUT=$("$fixture" start "$ns" 3)
@@ -13,31 +14,7 @@ case $? in
 esac
 cd "$TMP" || exit 1
 mkdir -p ws/data && awk 'BEGIN { for (f = 0; f < 6; f++) for (i = 0; i < 200; i++) print (i * 7919 + f) % 400, (i * 31) % 40 >("ws/data/" f) }'
-cat >ws/train.ini <<'END'
-[data]
-format = ids
-train = data/*
-fields = x y
-vocabulary = 400
-[layer e]
-type = embedding
-inputs = x
-size = 8
-init_std = 0.1
-sparse_update = true
-[layer p]
-type = fc
-inputs = e
-size = vocabulary
-act = softmax
-[cost c]
-type = cross_entropy
-input = p
-label = y
-[optimizer]
-type = adagrad
-learning_rate = 0.05
-[train]
+tiny_model vocabulary=400 optimizer=adagrad <<END >ws/train.ini
 log_period = 1
 num_passes = 3
 batch_size = 48

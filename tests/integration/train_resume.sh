@@ -3,16 +3,13 @@
 # same bits as one that nothing happened to; also with other numbers of trainers, servers and threads (reproducible = topology), and
 # with servers whose disks are their own. Adam, a schedule, l2 of rows, dropout: all that a checkpoint must hold counts here.
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/tiny_model.sh"
 WORKER=$BIN/paddle_worker
 SEED=${SEED:-1}
 unset OPENBLAS_CORETYPE
 mkdir "$TMP/ws" && cd "$TMP/ws" || exit 1
 
-# 6 streams, some shorter than others: 3 to 5 times 40 lines each
-mkdir train && awk 'BEGIN { x = 7
-    for (f = 0; f < 6; f++) for (i = 0; i < 40 * (3 + f % 3); i++) {
-        x = (x * 1103515245 + 12345) % 2147483648; a = int(x / 65536) % 300
-        x = (x * 1103515245 + 12345) % 2147483648; print a, (a * 7 + int(x / 65536) % 3) % 20 > ("train/part-0000" f) } }'
+tiny_data train # for 6 streams, some shorter than others
 mkdir test && head -50 train/part-00000 >test/part-00000 && for i in 1 2 3 4 5; do cp test/part-00000 test/part-0000$i; done
 cat >train.ini <<'END'
 [data]

@@ -1,13 +1,22 @@
-# tiny_model.sh - a small train.ini for tests of anything but the network: of lines "x y" in data/*, y is predicted from x.
+# tiny_model.sh - a small train.ini for tests of anything but the network: of lines "x y" in data/*, y is predicted from x; and such data.
 #
 #   tiny_model [NAME=VALUE...] <<END >train.ini       stdin: the lines of [train]
-#     vocabulary=100  size=8 (of the embedding)  hidden=N (a layer of so many between)  optimizer=sgd  rate=0.05  test=PATTERN
+#     vocabulary=100  size=8 (of the embedding)  hidden=N (a layer of so many between)  dropout=RATE (of that layer)
+#     optimizer=sgd  rate=0.05  train='data/*'  test=PATTERN
+#   tiny_data DIR                                     six files of 120, 160, 200, 120, ... lines, vocabulary 300, the same every time
+tiny_data() {
+    mkdir -p "$1" && awk -v dir="$1" 'BEGIN { x = 7
+        for (f = 0; f < 6; f++) for (i = 0; i < 40 * (3 + f % 3); i++) {
+            x = (x * 1103515245 + 12345) % 2147483648; a = int(x / 65536) % 300
+            x = (x * 1103515245 + 12345) % 2147483648; print a, (a * 7 + int(x / 65536) % 3) % 20 > (dir "/part-0000" f) } }'
+}
+
 tiny_model() {
-    local vocabulary=100 size=8 hidden='' optimizer=sgd rate=0.05 test='' "$@"
+    local vocabulary=100 size=8 hidden='' dropout='' optimizer=sgd rate=0.05 train='data/*' test='' "$@"
     cat <<END
 [data]
 format = ids
-train = data/*
+train = $train
 ${test:+test = $test
 }fields = x y
 vocabulary = $vocabulary
@@ -22,9 +31,13 @@ type = fc
 inputs = e
 size = $hidden
 act = tanh
+}${dropout:+[layer d]
+type = dropout
+inputs = h
+rate = $dropout
 }[layer p]
 type = fc
-inputs = $([ -n "$hidden" ] && echo h || echo e)
+inputs = $([ -n "$dropout" ] && echo d || { [ -n "$hidden" ] && echo h; } || echo e)
 size = vocabulary
 act = softmax
 [cost c]
