@@ -24,7 +24,8 @@ void train_checkpoints_free(struct train_checkpoints *k);
 /* --- going on --- */
 
 /* Called by all trainers, after ps_start. Finds the checkpoint that the options ask for; `restarts` > 0: the job was started again
- * after a failure, and goes on from the furthest that is whole, if there is one; what only `lost_nodes` (may be NULL) had is not. */
+ * after a failure, and goes on from the furthest that is whole, if there is one, else from where it began; what only `lost_nodes` (may
+ * be NULL) had is not. */
 int train_resume(struct train_loop *l, uint64_t restarts, const char *lost_nodes, struct pd_err *err);
 int train_resumed(const struct train_loop *l);             /* it does go on from one */
 uint64_t train_first_pass(const struct train_loop *l);     /* to be trained */

@@ -24,7 +24,7 @@ static int read_wanted(const struct train_loop *l, uint64_t restarts, struct wan
     const struct pd_options *o = l->options;
     const char *from = o->resume, *slash;
     *w = (struct wanted){.older = o->resume_older || restarts, .may_lack = 1};
-    if (restarts) /* whatever it began with, it has gone further */
+    if (restarts) /* whatever it began with, it has gone further, or has saved nothing (began_elsewhere) */
         from = "latest";
     if (!*from && !o->start_pass)
         return 0;
@@ -47,6 +47,9 @@ static int read_wanted(const struct train_loop *l, uint64_t restarts, struct wan
         return pd_fail(err, PD_ECONF, "resume is too long");
     return 1;
 }
+
+/* A job that is started again before it has saved anything begins where it did the first time. */
+static int began_elsewhere(const struct pd_options *o) { return (*o->resume && strcmp(o->resume, "latest")) || o->start_pass; }
 
 static void none_is_whole(const struct wanted *w, const struct pd_err *last, struct pd_err *err) {
     if (w->lost_nodes)
@@ -128,7 +131,7 @@ static int go_on(struct train_loop *l, const struct wanted *w, const struct ps_m
     return rc;
 }
 
-int train_resume(struct train_loop *l, uint64_t restarts, const char *lost_nodes, struct pd_err *err) {
+static int resume(struct train_loop *l, uint64_t restarts, const char *lost_nodes, int *found, struct pd_err *err) {
     struct wanted w;
     struct ps_models *m = NULL;
     int rc = read_wanted(l, restarts, &w, err);
@@ -143,16 +146,23 @@ int train_resume(struct train_loop *l, uint64_t restarts, const char *lost_nodes
         which = (double)choose(l, &w, m, err) + 1;
         rc = err->code;
         if (!rc && !which)
-            train_report_say(l->report, "There is no checkpoint in %s: training begins anew", w.dir);
+            train_report_say(l->report, "There is no checkpoint in %s: %s", w.dir,
+                             began_elsewhere(l->options) ? "it goes on from where it began" : "training begins anew");
     }
     if (!rc)
         rc = from_first(l, &which, 1, err);
     if (!rc && which > (double)ps_models_n(m))
         rc = pd_fail(err, PD_EFAIL, "the list of checkpoints has changed while trainers looked at it");
-    if (!rc && which > 0)
+    *found = which > 0;
+    if (!rc && *found)
         rc = go_on(l, &w, m, (size_t)which - 1, err);
     ps_models_free(m);
     return rc;
+}
+
+int train_resume(struct train_loop *l, uint64_t restarts, const char *lost_nodes, struct pd_err *err) {
+    int found = 0, rc = resume(l, restarts, lost_nodes, &found, err);
+    return !rc && !found && restarts && began_elsewhere(l->options) ? resume(l, 0, lost_nodes, &found, err) : rc;
 }
 
 int train_resumed(const struct train_loop *l) { return l->checkpoints->resumed; }

@@ -257,6 +257,12 @@ has "Going on from"
 [ "$(ls -A "$TMP/alone")" = pass-00000 ] || die "left: $(ls -A "$TMP/alone")"
 [ "$("$TOP/tests/support/model-digest" "$TMP/alone/pass-00000" | cut -d' ' -f1)" = "$want" ] || die "other bits after a full disk"
 
+# A job that is started again before it has saved anything begins where it was told to the first time.
+rm -rf "$TMP/alone"
+PADDLE_RESTART_COUNT=1 alone 0 --resume="$TMP/whole/pass-00000-batch-000010"
+has "There is no checkpoint in $TMP/alone: it goes on from where it began" && has "Going on from $TMP/whole/pass-00000-batch-000010: pass 0, batch 10"
+[ "$("$TOP/tests/support/model-digest" "$TMP/alone/pass-00000" | cut -d' ' -f1)" = "$want" ] || die "other bits after a restart"
+
 # --- on_failure = restart: every process dies in its 34th step, again and again, and the job comes to its end by itself ---
 cd "$TMP" || exit 1
 cat >conf.ini <<END
