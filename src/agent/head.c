@@ -202,6 +202,8 @@ static void forget_attempt(struct head *h) {
 }
 
 void head_enter(struct head *h, enum head_state state) {
+    if (state == HEAD_OVER)
+        head_note_lost_spares(h);
     h->state = state;
     uv_timer_stop(&h->deadline);
     for (int i = 0; i < h->spec->n_nodes; i++)

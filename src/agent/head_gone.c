@@ -10,6 +10,8 @@
 
 enum { LOST_TURN_MS = 100 };
 
+static const char lost_reason[] = "its agent is gone: the connection to it broke and did not come back";
+
 static uint64_t rejoin_ms(const struct head *h) {
     const struct spec *s = h->spec;
     return s->attached && s->attach_lease_ms < s->detach_lease_ms ? s->attach_lease_ms : s->detach_lease_ms;
@@ -57,13 +59,40 @@ int head_is_gone(struct head *h, int node) {
     return h->gone[node];
 }
 
+static void note_gone(struct head *h, int node, const char *reason) {
+    h->gone[node] = 1;
+    json_array_append_new(h->lost_nodes, json_pack("{s:i, s:s, s:s}", "node", node, "host", head_host(h, node), "reason", reason));
+}
+
+/* A node that runs nothing, in a job that may do without some. */
+static int is_spare(const struct head *h, int node) {
+    return node && !roles_any(&h->roles, node) && h->spec->max_restarts && h->state > HEAD_PROBING && h->state != HEAD_OVER;
+}
+
+/* Nobody notices but who looks for spare nodes, and the client. */
+static void do_without_spare(struct head *h, int node, const char *reason) {
+    char text[sizeof h->text];
+    note_gone(h, node, reason);
+    pd_warn(h->log, "node %d (%s) is lost, which ran nothing", node, head_host(h, node));
+    if (h->node[node].joined)
+        send_away(h, node);
+    memcpy(text, h->text, sizeof text);
+    head_publish(h, text);
+    head_check(h);
+}
+
+void head_note_lost_spares(struct head *h) {
+    for (int i = 0; i < h->spec->n_nodes; i++)
+        if (!h->gone[i] && !h->node[i].joined && h->node[i].lost_ns && is_spare(h, i))
+            note_gone(h, i, lost_reason);
+}
+
 static void go_on_without(struct head *h, int node, const char *reason) {
     int to[N_ROLES];
     json_t *failure = head_reason_failure(h, node, reason);
-    h->gone[node] = 1;
+    note_gone(h, node, reason);
     roles_leave(&h->roles, node, h->gone, to);
     tell_moves(h, to);
-    json_array_append_new(h->lost_nodes, json_pack("{s:i, s:s, s:s}", "node", node, "host", head_host(h, node), "reason", reason));
     pd_warn(h->log, "node %d (%s) is lost, the job goes on without it%s", node, head_host(h, node), h->moves);
     if (h->node[node].joined)
         send_away(h, node);
@@ -80,7 +109,9 @@ static void go_on_without(struct head *h, int node, const char *reason) {
 void head_give_up(struct head *h, int node, const char *reason) {
     char text[600];
     int was_trainer = roles_rank(&h->roles, ROLE_TRAINER, node) >= 0;
-    if (may_go_on(h) && was_trainer && !strcmp(msg_str(h->spec->train, "data_layout"), "local")) {
+    if (is_spare(h, node)) {
+        do_without_spare(h, node, reason);
+    } else if (may_go_on(h) && was_trainer && !strcmp(msg_str(h->spec->train, "data_layout"), "local")) {
         snprintf(text, sizeof text, "%s, and with it the data that only it has (data_layout = local)", reason);
         head_fail(h, node, text);
     } else if (may_go_on(h) && node) {
@@ -101,7 +132,7 @@ static void on_lost_turn(uv_timer_t *t) {
         if (pd_mono_ns() - n->lost_ns < rejoin_ms(h) * 1000000u)
             continue;
         n->lost_ns = 0;
-        head_give_up(h, i, "its agent is gone: the connection to it broke and did not come back");
+        head_give_up(h, i, lost_reason);
     }
     if (!any)
         uv_timer_stop(t);

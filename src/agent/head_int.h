@@ -88,6 +88,7 @@ void head_name_restart(struct head *h, const json_t *failure); /* restart_text *
 /* The job goes on without the node, if it may and can; else it fails, with this reason. Not node 0, which is the head's own. */
 void head_give_up(struct head *h, int node, const char *reason);
 int head_is_gone(struct head *h, int node);    /* 1: and what it is told is to leave */
+void head_note_lost_spares(struct head *h);    /* at the end: those that are away and ran nothing */
 int head_waits_for_lost(const struct head *h); /* a node is away that may come back, or that the job can do without: its lease decides */
 
 void head_enter(struct head *h, enum head_state state);

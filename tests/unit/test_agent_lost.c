@@ -199,6 +199,39 @@ static void a_spare_takes_its_place(void **state) {
 }
 
 /* Its peers fail before the head knows: the restart is under way, and is named after what caused it. */
+/* Nobody misses a node that runs nothing: neither while the others train nor when they are done before its lease is. Where nothing may be
+ * lost it is a failure, as that of any node. */
+static void a_spare_is_lost(void **state) {
+    (void)state;
+    struct env *e = training("0-1", "1,0");
+    head_lost(e->head, 2);
+    for (uint64_t end = pd_mono_ns() + 60000000000u; !json_array_size(head_lost_nodes(e->head)) && pd_mono_ns() < end;)
+        uv_run(&e->loop, UV_RUN_ONCE);
+    assert_string_equal(msg_str(json_array_get(head_lost_nodes(e->head), 0), "host"), "host-2");
+    assert_string_equal(e->state, "trainers");
+    assert_string_equal(e->text, "2 pservers, 2 trainers");
+    lose(e, 1);
+    assert_non_null(strstr(e->text, "restart 1 of 3"));
+    assert_non_null(strstr(e->text, "; 1 pserver is left; 1 trainer is left"));
+    go(e, "trainers", "12");
+    end_well(e, "12");
+    finish(e);
+
+    e = training("0-1", "1,0");
+    e->spec.detach_lease_ms = 600000;
+    head_lost(e->head, 2);
+    end_well(e, "2");
+    assert_string_equal(msg_str(json_array_get(head_lost_nodes(e->head), 0), "host"), "host-2");
+    finish(e);
+
+    e = training("0-1", "1,0");
+    e->spec.max_restarts = 0;
+    head_lost(e->head, 2);
+    go(e, "over", "2");
+    assert_string_equal(e->status, "failed");
+    finish(e);
+}
+
 static void its_peers_fail_first(void **state) {
     (void)state;
     struct env *e = training("0-1", "0-1");
@@ -450,6 +483,7 @@ int main(void) {
         cmocka_unit_test(where_roles_go),
         cmocka_unit_test(the_job_goes_on_without_it),
         cmocka_unit_test(a_spare_takes_its_place),
+        cmocka_unit_test(a_spare_is_lost),
         cmocka_unit_test(its_peers_fail_first),
         cmocka_unit_test(it_comes_back_in_time),
         cmocka_unit_test(it_comes_back_too_late),
