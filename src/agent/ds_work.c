@@ -144,23 +144,33 @@ static void begin(struct ds_work *w) {
     }
 }
 
-static void take_records(struct ds_work *w, const struct ds_input *in) {
-    const uint8_t *p = in->p, *end = p + in->n, *raw[OBJECT_BATCH];
+/* Records that are not checked yet, of one message or of several: hashing many at once is faster. */
+struct batch {
     struct object_record r[OBJECT_BATCH];
     size_t n;
-    do {
-        for (n = 0; n < OBJECT_BATCH && w->a && object_next(&p, end, &r[n], &w->err) == 1; n++)
-            ;
-        if (w->err.code || object_decode_all(w->codec, r, n, raw, &w->err))
+};
+
+static void put_records(struct ds_work *w, struct batch *b) {
+    const uint8_t *raw[OBJECT_BATCH];
+    size_t n = b->n;
+    b->n = 0;
+    if (!w->a || w->err.code || object_decode_all(w->codec, b->r, n, raw, &w->err))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        const struct object_record *r = &b->r[i];
+        if (assemble_put(w->a, &r->id, raw[i], r->raw_len, &w->err))
             return;
-        for (size_t i = 0; i < n; i++) {
-            if (assemble_put(w->a, &r[i].id, raw[i], r[i].raw_len, &w->err))
-                return;
-            if (w->serves)
-                cache_put(w, &r[i]);
-            wake_takers(w, &r[i].id);
-        }
-    } while (n);
+        if (w->serves)
+            cache_put(w, r);
+        wake_takers(w, &r->id);
+    }
+}
+
+static void take_records(struct ds_work *w, const struct ds_input *in, struct batch *b) {
+    const uint8_t *p = in->p, *end = p + in->n;
+    while (w->a && !w->err.code && object_next(&p, end, &b->r[b->n], &w->err) == 1)
+        if (++b->n == OBJECT_BATCH)
+            put_records(w, b);
 }
 
 static void go_on(struct ds_work *w) {
@@ -186,18 +196,20 @@ static void finish(struct ds_work *w) {
 }
 
 void ds_work_turn(struct ds_work *w) {
+    struct batch b = {.n = 0};
     w->more = 0;
     w->n_need = 0;
     if (!w->begun)
         begin(w);
     for (struct ds_input *in = w->inputs; in; in = in->next) {
         if (in->what == DS_IN_RECORDS)
-            take_records(w, in);
+            take_records(w, in, &b);
         else if (in->what == DS_IN_NEED)
             take_need(w, in);
         else if (w->a)
             assemble_ask_again(w->a);
     }
+    put_records(w, &b);
     if (w->a && !w->err.code && !w->finished && !w->complete)
         go_on(w);
     if (w->a)
