@@ -49,6 +49,7 @@ struct job {
     unsigned n;
     size_t raw;              /* bytes of the objects */
     struct block *block;
+    struct object_codec *codec;
     struct pd_err err;
 };
 
@@ -61,7 +62,8 @@ struct feed {
     uint32_t *fifo;         /* READY objects, the oldest first: a ring as large as there are objects */
     size_t n_objects, fifo_first, fifo_n, cached;
     struct feed_taker *takers;
-    unsigned n_jobs;
+    struct object_codec *codecs[JOBS]; /* [0, n_codecs): no job has them. Making one costs as much as packing some objects */
+    unsigned n_codecs, n_jobs;
     int has_failed, leaving;
     void (*gone)(void *);
     void *gone_arg;
@@ -95,6 +97,8 @@ static void leave_block(struct rec *r) {
 static void destroy(struct feed *f) {
     for (size_t i = 0; i < f->n_objects; i++)
         leave_block(&f->recs[i]);
+    while (f->n_codecs)
+        object_codec_free(f->codecs[--f->n_codecs]);
     free(f->recs);
     free(f->fifo);
     if (f->gone)
@@ -136,7 +140,7 @@ void feed_forget(struct feed_taker *t) { t->first = t->n = 0; }
 
 static void work(uv_work_t *w) {
     struct job *j = w->data;
-    struct object_codec *c = object_codec_new();
+    struct object_codec *c = j->codec = j->codec ? j->codec : object_codec_new();
     const struct scan *s = j->f->scan;
     j->block = pd_malloc(sizeof *j->block + j->raw + j->n * (size_t)OBJECT_HEADER);
     int rc = c && j->block ? scan_read_all(s, j->object, j->n, j->block->data, OBJECT_HEADER, &j->err) : pd_fail(&j->err, PD_ENOMEM, "out of memory");
@@ -146,7 +150,6 @@ static void work(uv_work_t *w) {
         j->len[i] = object_encode_here(c, scan_object_id(s, j->object[i]), at, n);
         at += OBJECT_HEADER + n;
     }
-    object_codec_free(c);
 }
 
 static size_t place_of(const struct feed *f, uint32_t object) { return OBJECT_HEADER + scan_raw_len(f->scan, object); }
@@ -183,6 +186,8 @@ static void on_worked(uv_work_t *w, int status) {
     const uint8_t *at = b ? b->data : NULL;
     (void)status;
     f->n_jobs--;
+    if (j->codec)
+        f->codecs[f->n_codecs++] = j->codec; /* each job has one at most */
     if (b)
         b->n_used = 1; /* ours, until all records have it */
     for (unsigned i = 0; i < j->n && !f->leaving; i++) {
@@ -234,6 +239,7 @@ static void encode_ahead(struct feed_taker *t) {
         if (!j)
             return;
         j->f = f;
+        j->codec = f->n_codecs ? f->codecs[--f->n_codecs] : NULL;
         j->work.data = j;
         f->n_jobs++;
         uv_queue_work(f->loop, &j->work, work, on_worked);

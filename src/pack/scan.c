@@ -1,4 +1,4 @@
-/* scan.c - see scan.h: the tables of a package, its manifest, and objects read again. */
+/* scan.c - see scan.h: the tables of a package, its manifest, and what came of it. */
 #include "pack/scan_int.h"
 
 #include <errno.h>
@@ -10,7 +10,6 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "pack/file_pieces.h"
-#include "pack/object_ids.h"
 #include "pack/pack.h"
 
 /* --- tables ----------------------------------------------------------------------------------------------------- */
@@ -373,95 +372,6 @@ long scan_find(const struct scan *s, const struct object_id *id) {
 
 uint32_t scan_raw_len(const struct scan *s, long object) { return s->objects[object].raw_len; }
 const struct object_id *scan_object_id(const struct scan *s, long object) { return &s->objects[object].id; }
-
-/* n bytes of a file, at `off`. Fewer: PD_EDATA. */
-static int read_part(const struct scan *s, const struct scan_entry *e, uint64_t off, uint8_t *p, size_t n, struct pd_err *err) {
-    struct stat st;
-    uint64_t base;
-    int fd, rc = scan_open_entry(s, e, &fd, &base, &st, err);
-    for (size_t done = 0; !rc && done < n;) {
-        ssize_t k = pread(fd, p + done, n - done, (off_t)(base + off + done));
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0)
-            rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %.300s/%.400s", s->top, scan_name(s, e->path));
-        else if (k == 0)
-            rc = PD_EDATA;
-        else
-            done += (size_t)k;
-    }
-    scan_close_entry(s, fd);
-    return rc;
-}
-
-int scan_item_read(const struct scan *s, size_t i, void *p, size_t n, struct pd_err *err) {
-    int rc = read_part(s, &s->entries[i], 0, p, n, err);
-    return rc == PD_EDATA ? pd_fail(err, rc, "%.300s/%.400s changes while it is read", s->top, scan_name(s, s->entries[i].path)) : rc;
-}
-
-/* Of a bundle: 0, and *bad the file that can't be what it was, should the hash not be right. */
-static int read_bundle(const struct scan *s, const struct scan_object *o, uint8_t *buf, const struct scan_entry **bad, struct pd_err *err) {
-    struct stat st;
-    int rc = 0;
-    *bad = &s->entries[s->members[o->off]];
-    for (uint32_t at = 0, i = 0; at < o->raw_len && !rc; i++) {
-        const struct scan_entry *e = &s->entries[s->members[o->off + i]];
-        if (e->size > o->raw_len - at) { /* it was another one when it was hashed, in an earlier run */
-            *bad = e;
-            return PD_EDATA;
-        }
-        rc = read_part(s, e, 0, buf + at, (size_t)e->size, err);
-        if (rc || (scan_on_disk(s, e) && (fstatat(s->fd, scan_name(s, e->path), &st, AT_SYMLINK_NOFOLLOW) ||
-                                      st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec != e->mtime_ns)))
-            *bad = e;
-        at += (uint32_t)e->size;
-    }
-    return rc;
-}
-
-/* The object's bytes as they are now, and the file to name should they not be what they were. */
-static int load_object(const struct scan *s, const struct scan_object *o, uint8_t *buf, const struct scan_entry **e, struct pd_err *err) {
-    *e = NULL;
-    if (o->entry == FROM_MANIFEST) {
-        memcpy(buf, s->manifest.data + o->off, o->raw_len);
-        return 0;
-    }
-    if (o->entry == FROM_BUNDLE)
-        return read_bundle(s, o, buf, e, err);
-    *e = &s->entries[o->entry];
-    return read_part(s, *e, o->off, buf, o->raw_len, err);
-}
-
-static int changed_since(const struct scan *s, const struct scan_entry *e, int rc, struct pd_err *err) {
-    return pd_fail(err, rc, "%.300s/%.400s changed while it was sent", s->top, scan_name(s, e->path));
-}
-
-int scan_read_all(const struct scan *s, const uint32_t *object, size_t n, uint8_t *buf, size_t gap, struct pd_err *err) {
-    struct object_bytes at[SCAN_READ_MAX];
-    struct object_id id[SCAN_READ_MAX];
-    const struct scan_entry *file[SCAN_READ_MAX];
-    if (!n)
-        return 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct scan_object *o = &s->objects[object[i]];
-        buf += gap;
-        int rc = load_object(s, o, buf, &file[i], err);
-        if (rc)
-            return changed_since(s, file[i], rc, err);
-        at[i] = (struct object_bytes){buf, o->raw_len};
-        buf += o->raw_len;
-    }
-    object_ids_of(id, at, n);
-    for (size_t i = 0; i < n; i++)
-        if (!object_same(&id[i], &s->objects[object[i]].id))
-            return changed_since(s, file[i], PD_EDATA, err);
-    return 0;
-}
-
-int scan_read(const struct scan *s, long object, uint8_t buf[OBJECT_MAX], uint32_t *raw_len, struct pd_err *err) {
-    *raw_len = s->objects[object].raw_len;
-    return scan_read_all(s, &(uint32_t){(uint32_t)object}, 1, buf, 0, err);
-}
 
 size_t scan_n_items(const struct scan *s) { return s->n_entries; }
 

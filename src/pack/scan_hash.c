@@ -2,27 +2,29 @@
  * changed meanwhile is read again. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "pack/object_ids.h"
+#include "pack/ids_line.h"
 #include "pack/scan_cache.h"
 
-enum { BUFFER = 1 << 20, CUTS = 256 };
+enum { LONG = 2 << 20 }; /* bytes: from here on a file is hashed by one thread while another one reads and cuts it */
 #define SETTLED_NS INT64_C(2500000000) /* beyond the grain of any file system's clock */
 
 struct hasher {
     struct scan *s;
     struct pd_err *err;
     struct scan_cache *cache; /* NULL: none */
-    uint8_t *buf;      /* BUFFER */
+    struct ids_line *line;
+    uint8_t *small;    /* CHUNKER_SMALL */
     uint8_t *bundle;   /* CHUNKER_BUNDLE_MAX */
     size_t bundle_len, first_member;
-    struct object_bytes cut[CUTS]; /* of buf */
-    struct object_id id[CUTS];
 };
 
 int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, uint64_t *base, struct stat *st, struct pd_err *err) {
@@ -62,6 +64,27 @@ static int same_file(const struct scan *s, const struct scan_entry *e, const str
            a->st_ctim.tv_sec == b.st_ctim.tv_sec && a->st_ctim.tv_nsec == b.st_ctim.tv_nsec;
 }
 
+static int64_t in_ns(const struct timespec *t) { return t->tv_sec * INT64_C(1000000000) + t->tv_nsec; }
+
+int scan_is_as_hashed(const struct scan_entry *e, int fd) {
+    struct stat st;
+    return !fstat(fd, &st) && (uint64_t)st.st_size == e->size && in_ns(&st.st_mtim) == e->mtime_ns && in_ns(&st.st_ctim) == e->ctime_ns && st.st_ino == e->ino;
+}
+
+/* Would a write from now on give the file another ctime than it had at `st`? These file systems take it from the clock that `now` is of
+ * (a tick of some ms), and keep all of it; what keeps only seconds ends in zeros. A mapping that was written to before is the exception:
+ * its writes show late. They are found on the node, where every object is hashed. */
+static int change_would_show(int fd, const struct stat *st, const struct timespec *now) {
+    static const long known[] = {TMPFS_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC};
+    struct statfs f;
+    size_t i = 0;
+    if (!st->st_ctim.tv_nsec || in_ns(&st->st_ctim) >= in_ns(now) || fstatfs(fd, &f))
+        return 0;
+    while (i < sizeof known / sizeof known[0] && f.f_type != known[i])
+        i++;
+    return i < sizeof known / sizeof known[0];
+}
+
 /* The entry says what the file was when it was opened, not before began_ns. */
 static int refresh(const struct scan *s, struct scan_entry *e, const struct stat *st, int64_t began_ns, struct pd_err *err) {
     const char *name = scan_name(s, e->path);
@@ -70,8 +93,8 @@ static int refresh(const struct scan *s, struct scan_entry *e, const struct stat
     e->size = (uint64_t)st->st_size;
     if (s->is_file) /* the worker: a name for its bytes, and nothing else of it */
         return 0;
-    e->mtime_ns = st->st_mtim.tv_sec * INT64_C(1000000000) + st->st_mtim.tv_nsec;
-    e->ctime_ns = st->st_ctim.tv_sec * INT64_C(1000000000) + st->st_ctim.tv_nsec;
+    e->mtime_ns = in_ns(&st->st_mtim);
+    e->ctime_ns = in_ns(&st->st_ctim);
     e->ino = st->st_ino;
     e->settled = scan_on_disk(s, e) && e->ctime_ns < began_ns - SETTLED_NS;
     e->mode = st->st_mode & 0777;
@@ -118,40 +141,51 @@ static int next_region(int fd, int is_sparse, uint64_t at, uint64_t end, uint64_
     return 1;
 }
 
+/* A batch's objects into the tables; *off: where it begins in the file, then where it ends. */
+static int keep_batch(struct hasher *h, const struct ids_batch *b, uint32_t entry, uint64_t *off) {
+    struct scan *s = h->s;
+    uint64_t began = *off;
+    for (size_t i = 0; i < b->n; *off += b->cut[i++].n) {
+        uint32_t object, len = (uint32_t)b->cut[i].n;
+        if (scan_put_object(s, &b->id[i], len, entry, *off, &object) || scan_put_piece(s, *off, object, 0, len))
+            return scan_fail_memory(s, h->err);
+    }
+    atomic_fetch_add(&s->hashed, *off - began);
+    return 0;
+}
+
 static int hash_region(struct hasher *h, uint32_t entry, int fd, uint64_t base, uint64_t from, uint64_t to, const struct chunker *c) {
     struct scan *s = h->s;
     const struct scan_entry *e = &s->entries[entry];
-    size_t have = 0, at = 0; /* bytes [at, have) of the buffer are not cut yet */
+    const uint8_t *rest = NULL; /* bytes of the batch before that are not cut yet */
+    size_t n_rest = 0;
     uint64_t off = from - base, next = from;
-    for (;;) {
-        if (have - at < c->max && next < to) {
-            memmove(h->buf, h->buf + at, have - at);
-            have -= at;
-            at = 0;
-            size_t n = to - next < BUFFER - have ? (size_t)(to - next) : BUFFER - have;
-            int rc = scan_check_cancel(s, h->err);
-            if (!rc)
-                rc = read_at(s, e, fd, h->buf + have, n, next, h->err);
-            if (rc)
-                return rc;
-            have += n;
-            next += n;
+    int rc = 0;
+    while (!rc && (n_rest || next < to)) {
+        struct ids_batch *b = ids_line_empty(h->line);
+        if (!b) {
+            rc = keep_batch(h, ids_line_take(h->line), entry, &off);
+            continue;
         }
-        if (at == have)
-            return 0;
-        size_t n = 0, began = at;
-        do {
-            h->cut[n] = (struct object_bytes){h->buf + at, chunker_cut(c, h->buf + at, have - at)};
-            at += h->cut[n++].n;
-        } while (n < CUTS && at < have && (have - at >= c->max || next == to));
-        object_ids_of(h->id, h->cut, n);
-        for (size_t i = 0; i < n; off += h->cut[i++].n) {
-            uint32_t object, len = (uint32_t)h->cut[i].n;
-            if (scan_put_object(s, &h->id[i], len, entry, off, &object) || scan_put_piece(s, off, object, 0, len))
-                return scan_fail_memory(s, h->err);
-        }
-        atomic_fetch_add(&s->hashed, at - began);
+        size_t have = n_rest, at = 0, n = to - next < IDS_BUFFER - have ? (size_t)(to - next) : IDS_BUFFER - have;
+        if (n_rest)
+            memcpy(b->buf, rest, n_rest);
+        rc = scan_check_cancel(s, h->err);
+        if (!rc)
+            rc = read_at(s, e, fd, b->buf + have, n, next, h->err);
+        if (rc)
+            break;
+        have += n;
+        next += n;
+        for (b->n = 0; b->n < IDS_CUTS && at < have && (have - at >= c->max || next == to); at += b->cut[b->n++].n)
+            b->cut[b->n] = (struct object_bytes){b->buf + at, chunker_cut(c, b->buf + at, have - at)};
+        rest = b->buf + at;
+        n_rest = have - at;
+        ids_line_put(h->line, to - from < LONG);
     }
+    for (const struct ids_batch *b; (b = ids_line_take(h->line));) /* after a failure they are waited for, too: their buffers are in use */
+        rc = rc ? rc : keep_batch(h, b, entry, &off);
+    return rc;
 }
 
 static int hash_once(struct hasher *h, uint32_t entry, int *again) {
@@ -159,12 +193,14 @@ static int hash_once(struct hasher *h, uint32_t entry, int *again) {
     struct scan_entry *e = &s->entries[entry];
     struct chunker c;
     struct stat st;
+    struct timespec now;
     uint64_t base, from, to;
     int64_t began_ns = (int64_t)pd_wall_us() * 1000;
     int fd, rc = scan_open_entry(s, e, &fd, &base, &st, h->err);
     if (rc)
         return rc;
     rc = refresh(s, e, &st, began_ns, h->err);
+    e->stamped = !rc && scan_on_disk(s, e) && !s->is_file && !clock_gettime(CLOCK_REALTIME_COARSE, &now) && change_would_show(fd, &st, &now);
     e->first_piece = (uint32_t)s->n_pieces;
     chunker_init(&c, e->size, atomic_load(&s->total));
     int sparse = !scan_on_disk(s, e) || (uint64_t)st.st_blocks * 512 < e->size;
@@ -246,7 +282,7 @@ static int flush_bundle(struct hasher *h) {
     return 0;
 }
 
-/* Its bytes to h->buf. *large: it has grown meanwhile. */
+/* Its bytes to h->small. *large: it has grown meanwhile. */
 static int read_small(struct hasher *h, struct scan_entry *e, int *large) {
     struct scan *s = h->s;
     *large = 0;
@@ -260,7 +296,7 @@ static int read_small(struct hasher *h, struct scan_entry *e, int *large) {
         rc = refresh(s, e, &st, began_ns, h->err);
         *large = !rc && e->size >= CHUNKER_SMALL;
         if (!rc && !*large)
-            rc = read_at(s, e, fd, h->buf, (size_t)e->size, base, h->err);
+            rc = read_at(s, e, fd, h->small, (size_t)e->size, base, h->err);
         int same = same_file(s, e, &st, fd);
         scan_close_entry(s, fd);
         if (*large || (!rc && same))
@@ -288,7 +324,7 @@ static int hash_small(struct hasher *h, uint32_t entry) {
     }
     if (h->bundle_len + e->size > CHUNKER_BUNDLE_MAX && (rc = flush_bundle(h)))
         return rc;
-    memcpy(h->bundle + h->bundle_len, h->buf, e->size);
+    memcpy(h->bundle + h->bundle_len, h->small, e->size);
     h->bundle_len += e->size;
     if (scan_put_member(s, entry))
         return scan_fail_memory(s, h->err);
@@ -321,10 +357,11 @@ int scan_hash_all(struct scan *s, struct pd_err *err) {
     h->s = s;
     h->err = err;
     h->first_member = s->n_members;
-    h->buf = pd_malloc(BUFFER);
+    h->line = ids_line_new();
+    h->small = pd_malloc(CHUNKER_SMALL);
     h->bundle = pd_malloc(CHUNKER_BUNDLE_MAX);
     s->totals.reused = 0;
-    if (!h->buf || !h->bundle || (s->cache_file && !(h->cache = scan_cache_open(s->cache_file))))
+    if (!h->line || !h->small || !h->bundle || (s->cache_file && !(h->cache = scan_cache_open(s->cache_file))))
         rc = scan_fail_memory(s, err);
     for (size_t i = 0; i < s->n_entries && !rc; i++) {
         const struct scan_entry *e = &s->entries[i];
@@ -344,7 +381,8 @@ int scan_hash_all(struct scan *s, struct pd_err *err) {
     scan_cache_free(h->cache);
     free(s->cache_file);
     s->cache_file = NULL;
-    free(h->buf);
+    ids_line_free(h->line);
+    free(h->small);
     free(h->bundle);
     free(h);
     return rc;

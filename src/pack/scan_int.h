@@ -1,5 +1,5 @@
-/* scan_int.h - what scan.c (the package), scan_list.c (a folder's entries), scan_tar.c (an archive's) and scan_hash.c (contents into
- * objects) share. */
+/* scan_int.h - what scan.c (the package), scan_list.c (a folder's entries), scan_tar.c (an archive's), scan_hash.c (contents into
+ * objects) and scan_read.c (objects out of contents) share. */
 #ifndef PD_PACK_SCAN_INT_H
 #define PD_PACK_SCAN_INT_H
 
@@ -23,6 +23,7 @@ struct scan_entry {
     uint32_t first_piece, n_pieces; /* its contents, once hashed */
     uint8_t type, hashed, added; /* added: by scan_add_file */
     uint8_t settled;             /* it was last changed long enough before it was hashed (scan_cache.h) */
+    uint8_t stamped;             /* it was hashed in this process, and has other times when it is written to after that */
 };
 
 /* A piece of a file: bytes [off, off + len) of it are bytes [obj_off, obj_off + len) of the object. */
@@ -107,6 +108,7 @@ int scan_hash_all(struct scan *s, struct pd_err *err);
  * scan_close_entry. */
 static inline int scan_on_disk(const struct scan *s, const struct scan_entry *e) { return !s->is_archive && !e->added; }
 void scan_close_entry(const struct scan *s, int fd);
+int scan_is_as_hashed(const struct scan_entry *e, int fd); /* size, times and inode are what they were */
 int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, uint64_t *base, struct stat *st, struct pd_err *err);
 
 #endif

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "pack/chunker.h"
 #include "pack/scan.h"
 #include "tests/support/scan_env.h"
 
@@ -70,10 +71,77 @@ static void a_change_before_sending_is_named(void **state) {
     scan_free(s);
 }
 
+/* Times that say the same as before are no proof when somebody has put them back: exactly the objects that changed are refused. */
+static void a_change_with_the_old_mtime_is_named(void **state) {
+    struct env *e = *state;
+    static uint8_t buf[OBJECT_MAX];
+    char p[400];
+    struct stat st;
+    struct scan_totals t;
+    int n_bad = 0;
+    put_bytes(e, "large", 1, 5 << 20);
+    usleep(50000); /* some ticks of the file system's clock */
+    struct scan *s = scanned(e->src);
+    scan_get_totals(s, &t);
+    for (int changed = 0; changed < 2; changed++) {
+        n_bad = 0;
+        for (long o = 0; o < (long)t.objects; o++) {
+            struct pd_err err = {0};
+            uint32_t n;
+            int rc = scan_read(s, o, buf, &n, &err);
+            n_bad += rc != 0;
+            if (rc && (rc != PD_EDATA || !strstr(err.msg, "src/large changed")))
+                fail_msg("%d: %s", rc, err.msg);
+        }
+        assert_int_equal(n_bad, changed);
+        snprintf(p, sizeof p, "%s/large", e->src);
+        assert_int_equal(stat(p, &st), 0);
+        int fd = open(p, O_WRONLY);
+        assert_int_equal(pwrite(fd, "x!", 2, 3 << 20), 2);
+        assert_int_equal(futimens(fd, (struct timespec[2]){st.st_atim, st.st_mtim}), 0);
+        close(fd);
+    }
+    scan_free(s);
+}
+
+/* A long file is hashed behind the reading: its objects are those that cutting it from its beginning gives. */
+static void a_long_file_is_cut_as_from_its_beginning(void **state) {
+    struct env *e = *state;
+    static uint8_t buf[OBJECT_MAX];
+    struct pd_buf b = {0};
+    struct pd_err err = {0};
+    struct chunker c;
+    char p[400];
+    put_bytes(e, "long", 7, (9 << 20) + 12345);
+    struct scan *s = scanned(e->src);
+    snprintf(p, sizeof p, "%s/long", e->src);
+    assert_int_equal(pd_read_file(p, 10 << 20, &b, &err), 0);
+    chunker_init(&c, b.len, b.len);
+    size_t n_objects = 0;
+    for (size_t at = 0, n; at < b.len; at += n, n_objects++) {
+        struct object_id id;
+        uint32_t len;
+        n = chunker_cut(&c, b.data + at, b.len - at);
+        object_id_of(&id, b.data + at, n);
+        long o = scan_find(s, &id);
+        assert_true(o >= 0);
+        assert_int_equal(scan_read(s, o, buf, &len, &err), 0);
+        assert_int_equal(len, n);
+        assert_memory_equal(buf, b.data + at, n);
+    }
+    struct scan_totals t;
+    scan_get_totals(s, &t);
+    assert_true(t.objects > n_objects && t.objects < n_objects + 40); /* the manifest's */
+    pd_buf_release(&b);
+    scan_free(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_file_that_never_rests_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(a_change_before_sending_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_change_with_the_old_mtime_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_long_file_is_cut_as_from_its_beginning, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
