@@ -28,7 +28,8 @@ static void scan_work(uv_work_t *w) {
 /* The package's objects are all known: it can be sent. 0: no. */
 static int can_be_fed(struct dpackage *p) {
     struct dispatch *d = p->d;
-    if (!p->err.code && (!(p->feed = feed_new(d->c.loop, p->scan, on_feed_failed, p)) || !(p->plan = plan_new(d->c.n_nodes, d->c.relay && !p->is_parts))))
+    int relayed = d->c.relay && !p->is_parts;
+    if (!p->err.code && (!(p->feed = feed_new(d->c.loop, p->scan, relayed && d->c.n_nodes > 1, on_feed_failed, p)) || !(p->plan = plan_new(d->c.n_nodes, relayed))))
         pd_fail(&p->err, PD_ENOMEM, "out of memory");
     if (p->err.code) {
         struct pd_err err = p->err;

@@ -11,7 +11,8 @@ enum {
     BATCH_MAX = SCAN_READ_MAX, /* objects */
     JOBS = 3,                /* at once: reading, hashing and compressing keep ahead of sending */
     AHEAD = 1 << 20,         /* bytes on a link that are not sent yet */
-    FRAME_MAX = 64 << 10,    /* small: a relay hands on what it has got */
+    FRAME_RELAYED = 64 << 10, /* small: a relay hands on what it has got */
+    FRAME_MAX = 512 << 10,   /* many records are hashed side by side */
     FRAME_PARTS = 64,        /* records */
     CACHE_MAX = 48 << 20,
     ASKED_MAX = 1 << 20,     /* ids that wait */
@@ -56,6 +57,7 @@ struct job {
 struct feed {
     uv_loop_t *loop;
     const struct scan *scan;
+    size_t frame;           /* bytes in one message, more or less */
     void (*failed)(void *, const struct pd_err *);
     void *arg;
     struct rec *recs;       /* index: object */
@@ -70,13 +72,13 @@ struct feed {
     uint64_t sent, objects;
 };
 
-struct feed *feed_new(uv_loop_t *loop, const struct scan *scan, void (*failed)(void *arg, const struct pd_err *err), void *arg) {
+struct feed *feed_new(uv_loop_t *loop, const struct scan *scan, int relayed, void (*failed)(void *arg, const struct pd_err *err), void *arg) {
     struct feed *f = pd_calloc(1, sizeof *f);
     struct scan_totals t;
     if (!f)
         return NULL;
     scan_get_totals(scan, &t);
-    *f = (struct feed){.loop = loop, .scan = scan, .failed = failed, .arg = arg, .n_objects = (size_t)t.objects};
+    *f = (struct feed){.loop = loop, .scan = scan, .frame = relayed ? FRAME_RELAYED : FRAME_MAX, .failed = failed, .arg = arg, .n_objects = (size_t)t.objects};
     f->recs = pd_calloc(f->n_objects + 1, sizeof *f->recs);
     f->fifo = pd_calloc(f->n_objects + 1, sizeof *f->fifo);
     if (!f->recs || !f->fifo) {
@@ -271,7 +273,7 @@ void feed_more(struct feed_taker *t) {
         const struct rec *r = &f->recs[t->asked[t->first]];
         if (r->state != READY)
             break;
-        if (frame.n && (frame.len + r->len > FRAME_MAX || frame.n == FRAME_PARTS))
+        if (frame.n && (frame.len + r->len > f->frame || frame.n == FRAME_PARTS))
             send_frame(t, &frame);
         frame.part[frame.n++] = (struct link_part){r->data, r->len};
         frame.len += r->len;

@@ -14,8 +14,9 @@
 struct feed;
 struct feed_taker;
 
-/* `scan` has run, and outlives the feed. `failed` is called once, with what can't be read any more; nothing is sent afterwards. */
-struct feed *feed_new(uv_loop_t *loop, const struct scan *scan, void (*failed)(void *arg, const struct pd_err *err), void *arg);
+/* `scan` has run, and outlives the feed. relayed: who takes from here hands on to others. `failed` is called once, with what can't be read
+ * any more; nothing is sent afterwards. */
+struct feed *feed_new(uv_loop_t *loop, const struct scan *scan, int relayed, void (*failed)(void *arg, const struct pd_err *err), void *arg);
 /* No taker may be left. What still runs on a thread is waited for by the loop; the scan must live until `gone` is called. */
 void feed_free(struct feed *f, void (*gone)(void *arg), void *arg);
 

@@ -156,6 +156,31 @@ int ds_on_source(struct session *s, const struct wire_frame *f, const json_t *bo
     return 0;
 }
 
+static void free_bytes(const struct ds_input *in) {
+    if (in->frame)
+        wire_frame_free(in->frame);
+    else
+        free(in->p);
+}
+
+/* Its bytes are taken over, also on failure. */
+static void put_input(struct ds *d, const struct ds_input *what) {
+    struct ds_input *in = d->dead ? NULL : pd_malloc(sizeof *in);
+    if (!in) {
+        free_bytes(what);
+        if (!d->dead)
+            ds_fail(d, &(struct pd_err){PD_ENOMEM, "out of memory"});
+        return;
+    }
+    *in = *what;
+    *d->inputs_end = in;
+    d->inputs_end = &in->next;
+    *(in->taker ? &in->taker->unread : &d->unread) += in->n + DS_INPUT;
+    if (in->what == DS_IN_RECORDS)
+        d->active_ns = pd_mono_ns();
+    ds_go(d);
+}
+
 int ds_on_object(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     struct ds *d = by_req(s, f->req);
     (void)body;
@@ -163,11 +188,9 @@ int ds_on_object(struct session *s, const struct wire_frame *f, const json_t *bo
         return d ? pd_fail(err, PD_EPROTO, "DS_OBJECT: %zu bytes are too many", f->n_sec < 2 ? (size_t)0 : f->len[1]) : 0;
     if (is_over(d) || d->dead || !f->len[1])
         return 0;
-    uint8_t *copy = pd_malloc(f->len[1]);
-    if (!copy)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
-    memcpy(copy, f->sec[1], f->len[1]);
-    ds_input(d, DS_IN_RECORDS, NULL, copy, f->len[1]);
+    struct wire_frame *ours = s->frame;
+    s->frame = NULL;
+    put_input(d, &(struct ds_input){.what = DS_IN_RECORDS, .frame = ours, .p = ours->data + (f->sec[1] - f->data), .n = f->len[1]});
     return 0;
 }
 
@@ -182,7 +205,7 @@ void ds_on_object_error(struct session *s, uint64_t req, const struct pd_err *e)
 static void free_inputs(struct ds_input *in) {
     for (struct ds_input *next; in; in = next) {
         next = in->next;
-        free(in->p);
+        free_bytes(in);
         free(in);
     }
 }
@@ -192,20 +215,7 @@ int ds_may_wait(const struct ds *d, const struct ds_taker *t, size_t n) {
 }
 
 void ds_input(struct ds *d, enum ds_what what, struct ds_taker *t, uint8_t *p, size_t n) {
-    struct ds_input *in = d->dead ? NULL : pd_calloc(1, sizeof *in);
-    if (!in) {
-        free(p);
-        if (!d->dead)
-            ds_fail(d, &(struct pd_err){PD_ENOMEM, "out of memory"});
-        return;
-    }
-    *in = (struct ds_input){.what = what, .taker = t, .p = p, .n = n};
-    *d->inputs_end = in;
-    d->inputs_end = &in->next;
-    *(t ? &t->unread : &d->unread) += n + DS_INPUT;
-    if (what == DS_IN_RECORDS)
-        d->active_ns = pd_mono_ns();
-    ds_go(d);
+    put_input(d, &(struct ds_input){.what = what, .taker = t, .p = p, .n = n});
 }
 
 static void ds_free(struct ds *d) {
@@ -243,7 +253,7 @@ void ds_forget_taker(struct ds *d, const struct ds_taker *t) {
             continue;
         }
         *in = x->next;
-        free(x->p);
+        free_bytes(x);
         free(x);
     }
     d->inputs_end = &d->inputs;

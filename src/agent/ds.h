@@ -29,11 +29,12 @@ enum {
     DS_CACHE = 512, DS_CACHE_BYTES = 12 << 20, /* records kept for takers */
 };
 
-/* Something for the worker; `p` is malloc'ed. */
+/* Something for the worker; `p` is malloc'ed, or in `frame`. */
 struct ds_input {
     struct ds_input *next;
     enum ds_what { DS_IN_RECORDS, DS_IN_NEED, DS_IN_AGAIN } what;
     struct ds_taker *taker;
+    struct wire_frame *frame;
     uint8_t *p;
     size_t n;
 };

@@ -104,18 +104,20 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     if (!s->spoke && f->type == WIRE_AG_STATUS)
         s->onlooker = 1;
     s->spoke = 1;
+    s->frame = f;
     if (f->flags & WIRE_F_ERROR) {
         msg_error(f, &err);
         pd_warn(&s->ag->log, "a client reports: %s", err.msg);
         if (f->type == WIRE_DS_OBJECT)
             ds_on_object_error(s, f->req, &err);
-    } else if (dispatch(s, f, &err)) {
+    } else if (dispatch(s, f, &err)) { /* then it has not been taken over */
         pd_warn(&s->ag->log, "%s: %s", wire_msg_name(f->type), err.msg);
         net_send_error(c, f->type, f->req, &err);
     }
     if (!s->onlooker)
         ag->last_client_ns = pd_mono_ns();
-    wire_frame_free(f);
+    wire_frame_free(s->frame);
+    s->frame = NULL;
 }
 
 static json_t *hello(struct agent *ag) {

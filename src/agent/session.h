@@ -29,6 +29,7 @@ struct session {
     int greeted;           /* AG_HELLO was sent: nothing goes before it */
     int spoke;             /* a frame of it has come */
     int feeds;             /* it has the job's data files (data.h) */
+    struct wire_frame *frame; /* that a handler is called for; it may take it over: NULL */
     int dropped;           /* its connection is being closed, for another one */
     struct fetch *fetches; /* folders that are being sent */
     struct check *check;   /* a port for probes, or NULL */

@@ -101,7 +101,7 @@ static int refresh(const struct scan *s, struct scan_entry *e, const struct stat
     return 0;
 }
 
-static int read_at(const struct scan *s, const struct scan_entry *e, int fd, uint8_t *p, size_t n, uint64_t at, struct pd_err *err) {
+int scan_read_at(const struct scan *s, const struct scan_entry *e, int fd, uint8_t *p, size_t n, uint64_t at, struct pd_err *err) {
     for (size_t done = 0; done < n;) {
         ssize_t k = pread(fd, p + done, n - done, (off_t)(at + done));
         if (k < 0 && errno == EINTR)
@@ -109,7 +109,7 @@ static int read_at(const struct scan *s, const struct scan_entry *e, int fd, uin
         if (k < 0)
             return pd_fail_errno(err, PD_EIO, errno, "cannot read %.300s/%.400s", s->top, scan_name(s, e->path));
         if (k == 0)
-            return PD_EDATA; /* shorter than it was: the caller looks at it again */
+            return PD_EDATA;
         done += (size_t)k;
     }
     return 0;
@@ -172,7 +172,7 @@ static int hash_region(struct hasher *h, uint32_t entry, int fd, uint64_t base, 
             memcpy(b->buf, rest, n_rest);
         rc = scan_check_cancel(s, h->err);
         if (!rc)
-            rc = read_at(s, e, fd, b->buf + have, n, next, h->err);
+            rc = scan_read_at(s, e, fd, b->buf + have, n, next, h->err);
         if (rc)
             break;
         have += n;
@@ -296,7 +296,7 @@ static int read_small(struct hasher *h, struct scan_entry *e, int *large) {
         rc = refresh(s, e, &st, began_ns, h->err);
         *large = !rc && e->size >= CHUNKER_SMALL;
         if (!rc && !*large)
-            rc = read_at(s, e, fd, h->small, (size_t)e->size, base, h->err);
+            rc = scan_read_at(s, e, fd, h->small, (size_t)e->size, base, h->err);
         int same = same_file(s, e, &st, fd);
         scan_close_entry(s, fd);
         if (*large || (!rc && same))

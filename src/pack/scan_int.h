@@ -108,6 +108,8 @@ int scan_hash_all(struct scan *s, struct pd_err *err);
  * scan_close_entry. */
 static inline int scan_on_disk(const struct scan *s, const struct scan_entry *e) { return !s->is_archive && !e->added; }
 void scan_close_entry(const struct scan *s, int fd);
+/* n bytes of an open entry, at `at`. PD_EDATA, without a message: it is shorter than it was. */
+int scan_read_at(const struct scan *s, const struct scan_entry *e, int fd, uint8_t *p, size_t n, uint64_t at, struct pd_err *err);
 int scan_is_as_hashed(const struct scan_entry *e, int fd); /* size, times and inode are what they were */
 int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, uint64_t *base, struct stat *st, struct pd_err *err);
 

@@ -1,34 +1,17 @@
 /* scan_read.c - objects of a package read again, as they are sent: from the files, and the same bytes as were hashed. */
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "pack/object_ids.h"
 #include "pack/scan_int.h"
 
-/* n bytes of an open file, at `off`. Fewer: PD_EDATA. */
-static int read_open(const struct scan *s, const struct scan_entry *e, int fd, uint64_t off, uint8_t *p, size_t n, struct pd_err *err) {
-    for (size_t done = 0; done < n;) {
-        ssize_t k = pread(fd, p + done, n - done, (off_t)(off + done));
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0)
-            return pd_fail_errno(err, PD_EIO, errno, "cannot read %.300s/%.400s", s->top, scan_name(s, e->path));
-        if (k == 0)
-            return PD_EDATA;
-        done += (size_t)k;
-    }
-    return 0;
-}
-
-/* The same of one that has to be opened. */
+/* n bytes of a file, at `off`. Fewer: PD_EDATA. */
 static int read_part(const struct scan *s, const struct scan_entry *e, uint64_t off, uint8_t *p, size_t n, struct pd_err *err) {
     struct stat st;
     uint64_t base;
     int fd, rc = scan_open_entry(s, e, &fd, &base, &st, err);
     if (!rc)
-        rc = read_open(s, e, fd, base + off, p, n, err);
+        rc = scan_read_at(s, e, fd, p, n, base + off, err);
     scan_close_entry(s, fd);
     return rc;
 }
@@ -78,7 +61,7 @@ static int load_file(const struct scan *s, struct reading *r, size_t i, size_t k
     for (; i < k; i++) {
         r->file[i] = e;
         if (!rc)
-            rc = read_open(s, e, fd, base + r->o[i]->off, r->to[i], r->o[i]->raw_len, err);
+            rc = scan_read_at(s, e, fd, r->to[i], r->o[i]->raw_len, base + r->o[i]->off, err);
     }
     memset(r->sure + first, !rc && e->stamped && scan_is_as_hashed(e, fd), k - first);
     scan_close_entry(s, fd);
