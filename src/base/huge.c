@@ -24,3 +24,16 @@ void *pd_huge_map(size_t bytes) {
 void pd_huge_unmap(void *p, size_t bytes) { munmap(p, bytes); }
 
 void pd_huge_not_inherited(void *p, size_t bytes) { (void)madvise(p, bytes, MADV_DONTFORK); }
+
+void *pd_page_map(size_t bytes) {
+    if (pd_fault("alloc"))
+        return NULL;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    (void)madvise(p, bytes, MADV_NOHUGEPAGE);
+    (void)madvise(p, bytes, MADV_DONTFORK);
+    return p;
+}
+
+void pd_page_unmap(void *p, size_t bytes) { munmap(p, bytes); }

@@ -47,12 +47,34 @@ int ps_table_new(struct ps_table **out, const struct ps_table_opts *opts) {
 }
 
 static void free_slab(struct slab *s) {
-    if (s->mapped)
+    if (s->mapped) {
         pd_huge_unmap(s->rows, s->mapped);
-    else
-        free(s->rows);
+        return;
+    }
+    free(s->rows);
     free(s->notes);
     free(s->seen);
+}
+
+/* Children of fork have no use for it (cut.h), so it is not copied page by page while they live. */
+static int map_slab(struct slab *s, size_t n, size_t row_bytes, size_t bytes, int ageing) {
+    char *p = pd_huge_map(bytes);
+    if (!p)
+        return PD_ENOMEM;
+    pd_huge_not_inherited(p, bytes);
+    *s = (struct slab){.rows = (float *)(void *)p, .notes = (struct ps_row_note *)(void *)(p + row_bytes), .mapped = bytes};
+    if (ageing)
+        s->seen = (struct ps_row_seen *)(void *)(s->notes + n);
+    return 0;
+}
+
+static int alloc_slab(struct slab *s, size_t n, size_t row_bytes, int ageing) {
+    *s = (struct slab){.rows = pd_alloc64(row_bytes), .notes = pd_calloc(n, sizeof *s->notes)};
+    s->seen = ageing ? pd_calloc(n, sizeof *s->seen) : NULL;
+    if (s->rows && s->notes && (s->seen || !ageing))
+        return 0;
+    free_slab(s);
+    return PD_ENOMEM;
 }
 
 void ps_table_free(struct ps_table *t) {
@@ -74,24 +96,16 @@ static int add_slab(struct ps_table *t) {
         t->slabs = p;
         t->cap_slabs = cap;
     }
-    int large = t->n_slabs >= TABLE_N_SMALL;
-    size_t n = (size_t)1 << (large ? t->large_shift : t->small_shift), page = 64 << 10;
-    size_t bytes = (n * t->width * sizeof(float) + page - 1) / page * page;
-    struct slab s = {.mapped = large ? bytes : 0};
-    s.rows = large ? pd_huge_map(bytes) : pd_alloc64(bytes);
-    s.notes = pd_calloc(n, sizeof *s.notes);
-    s.seen = t->ageing ? pd_calloc(n, sizeof *s.seen) : NULL;
-    if (!s.rows || !s.notes || (t->ageing && !s.seen)) {
-        if (!s.rows)
-            s.mapped = 0;
-        free_slab(&s);
+    const int large = t->n_slabs >= TABLE_N_SMALL;
+    const size_t n = (size_t)1 << (large ? t->large_shift : t->small_shift), page = 64 << 10;
+    const size_t row_bytes = (n * t->width * sizeof(float) + page - 1) / page * page;
+    const size_t beside = n * (sizeof(struct ps_row_note) + (t->ageing ? sizeof(struct ps_row_seen) : 0));
+    struct slab *s = &t->slabs[t->n_slabs];
+    if (large ? map_slab(s, n, row_bytes, row_bytes + (beside + page - 1) / page * page, t->ageing) : alloc_slab(s, n, row_bytes, t->ageing))
         return PD_ENOMEM;
-    }
-    if (large)
-        pd_huge_not_inherited(s.rows, bytes); /* children of fork have no use for them: cut.h */
-    t->slabs[t->n_slabs++] = s;
+    t->n_slabs++;
     t->cap_rows += n;
-    t->bytes += bytes + n * sizeof *s.notes + (t->ageing ? n * sizeof *s.seen : 0);
+    t->bytes += row_bytes + beside;
     return 0;
 }
 
@@ -125,6 +139,8 @@ struct ps_row_seen *ps_table_seen(const struct ps_table *t, uint32_t row) {
 
 /* Every cache line of weights and state, up to a kilobyte: the hardware goes on by itself then. */
 void ps_table_prefetch(const struct ps_table *t, uint32_t row) {
+    if (t->cuts)
+        table_keep_soon(t, row);
     const char *p = (const char *)row_of(t, row);
     size_t bytes = t->width * sizeof(float) < 1024 ? t->width * sizeof(float) : 1024, in = (uintptr_t)p % TABLE_LINE;
     for (size_t k = 0; k < in + bytes; k += TABLE_LINE)

@@ -12,7 +12,7 @@ struct slab {
     float *rows;
     struct ps_row_note *notes;
     struct ps_row_seen *seen; /* NULL: rows do not age */
-    size_t mapped; /* bytes, when rows are mapped and not allocated */
+    size_t mapped; /* bytes, when all three are one mapping */
 };
 
 struct ps_table {
@@ -44,5 +44,6 @@ static inline const struct slab *slab_in(const struct ps_table *t, const struct 
 }
 
 void table_keep(struct ps_table *t, uint32_t row); /* cut.c: of every cut, before the row changes */
+void table_keep_soon(const struct ps_table *t, uint32_t row); /* fetches what that needs */
 
 #endif
