@@ -16,6 +16,7 @@
 #include <linux/aio_abi.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 
@@ -24,6 +25,7 @@ enum { OUTFILE_BUFFER = 1 << 20 };
 struct outfile {
     int fd; /* -1: closed */
     char path[PATH_MAX];
+    pid_t opened_by; /* a child of fork begins no thread */
     uint8_t *buffer[2];
     int current;                  /* of the buffers the one that is being filled */
     uint64_t total, written;      /* bytes it will have; given to outfile_write */

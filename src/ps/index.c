@@ -9,22 +9,18 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/huge.h"
+#include "ps/changed.h"
 
 enum {
     FIRST_BITS = 6, SEGMENT_BITS = 15, MAX_DEPTH = 17, /* 17 + 15 bits of the hash's upper half */
-    AHEAD = 24,
+    AHEAD = 24, LOT = 256,
     LOAD_LEAST = 144, LOAD_SPREAD = 48, /* of 256: a segment is full at 56 to 75 % */
     ARENA_SEGMENTS = 16,                /* 6 MiB, a multiple of a huge page */
 };
 
-/* Unaligned keys cost nothing on the processors that this runs on, and a quarter of the memory is saved. */
-struct slot {
-    uint64_t key;
-    uint32_t row; /* PS_ROW_NONE: empty */
-} __attribute__((packed, aligned(4)));
-
+/* row PS_ROW_NONE: empty */
 struct segment {
-    struct slot *slots;
+    struct ps_index_entry *slots;
     uint32_t mask, used, limit; /* limit: full */
     uint32_t depth;             /* directory bits that lead here */
 };
@@ -40,11 +36,12 @@ struct ps_index {
     uint32_t depth;
     uint64_t n;
     struct arena *arenas;
-    struct slot *spare; /* of one segment, for splitting */
+    struct ps_index_entry *spare; /* of one segment, for splitting */
+    uint64_t ones, zeros;         /* bits that are set, or not, in any key there has been */
     uint64_t bytes;
 };
 
-static const size_t SEGMENT_BYTES = sizeof(struct slot) << SEGMENT_BITS;
+static const size_t SEGMENT_BYTES = sizeof(struct ps_index_entry) << SEGMENT_BITS;
 
 /* `prefix`: a one and the bits of the directory that lead here. */
 static uint32_t limit_of(uint32_t slots, uint64_t prefix) {
@@ -54,10 +51,10 @@ static uint32_t limit_of(uint32_t slots, uint64_t prefix) {
 
 static size_t dir_of(const struct ps_index *x, uint64_t h) { return x->depth ? h >> (64 - x->depth) : 0; }
 
-static void clear(struct slot *s, size_t n) { memset(s, 0xff, n * sizeof *s); }
+static void clear(struct ps_index_entry *s, size_t n) { memset(s, 0xff, n * sizeof *s); }
 
 /* A full-sized segment's slots, out of huge pages. */
-static struct slot *take_slots(struct ps_index *x) {
+static struct ps_index_entry *take_slots(struct ps_index *x) {
     struct arena *a = x->arenas;
     if (!a || a->used == ARENA_SEGMENTS) {
         a = pd_calloc(1, sizeof *a);
@@ -72,7 +69,7 @@ static struct slot *take_slots(struct ps_index *x) {
         x->arenas = a;
     }
     x->bytes += SEGMENT_BYTES;
-    return (struct slot *)(void *)(a->mem + a->used++ * SEGMENT_BYTES);
+    return (struct ps_index_entry *)(void *)(a->mem + a->used++ * SEGMENT_BYTES);
 }
 
 int ps_index_new(struct ps_index **out) {
@@ -81,7 +78,7 @@ int ps_index_new(struct ps_index **out) {
     if (x)
         x->dir = pd_calloc(1, sizeof(struct segment *));
     if (s)
-        s->slots = pd_malloc(sizeof(struct slot) << FIRST_BITS);
+        s->slots = pd_malloc(sizeof(struct ps_index_entry) << FIRST_BITS);
     if (!x || !s || !x->dir || !s->slots) {
         if (s)
             free(s->slots);
@@ -94,7 +91,7 @@ int ps_index_new(struct ps_index **out) {
     s->mask = (1u << FIRST_BITS) - 1;
     s->limit = limit_of(1u << FIRST_BITS, 1);
     clear(s->slots, 1u << FIRST_BITS);
-    x->bytes = sizeof(struct slot) << FIRST_BITS;
+    x->bytes = sizeof(struct ps_index_entry) << FIRST_BITS;
     x->dir[0] = s;
     *out = x;
     return 0;
@@ -129,9 +126,9 @@ void ps_index_free(struct ps_index *x) {
 }
 
 /* The slot that holds the key, or the empty one where it belongs. */
-static struct slot *probe(const struct segment *s, uint64_t h, uint64_t key) {
+static struct ps_index_entry *probe(const struct segment *s, uint64_t h, uint64_t key) {
     for (uint32_t i = (uint32_t)(h >> 32) & s->mask;; i = (i + 1) & s->mask) {
-        struct slot *q = &s->slots[i];
+        struct ps_index_entry *q = &s->slots[i];
         if (q->row == PS_ROW_NONE || q->key == key)
             return q;
     }
@@ -152,7 +149,7 @@ void ps_index_find(const struct ps_index *x, const uint64_t *keys, size_t n, uin
     }
 }
 
-static void reinsert(const struct slot *from, size_t n, struct segment *s) {
+static void reinsert(const struct ps_index_entry *from, size_t n, struct segment *s) {
     for (size_t i = 0; i < n; i++)
         if (from[i].row != PS_ROW_NONE)
             *probe(s, pd_mix64(from[i].key), from[i].key) = from[i];
@@ -162,7 +159,7 @@ static void reinsert(const struct slot *from, size_t n, struct segment *s) {
 static int grow_first(struct ps_index *x) {
     struct segment *s = x->dir[0];
     uint32_t n = s->mask + 1;
-    struct slot *old = s->slots, *fresh = 2 * n == 1u << SEGMENT_BITS ? take_slots(x) : pd_malloc(2 * (size_t)n * sizeof *fresh);
+    struct ps_index_entry *old = s->slots, *fresh = 2 * n == 1u << SEGMENT_BITS ? take_slots(x) : pd_malloc(2 * (size_t)n * sizeof *fresh);
     if (!fresh)
         return PD_ENOMEM;
     if (2 * n < 1u << SEGMENT_BITS)
@@ -216,7 +213,7 @@ static int split(struct ps_index *x, uint64_t h) {
     clear(t->slots, n);
     s->used = t->used = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const struct slot *q = &x->spare[i];
+        const struct ps_index_entry *q = &x->spare[i];
         if (q->row == PS_ROW_NONE)
             continue;
         uint64_t hq = pd_mix64(q->key);
@@ -235,15 +232,17 @@ int ps_index_put(struct ps_index *x, uint64_t key, uint32_t row) {
             return PD_ENOMEM;
         s = x->dir[dir_of(x, h)];
     }
-    *probe(s, h, key) = (struct slot){key, row};
+    *probe(s, h, key) = (struct ps_index_entry){key, row};
     s->used++;
     x->n++;
+    x->ones |= key;
+    x->zeros |= ~key;
     return 0;
 }
 
 uint32_t *ps_index_at(struct ps_index *x, uint64_t key) {
     uint64_t h = pd_mix64(key);
-    struct slot *q = probe(x->dir[dir_of(x, h)], h, key);
+    struct ps_index_entry *q = probe(x->dir[dir_of(x, h)], h, key);
     return q->row == PS_ROW_NONE ? NULL : &q->row;
 }
 
@@ -270,62 +269,69 @@ uint64_t ps_index_bytes(const struct ps_index *x) {
     return x->bytes + (x->spare ? SEGMENT_BYTES : 0) + (sizeof(struct segment *) << x->depth);
 }
 
+/* The segments one after the other; NULL: no more. */
+static const struct segment *next_segment(const struct ps_index *x, size_t *at) {
+    const struct segment *before = *at ? x->dir[*at - 1] : NULL;
+    while (*at < (size_t)1 << x->depth)
+        if (x->dir[(*at)++] != before)
+            return x->dir[*at - 1];
+    return NULL;
+}
+
 void ps_index_list(const struct ps_index *x, struct ps_index_entry *out) {
-    for (size_t i = 0; i < (size_t)1 << x->depth; i++) {
-        const struct segment *s = x->dir[i];
-        if (i && x->dir[i - 1] == s)
-            continue;
+    size_t at = 0;
+    for (const struct segment *s; (s = next_segment(x, &at));)
         for (uint32_t k = 0; k <= s->mask; k++)
             if (s->slots[k].row != PS_ROW_NONE)
-                *out++ = (struct ps_index_entry){s->slots[k].key, s->slots[k].row};
-    }
+                *out++ = s->slots[k];
 }
 
-/* --- sorting --- */
-
-static void sort_few(struct ps_index_entry *e, uint64_t n) {
-    for (uint64_t i = 1; i < n; i++) {
-        const struct ps_index_entry x = e[i];
-        uint64_t k = i;
-        for (; k && e[k - 1].key > x.key; k--)
-            e[k] = e[k - 1];
-        e[k] = x;
+/* Entries that are in the LOT slots from `from` on, of rows that have changed (NULL: all). Without a branch for each, which would be guessed
+ * wrong half of the time. */
+static size_t take_lot(const struct segment *s, uint32_t from, const struct ps_changed *only, struct ps_index_entry *lot) {
+    const struct ps_index_entry *e = s->slots + from;
+    const uint32_t n_slots = s->mask + 1 - from < LOT ? s->mask + 1 - from : LOT;
+    size_t n = 0, k = 0;
+    for (uint32_t i = 0; i < n_slots; i++) {
+        lot[n] = e[i];
+        n += e[i].row != PS_ROW_NONE;
     }
+    if (!only)
+        return n;
+    for (size_t i = 0; i < n; i++) {
+        lot[k] = lot[i];
+        k += ps_changed_has(only, lot[i].row) != 0;
+    }
+    return k;
 }
 
-/* Into 256 heaps by the highest byte in which keys differ, by exchanging in place, then each heap likewise: the heaps soon fit into the
- * cache. Source: P. McIlroy, K. Bostic, M. D. McIlroy, "Engineering radix sort", Computing Systems 6(1), 1993 (American flag sort). */
-void ps_index_sort_entries(struct ps_index_entry *e, uint64_t n) {
-    enum { FEW = 48, HEAPS = 256 };
-    uint64_t differ = 0, at[HEAPS] = {0}, end[HEAPS], sum = 0;
-    if (n <= FEW) {
-        sort_few(e, n);
-        return;
-    }
-    for (uint64_t i = 1; i < n; i++)
-        differ |= e[i].key ^ e[0].key;
-    if (!differ)
-        return;
-    const int high = 63 - __builtin_clzll(differ), shift = high > 7 ? high - 7 : 0;
-    for (uint64_t i = 0; i < n; i++)
-        at[e[i].key >> shift & (HEAPS - 1)]++;
-    for (int h = 0; h < HEAPS; h++) {
-        const uint64_t k = at[h];
-        at[h] = sum;
-        end[h] = sum += k;
-    }
-    for (int h = 0; h < HEAPS; h++)
-        while (at[h] < end[h]) {
-            struct ps_index_entry x = e[at[h]];
-            for (uint64_t to; (to = x.key >> shift & (HEAPS - 1)) != (uint64_t)h;) {
-                const struct ps_index_entry y = e[at[to]];
-                e[at[to]++] = x;
-                x = y;
-            }
-            e[at[h]++] = x;
+/* Counted first. */
+uint64_t ps_index_list_heaps(const struct ps_index *x, const struct ps_changed *only, struct ps_index_entry *out, uint64_t cap,
+                             struct ps_index_heaps *heaps) {
+    const uint64_t differ = x->ones & x->zeros;
+    const int high = differ ? 63 - __builtin_clzll(differ) : 0, shift = high > PS_INDEX_HEAP_BITS - 1 ? high - (PS_INDEX_HEAP_BITS - 1) : 0;
+    uint64_t to[PS_INDEX_HEAPS] = {0}, sum = 0;
+    struct ps_index_entry lot[LOT];
+    size_t at = 0;
+    for (const struct segment *s; (s = next_segment(x, &at));)
+        for (uint32_t k = 0; k <= s->mask; k += LOT) {
+            const size_t n = take_lot(s, k, only, lot);
+            for (size_t i = 0; i < n; i++)
+                to[lot[i].key >> shift & (PS_INDEX_HEAPS - 1)]++;
         }
-    for (int h = 0; shift && h < HEAPS; h++) {
-        const uint64_t from = h ? end[h - 1] : 0;
-        ps_index_sort_entries(e + from, end[h] - from);
+    for (int h = 0; h < PS_INDEX_HEAPS; h++) {
+        const uint64_t k = to[h];
+        to[h] = sum;
+        heaps->end[h] = sum += k;
     }
+    if (sum > cap)
+        return sum;
+    at = 0;
+    for (const struct segment *s; (s = next_segment(x, &at));)
+        for (uint32_t k = 0; k <= s->mask; k += LOT) {
+            const size_t n = take_lot(s, k, only, lot);
+            for (size_t i = 0; i < n; i++)
+                out[to[lot[i].key >> shift & (PS_INDEX_HEAPS - 1)]++] = lot[i];
+        }
+    return sum;
 }

@@ -37,13 +37,26 @@ void ps_index_remove(struct ps_index *x, uint64_t key); /* a key that is there; 
 uint64_t ps_index_count(const struct ps_index *x);
 uint64_t ps_index_bytes(const struct ps_index *x); /* memory in use */
 
+/* Unaligned keys cost nothing on the processors that this runs on, and a quarter of the memory is saved. */
 struct ps_index_entry {
     uint64_t key;
     uint32_t row;
-};
+} __attribute__((packed, aligned(4)));
 /* All of them, in no order, into out[ps_index_count]. */
 void ps_index_list(const struct ps_index *x, struct ps_index_entry *out);
 /* By ascending key, in place; keys are different. */
 void ps_index_sort_entries(struct ps_index_entry *e, uint64_t n);
+
+/* Half of a sort while they are listed: heap after heap, every key of one below every key of the next, no order within one. */
+enum { PS_INDEX_HEAP_BITS = 11, PS_INDEX_HEAPS = 1 << PS_INDEX_HEAP_BITS };
+struct ps_index_heaps {
+    uint64_t end[PS_INDEX_HEAPS]; /* of each heap, counted in entries */
+};
+/* Those whose rows have changed (NULL: all); how many. More than `cap` are not listed. Nothing is allocated. */
+struct ps_changed;
+uint64_t ps_index_list_heaps(const struct ps_index *x, const struct ps_changed *only, struct ps_index_entry *out, uint64_t cap,
+                             struct ps_index_heaps *heaps);
+/* The other half, for heap h: out[*from..*to) is sorted then. */
+void ps_index_sort_heap(struct ps_index_entry *e, const struct ps_index_heaps *heaps, uint32_t h, uint64_t *from, uint64_t *to);
 
 #endif

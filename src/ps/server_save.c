@@ -73,18 +73,26 @@ static _Noreturn void child(const struct ps_saving *j, int fd, pid_t parent, con
 
 /* --- the writer --- */
 
+/* n bytes, or less at the pipe's end. */
+static size_t hear(int fd, void *to, size_t n) {
+    size_t got = 0;
+    for (ssize_t k = 1; got < n && k;)
+        if ((k = read(fd, (char *)to + got, n - got)) > 0)
+            got += (size_t)k;
+        else if (k < 0 && errno != EINTR)
+            k = 0;
+    return got;
+}
+
 static void *write_part(void *arg) {
     struct server_saving *v = arg;
     struct result *r = &v->result;
-    ssize_t n = 1;
+    char more;
     (void)setpriority(PRIO_PROCESS, 0, WRITER_NICE); /* of this thread */
-    while (v->got < sizeof *r && n)
-        if ((n = read(v->fd, (char *)r + v->got, sizeof *r - v->got)) > 0)
-            v->got += (size_t)n;
-        else if (n < 0 && errno != EINTR)
-            n = 0;
+    v->got = hear(v->fd, r, sizeof *r);
     if (v->got == sizeof *r && !r->rc)
         r->rc = ps_saving_rest(v->j, &r->part, &r->err);
+    (void)hear(v->fd, &more, 1); /* its end, which comes when its memory is given back: whoever reaps it does not wait then */
     uv_async_send(&v->done);
     return NULL;
 }

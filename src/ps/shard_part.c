@@ -1,9 +1,9 @@
 /* shard_part.c - the file of a part is written.
  *
  *     part_make_room:   all that takes memory; of each table a cut (cut.h)
- *     ps_saving_image:  needs the memory of the moment of the cut, so a child of fork runs it: the order of the rows, which is
- *                       left in shared memory; and all of a part without tables
- *     ps_saving_rest:   any thread, while the shard goes on: what a table's rows were
+ *     ps_saving_image:  needs the memory of the moment of the cut, so a child of fork runs it: the list of the rows, half sorted, which
+ *                       is left in shared memory; and all of a part without tables
+ *     ps_saving_rest:   any thread, while the shard goes on: the list is sorted, and what the rows were is written in that order
  *
  * The rows are most of a model. They are not in the child (MADV_DONTFORK): what the shard changes meanwhile is kept row by row, and not
  * page by page.
@@ -66,7 +66,6 @@ static void describe(struct ps_saving *j) {
         describe_table(j, i);
 }
 
-/* All rows are listed before those that have not changed are left out. */
 static size_t decay_bytes(const struct part_table *p) { return ps_decay_active(&p->decay) ? ((size_t)p->decay.n + 1) * sizeof *p->decay.at : 0; }
 
 static void *take(struct ps_saving *j, size_t *at, size_t bytes) {
@@ -80,9 +79,11 @@ static size_t place_lists(struct ps_saving *j) {
     size_t at = 0;
     for (uint32_t i = 0; j->tables && i < j->s->job.n_sparse; i++) {
         struct part_table *p = &j->tables[i];
-        p->rows = take(j, &at, ps_table_rows(j->s->tables[i]) * sizeof *p->rows);
-        p->waiting = take(j, &at, p->n_waiting * sizeof *p->waiting);
+        p->heaps = take(j, &at, sizeof *p->heaps);
         p->decay.at = take(j, &at, decay_bytes(p));
+        p->rows = take(j, &at, p->n * sizeof *p->rows);
+        p->waiting = take(j, &at, p->n_waiting * sizeof *p->waiting);
+        at = (at + 7) / 8 * 8;
     }
     return at;
 }
@@ -163,8 +164,7 @@ static int put_all_dense(const struct ps_saving *j, struct pd_err *err) {
 static int list_table(const struct ps_saving *j, uint32_t id, struct pd_err *err) {
     const struct ps_shard *s = j->s;
     const struct part_table *p = &j->tables[id];
-    uint64_t n;
-    ps_table_list(s->tables[id], p->changes ? &s->changed[id] : NULL, p->rows, &n);
+    const uint64_t n = ps_table_list(s->tables[id], p->changes ? &s->changed[id] : NULL, p->rows, p->n, p->heaps);
     if (n != p->n)
         return pd_fail(err, PD_EFAIL, "table '%s' has %llu rows to be saved, not %llu", s->job.sparse[id].name, (unsigned long long)n,
                        (unsigned long long)p->n);
@@ -198,6 +198,17 @@ static int put_keys(const struct ps_saving *j, const struct ps_index_entry *e, u
         for (uint64_t r = 0; r < k; r++)
             keys[r] = e[i + r].key;
         rc = model_writer_put(j->w, keys, k * sizeof *keys, err);
+    }
+    return rc;
+}
+
+/* Each heap is sorted before its keys are put, and so while the disk takes those before. */
+static int put_row_keys(const struct ps_saving *j, const struct part_table *p, struct pd_err *err) {
+    int rc = stopped(j, err);
+    for (uint32_t h = 0; h < PS_INDEX_HEAPS && !rc; h++) {
+        uint64_t from, to;
+        ps_index_sort_heap(p->rows, p->heaps, h, &from, &to);
+        rc = put_keys(j, p->rows + from, to - from, err);
     }
     return rc;
 }
@@ -256,7 +267,7 @@ static int put_waiting(const struct ps_saving *j, const struct part_table *p, st
 }
 
 static int put_table(const struct ps_saving *j, const struct part_table *p, struct pd_err *err) {
-    int rc = put_keys(j, p->rows, p->n, err);
+    int rc = put_row_keys(j, p, err);
     if (!rc)
         rc = put_rows(j, p, p->dim, read_values, err);
     if (!rc)

@@ -10,7 +10,9 @@
 /* A table as it was at the cut. What has memory of its own lies in ps_saving.lists, where a child of fork fills it in. */
 struct part_table {
     struct ps_cut *cut;
-    struct ps_index_entry *rows, *waiting; /* [n], [n_waiting], by ascending key; waiting.row: the candidate's state */
+    struct ps_index_entry *rows;           /* [n], by ascending key once the writer has sorted the heaps */
+    struct ps_index_heaps *heaps;
+    struct ps_index_entry *waiting;        /* [n_waiting], by ascending key; row: the candidate's state */
     uint64_t n, n_waiting;
     struct ps_decay decay;
     uint32_t dim, state_width;

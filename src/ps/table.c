@@ -10,7 +10,6 @@
 #include "base/fault.h"
 #include "base/rng.h"
 #include "base/huge.h"
-#include "ps/changed.h"
 #include "ps/initial.h"
 #include "ps/table_int.h"
 
@@ -236,24 +235,24 @@ void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint3
     }
 }
 
-void ps_table_list(const struct ps_table *t, const struct ps_changed *only, struct ps_index_entry *rows, uint64_t *n) {
-    uint64_t k = t->n_rows;
-    ps_index_list(t->index, rows);
-    if (only)
-        k = 0;
-    for (uint64_t i = 0; only && i < t->n_rows; i++)
-        if (ps_changed_has(only, rows[i].row))
-            rows[k++] = rows[i];
-    *n = k;
-    ps_index_sort_entries(rows, k);
+uint64_t ps_table_list(const struct ps_table *t, const struct ps_changed *only, struct ps_index_entry *rows, uint64_t cap,
+                       struct ps_index_heaps *heaps) {
+    return ps_index_list_heaps(t->index, only, rows, cap, heaps);
 }
 
 int ps_table_sorted(const struct ps_table *t, struct ps_index_entry **rows) {
-    uint64_t n;
     struct ps_index_entry *e = pd_malloc(t->n_rows * sizeof *e);
-    if (!e)
+    struct ps_index_heaps *heaps = pd_malloc(sizeof *heaps);
+    uint64_t from, to;
+    if (!e || !heaps) {
+        free(e);
+        free(heaps);
         return PD_ENOMEM;
-    ps_table_list(t, NULL, e, &n);
+    }
+    ps_table_list(t, NULL, e, t->n_rows, heaps);
+    for (uint32_t h = 0; h < PS_INDEX_HEAPS; h++)
+        ps_index_sort_heap(e, heaps, h, &from, &to);
+    free(heaps);
     *rows = e;
     return 0;
 }

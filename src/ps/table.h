@@ -72,10 +72,10 @@ uint64_t ps_table_bytes(const struct ps_table *t); /* memory in use */
 
 void ps_table_set_initial(struct ps_table *t, float mean, float std); /* for rows made from now on */
 
-/* The *n rows of those that have changed (NULL: all) by ascending key; `rows` has room for ps_table_rows, nothing is allocated. */
-struct ps_changed;
-void ps_table_list(const struct ps_table *t, const struct ps_changed *only, struct ps_index_entry *rows, uint64_t *n);
-/* All of them, malloc'd. */
+/* ps_index_list_heaps of its rows. */
+uint64_t ps_table_list(const struct ps_table *t, const struct ps_changed *only, struct ps_index_entry *rows, uint64_t cap,
+                       struct ps_index_heaps *heaps);
+/* All of them by ascending key, malloc'd. */
 int ps_table_sorted(const struct ps_table *t, struct ps_index_entry **rows);
 
 uint64_t ps_name_hash(const char *name); /* XXH3_64 with seed 0 */

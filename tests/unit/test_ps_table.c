@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "ps/changed.h"
 #include "ps/index.h"
 #include "ps/table.h"
 
@@ -44,6 +45,62 @@ static void test_index_against_an_array(void **state) {
         assert_int_equal(at ? *at : PS_ROW_NONE, ref[k]);
     }
     ps_index_free(x);
+}
+
+/* Row 3k's key is gone, every fifth row has changed. */
+static void expect_listed(const struct ps_index *x, const struct ps_changed *only, const char *name, uint64_t (*key_of)(uint32_t), uint32_t n) {
+    static struct ps_index_heaps heaps;
+    uint64_t want = 0, from, to, before = 0;
+    for (uint32_t i = 0; i < n; i++)
+        want += i % 3 && (!only || i % 5 == 0);
+    struct ps_index_entry *e = malloc((want + 1) * sizeof *e);
+    e[want] = (struct ps_index_entry){77, 77};
+    assert_int_equal(ps_index_list_heaps(x, only, e, want ? want - 1 : 0, &heaps), want); /* too little room: nothing is written there */
+    assert_int_equal(ps_index_list_heaps(x, only, e, want, &heaps), want);
+    assert_int_equal(heaps.end[PS_INDEX_HEAPS - 1], want);
+    for (uint32_t h = 0; h < PS_INDEX_HEAPS; h++) {
+        ps_index_sort_heap(e, &heaps, h, &from, &to);
+        assert_int_equal(from, before);
+        before = to;
+    }
+    for (uint64_t i = 0; i < want; i++) {
+        const uint32_t row = e[i].row;
+        if (row >= n || row % 3 == 0 || (only && row % 5) || e[i].key != key_of(row) || (i && e[i - 1].key >= e[i].key))
+            fail_msg("%s: entry %llu is row %u with key %llu", name, (unsigned long long)i, row, (unsigned long long)e[i].key);
+    }
+    assert_int_equal(e[want].row, 77);
+    free(e);
+}
+
+static uint64_t hashed(uint32_t i) { return pd_mix64(i + 1); }
+static uint64_t small(uint32_t i) { return i; }
+static uint64_t apart(uint32_t i) { return i == 1 ? UINT64_MAX : (uint64_t)i * 16; }
+static uint64_t clustered(uint32_t i) { return pd_mix64(i / 1000) << 20 | i % 1000; }
+
+static void test_listed_in_order(void **state) {
+    (void)state;
+    static const struct { const char *name; uint64_t (*key_of)(uint32_t); } kinds[] = {
+        {"hashed", hashed}, {"small", small}, {"apart", apart}, {"clustered", clustered}};
+    static const uint32_t sizes[] = {0, 1, 2, 60, 3000, 300000};
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+        for (size_t z = 0; z < sizeof sizes / sizeof sizes[0]; z++) {
+            const uint32_t n = sizes[z];
+            struct ps_index *x;
+            struct ps_changed changed = {0};
+            assert_int_equal(ps_index_new(&x), 0);
+            assert_int_equal(ps_changed_begin(&changed, n), 0);
+            for (uint32_t i = 0; i < n; i++) {
+                assert_int_equal(ps_index_put(x, kinds[k].key_of(i), i), 0);
+                if (i % 5 == 0)
+                    ps_changed_mark(&changed, i);
+            }
+            for (uint32_t i = 0; i < n; i += 3)
+                ps_index_remove(x, kinds[k].key_of(i));
+            expect_listed(x, NULL, kinds[k].name, kinds[k].key_of, n);
+            expect_listed(x, &changed, kinds[k].name, kinds[k].key_of, n);
+            ps_changed_release(&changed);
+            ps_index_free(x);
+        }
 }
 
 static void test_memory_of_a_row_that_ages(void **state) {
@@ -107,6 +164,7 @@ static void test_every_row_is_visited_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_index_against_an_array),
+        cmocka_unit_test(test_listed_in_order),
         cmocka_unit_test(test_memory_of_a_row_that_ages),
         cmocka_unit_test(test_every_row_is_visited_once),
     };
