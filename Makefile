@@ -125,7 +125,7 @@ $(B)/paddle_agent.gz: $(B)/paddle_agent
 
 # Some kB: no libc (src/seed/sys.h), one segment. With a sanitizer it is a program like any other.
 SEED_CFLAGS := -std=gnu11 -Isrc -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings $(WERROR)
-SEED_BARE := -Os -static -nostdlib -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -fno-tree-loop-distribute-patterns \
+SEED_BARE := -O2 -static -nostdlib -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -fno-tree-loop-distribute-patterns \
     -fno-pie -no-pie -ffunction-sections -Wl,--gc-sections,-z,noseparate-code,-z,norelro,--build-id=none -s
 $(B)/paddle_seed: $(wildcard src/seed/*.c src/seed/*.h) $(B)/flags
 	$(CC) $(SEED_CFLAGS) $(if $(SANITIZE),-D_GNU_SOURCE -DSEED_LIBC $(CFLAGS_OPT),$(SEED_BARE)) $(filter %.c,$^) -o $@
