@@ -377,6 +377,7 @@ void head_joined(struct head *h, int node, const json_t *join) {
         return;
     }
     n->joined = n->ever_joined = 1;
+    n->lost_ns = 0;
     n->incarnation = incarnation;
     snprintf(n->net_id, sizeof n->net_id, "%s", msg_str(join, "net_id"));
     snprintf(n->machine, sizeof n->machine, "%s", msg_str(join, "machine"));

@@ -144,7 +144,8 @@ void head_lost(struct head *h, int node) {
         return;
     n->joined = 0;
     n->asked = n->answered;
-    if (h->state == HEAD_OVER || h->gone[node]) /* it was given up while it was there */
+    /* It was given up while it was there; or has ended as it was told. */
+    if (h->state == HEAD_OVER || h->gone[node] || (h->state == HEAD_CLOSING && n->answered))
         return;
     n->lost_ns = pd_mono_ns();
     if (h->state != HEAD_IDLE && h->state != HEAD_CLOSING)

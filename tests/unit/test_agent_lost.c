@@ -224,6 +224,21 @@ static void a_spare_is_lost(void **state) {
     assert_string_equal(msg_str(json_array_get(head_lost_nodes(e->head), 0), "host"), "host-2");
     finish(e);
 
+    e = training("0-1", "1,0"); /* one that was away for a moment, and has left as it was told when the others are still ending */
+    e->spec.detach_lease_ms = 600000;
+    head_lost(e->head, 2);
+    join(e, 2, "net0", 1);
+    for (int i = 0; i < 2; i++) {
+        exited(e, i, "trainer", 0, 0, 0);
+        exited(e, i, "pserver", 0, 0, 0);
+    }
+    reply(e, 2, WIRE_HD_END, json_object());
+    head_lost(e->head, 2);
+    go(e, "over", "2");
+    assert_string_equal(e->status, "done");
+    assert_int_equal(json_array_size(head_lost_nodes(e->head)), 0);
+    finish(e);
+
     e = training("0-1", "1,0");
     e->spec.max_restarts = 0;
     head_lost(e->head, 2);
