@@ -9,6 +9,7 @@ from netns import CTL, FIXTURE, Hosts, line, need, prepare, random_file
 BYTES = int(os.environ.get("BYTES", "16000000"))
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 RATE = 100e6 / 8  # bytes a second
+PARTS = os.environ.get("PARTS", "killed cut slow").split()  # beside the sizes themselves
 TRIES = 6         # rounds until the slow host was one that others took from
 NEVER = float("inf")
 
@@ -156,11 +157,14 @@ def run():
         best = sizes(n)
         if n > 8:
             continue
-        s = killed(n, best)
-        line(f"dispatch_chain-{n}-killed", s / (BYTES / RATE), "<=1.50", "S/B", f"{s:.2f} s", f"{BYTES / RATE:.2f} s")
-        cut(n, best)
-        with_slow, without = slow(n)
-        line(f"dispatch_chain-{n}-slow", with_slow / without, "<=1.30", "without it, the same hosts", f"{with_slow:.2f} s", f"{without:.2f} s")
+        if "killed" in PARTS:
+            s = killed(n, best)
+            line(f"dispatch_chain-{n}-killed", s / (BYTES / RATE), "<=1.50", "S/B", f"{s:.2f} s", f"{BYTES / RATE:.2f} s")
+        if "cut" in PARTS:
+            cut(n, best)
+        if "slow" in PARTS:
+            with_slow, without = slow(n)
+            line(f"dispatch_chain-{n}-slow", with_slow / without, "<=1.30", "without it, the same hosts", f"{with_slow:.2f} s", f"{without:.2f} s")
 
 
 run()

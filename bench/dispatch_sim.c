@@ -1,7 +1,7 @@
 /* dispatch_sim.c - dispatch to 10 ... 10,000 nodes without a network: who takes from whom is what the launcher's plan.c says, the
  * size of a chunk what chunker.c says, and links and time are simulated, event by event.
  *
- *     dispatch_sim BYTES RATE LATENCY      RATE: bytes a second of every link, each way; LATENCY: seconds from node to node
+ *     dispatch_sim BYTES RATE LATENCY NODES      NODES: the most; RATE: bytes a second of every link, each way; LATENCY: seconds from node to node
  *
  * A sender's link carries one chunk at a time, to its takers in turns; the receiver's link takes it in while it comes, or later, when that one
  * is slower; a chunk is handed on when it is complete; at most WINDOW is on the way to a taker. Every half second, and
@@ -274,16 +274,18 @@ static double run(int n, double bytes, double chunk, double rate, double latency
 
 int main(int argc, char **argv) {
     static const int sizes[] = {10, 30, 100, 300, 1000, 3000, 10000};
-    double bytes = argc == 4 ? strtod(argv[1], NULL) : 0, rate = argc == 4 ? strtod(argv[2], NULL) : 0, latency = argc == 4 ? strtod(argv[3], NULL) : -1;
-    if (!(bytes >= 1 && rate >= 1 && latency >= 0)) {
-        fprintf(stderr, "usage: dispatch_sim BYTES RATE LATENCY\n");
+    int given = argc == 5;
+    double bytes = given ? strtod(argv[1], NULL) : 0, rate = given ? strtod(argv[2], NULL) : 0, latency = given ? strtod(argv[3], NULL) : -1;
+    long most = given ? strtol(argv[4], NULL, 10) : 0;
+    if (!(bytes >= 1 && rate >= 1 && latency >= 0 && most >= sizes[0])) {
+        fprintf(stderr, "usage: dispatch_sim BYTES RATE LATENCY NODES\n");
         return 2;
     }
     struct chunker c;
     chunker_init(&c, (uint64_t)bytes / FILES, (uint64_t)bytes);
     double chunk = c.mean > FRAME ? c.mean : FRAME; /* smaller objects share a message */
     printf("# chunk %.0f\n", chunk);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && sizes[i] <= most; i++) {
         int n = sizes[i];
         printf("%d %.4f", n, bytes / rate + (n - 1) * (chunk / rate + latency));
         for (int k = WELL; k <= SLOW; k++)

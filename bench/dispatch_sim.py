@@ -9,6 +9,7 @@ from netns import FIXTURE, TOP, Hosts, end_group, line, need, prepare, random_fi
 
 BYTES = float(os.environ.get("BYTES", "16000000"))
 CHUNK = 64 << 10  # of 16 MB: dispatch_sim says so, too
+NODES = int(os.environ.get("NODES", "10000"))
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 SERIES = [("N S/B", 5, "#999999", "6 4"), ("S/B + (N-1)(c/B + l)", 1, "#000000", "2 3"), ("1 % slow (the others)", 4, "#c05a00", ""),
           ("1 % die half-way (survivors)", 3, "#2060c0", ""), ("simulated", 2, "#208040", "")]
@@ -52,7 +53,7 @@ def measure():
 
 def simulate(rate, latency):
     """(bytes of a chunk, rows as dispatch_sim prints them)"""
-    out = subprocess.run([f"{TOP}/build/release/bench/dispatch_sim", str(BYTES), str(rate), str(latency)], stdout=subprocess.PIPE, text=True, check=True).stdout
+    out = subprocess.run([f"{TOP}/build/release/bench/dispatch_sim", str(BYTES), str(rate), str(latency), str(NODES)], stdout=subprocess.PIPE, text=True, check=True).stdout
     lines = out.splitlines()
     return int(lines[0].split()[-1]), [[float(x) for x in text.split()] for text in lines[1:]]
 

@@ -3,7 +3,7 @@
 #
 # bench/dispatch_sim.c has the model. Measured first, on 8 network namespaces with links of 100 Mbit/s: the rate of a link (iperf3), and
 # how much later than its source a node has everything (dispatch, the mean), which is c/B + l. Where that is impossible, or to choose, give
-# RATE (bytes a second) and LATENCY (seconds). BYTES (16000000). PLOT: the file for the plot (build/release/bench/dispatch_sim.svg);
+# RATE (bytes a second) and LATENCY (seconds). BYTES (16000000), NODES (10000: the most). PLOT: the file for the plot (build/release/bench/dispatch_sim.svg);
 # docs/performance.md shows what PLOT=docs/dispatch_sim.svg wrote.
 set -eu
 cd "$(dirname "$0")/.."

@@ -24,9 +24,11 @@ class Sshd:
                         "UsePAM no\nUseDNS no\nMaxStartups 1000\nAcceptEnv BENCH_MARK\nPrintMotd no\n"
                         f"SetEnv HOME={top}/home\n")  # the user's start-up files are no part of it
             self.process = subprocess.Popen(["/usr/sbin/sshd", "-D", "-f", f"{top}/sshd_config", "-E", f"{top}/sshd.log"])
-            time.sleep(0.3)
-            if self.process.poll() is None:
-                return
+            while self.process.poll() is None:
+                if "Server listening" in read_text(f"{top}/sshd.log"):
+                    return
+                time.sleep(0.02)
+            os.remove(f"{top}/sshd.log")
         raise RuntimeError("sshd does not start")
 
     def know(self, addresses):

@@ -213,11 +213,11 @@ class Hosts:
                         new = set(self.children(i, where)) - before[i] if i not in run.at else None
                         if new:  # when it was renamed to this name
                             run.at[i] = os.stat(f"{self.root(i)}{where}/{new.pop()}").st_ctime - began_wall
+                    if meanwhile:
+                        meanwhile(run, now)
                     if ended:
                         run.seconds = now
                         break
-                    if meanwhile:
-                        meanwhile(run, now)
                     if now > PATIENCE_S:
                         raise RuntimeError(f"paddlectl {verb} does not end")
                     time.sleep(0.005)

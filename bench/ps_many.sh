@@ -3,8 +3,8 @@
 . "$(dirname "$0")/ps.sh"
 GROUP=build/release/bench/ps_group
 best_many=0 best_few=0
-for _ in 1 2 3; do
-    few=$("$GROUP" 2 16 3 | awk '{print $8}') many=$("$GROUP" 8 16 3 | awk '{print $8}')
+for ((i = 0; i < ROUNDS; i++)); do
+    few=$("$GROUP" 2 16 "${FOR_S:-3}" | awk '{print $8}') many=$("$GROUP" 8 16 "${FOR_S:-3}" | awk '{print $8}')
     echo "2 + 2: $few GB/s   8 + 8: $many GB/s"
     best_many=$(max "$best_many" "$many") best_few=$(max "$best_few" "$few")
 done

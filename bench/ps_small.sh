@@ -2,10 +2,10 @@
 # Pulls of 64 rows: one at a time against a bare round trip of TCP, and 32 under way against one
 . "$(dirname "$0")/ps.sh"
 best_one=1e9 best_rtt=1e9 best_many=0
-for _ in 1 2 3; do
-    rtt=$("$PS" rtt 64 64 2 | awk '{print $4}')
-    read -r one rate <<<"$("$PS" small 64 1 2 | awk '{print $8, $10}')"
-    many=$("$PS" small 64 32 2 | awk '{print $10}')
+for ((i = 0; i < ROUNDS; i++)); do
+    rtt=$("$PS" rtt 64 64 "${FOR_S:-2}" | awk '{print $4}')
+    read -r one rate <<<"$("$PS" small 64 1 "${FOR_S:-2}" | awk '{print $8, $10}')"
+    many=$("$PS" small 64 32 "${FOR_S:-2}" | awk '{print $10}')
     echo "round trip $rtt us   one at a time p50 $one us, $rate/s   32 under way $many/s"
     best_one=$(min "$best_one" "$one") best_rtt=$(min "$best_rtt" "$rtt") best_many=$(max "$best_many" "$many")
 done

@@ -19,7 +19,7 @@ gloo() {
     wait $!
 }
 best_ours=1e9 best_mpi=1e9 best_gloo=1e9
-for _ in 1 2 3; do
+for ((i = 0; i < ROUNDS; i++)); do
     ours=$("$GROUP" 2 $MB 3 | awk '{print $6}') mpi=$(mpi) gloo=$(gloo)
     echo "ours $ours ms   Open MPI $mpi ms   gloo $gloo ms"
     best_ours=$(min "$best_ours" "$ours") best_mpi=$(min "$best_mpi" "$mpi") best_gloo=$(min "$best_gloo" "$gloo")

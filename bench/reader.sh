@@ -8,7 +8,7 @@ trap 'rm -rf "$dir"' EXIT
 "$R" gen "${LINES_N:-400000}" "$dir/day"
 cat "$dir/day" >/dev/null
 best=0 plain=0
-for _ in 1 2 3; do
+for ((i = 0; i < ${ROUNDS:-3}; i++)); do
     o=$("$R" ours "$dir/day" | awk '{print $3}') p=$("$R" plain "$dir/day" | awk '{print $3}')
     best=$((o > best ? o : best)) plain=$((p > plain ? p : plain))
 done

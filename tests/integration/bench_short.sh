@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Every benchmark that can be short runs, with as little as it takes, to its line "bench NAME ratio ...": one that a change of the programs
+# breaks is noticed here. What the ratio is does not matter. Those whose tools are missing are named and left out.
+# release only (benchmarks measure the release build)
+. "$(dirname "$0")/../support/lib.sh"
+[ "$BIN" = "$TOP/build/release" ] || skip "benchmarks measure build/release, not $BIN"
+[ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
+cd "$TOP" || exit
+make --no-print-directory -s bench-programs >"$TMP/make.log" 2>&1 || die "$(tail -5 "$TMP/make.log")"
+unset SSH_AUTH_SOCK
+export ROUNDS=1 PYTHONDONTWRITEBYTECODE=1
+ran=0
+left_out() { echo "PARTLY SKIPPED: bench $1: $2"; }
+# short NAME NEEDS VARIABLE=VALUE...; NEEDS: programs, modules of Python as py:NAME, files, or netns
+short() {
+    local name=$1 need began=$SECONDS
+    for need in $2; do
+        case $need in
+        netns) [ "$netns" = yes ] || { left_out "$name" "no network namespaces"; return; } ;;
+        py:*) /usr/bin/python3 -c "import ${need#py:}" 2>/dev/null || { left_out "$name" "no Python module ${need#py:}"; return; } ;;
+        /*) [ -e "$need" ] || { left_out "$name" "no $need"; return; } ;;
+        *) command -v "$need" >/dev/null || { left_out "$name" "no $need"; return; } ;;
+        esac
+    done
+    env "${@:3}" bash "bench/$name.sh" >"$TMP/$name.log" 2>&1 || die "bench $name ended with $?: $(tail -30 "$TMP/$name.log")"
+    grep -qE "^bench $name[-_A-Za-z0-9]* ratio [0-9]+(\.[0-9]+)? target .* ours .* theirs " "$TMP/$name.log" || die "bench $name says no ratio: $(tail -30 "$TMP/$name.log")"
+    echo "$name: $((SECONDS - began)) s"
+    ran=$((ran + 1))
+}
+
+netns=no
+[ "$(id -u)" != 0 ] || ! tests/support/netns-fixture start "$TMP/ns" 1 100mbit >"$TMP/ns.log" 2>&1 || netns=yes
+[ ! -f "$TMP/ns/name" ] || tests/support/netns-fixture stop "$TMP/ns"
+sshd=/usr/sbin/sshd wordnet=/usr/share/wordnet/data.noun
+
+short dispatch_chain "netns pdcp clush rsync" HOSTS=2 BYTES=400000 PARTS=
+short dispatch_delta "netns $sshd rsync" HOSTS=2 FILES=200
+short dispatch_sim "" RATE=11500000 LATENCY=0.004 NODES=300 PLOT="$TMP/plot.svg"
+short dispatch_ssh "$sshd ssh" MB=4 CIPHERS=aes128-ctr
+short start128 "$sshd pdsh clush" HOSTS=4
+short detach "$sshd" NODES=2
+short logs "$sshd" NODES=2 RATE=500 FOR_S=1 CUTS=1
+short ps_small "" FOR_S=0.2
+short ps_many "" FOR_S=0.2
+short ps_dense "iperf3" FOR_S=0.2
+short reader "" LINES_N=20000
+short topology "$wordnet" SHARE=0.01 TRAINERS=2
+short models "py:torch py:numpy" MODELS=mlp STEPS=10 PASSES=1
+[ $ran -gt 0 ] || skip "none of the benchmarks could run"
