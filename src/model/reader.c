@@ -225,15 +225,52 @@ int model_prefer(struct model *m, const char *file, int only) {
     return 0;
 }
 
+/* Values that were read. */
+struct span {
+    uint64_t lo, hi;
+};
+
 /* What of [first, first + n) an entry of the dense parameter holds goes to `out`: `plane` -1 its values, else of its state. */
-static uint64_t copy_dense(const struct part *p, const struct entry *x, uint64_t first, uint64_t n, int64_t plane, float *out) {
-    uint64_t lo = x->e.first > first ? x->e.first : first;
-    uint64_t hi = x->e.first + x->e.count < first + n ? x->e.first + x->e.count : first + n;
+static struct span copy_dense(const struct part *p, const struct entry *x, uint64_t first, uint64_t n, int64_t plane, float *out) {
+    struct span s = {.lo = x->e.first > first ? x->e.first : first,
+                     .hi = x->e.first + x->e.count < first + n ? x->e.first + x->e.count : first + n};
     uint64_t at = plane < 0 ? x->values : x->state + (uint64_t)plane * x->e.count * 4;
-    if (lo >= hi)
+    if (s.lo >= s.hi)
+        return (struct span){0, 0};
+    memcpy(out + (s.lo - first), p->map + at + (s.lo - x->e.first) * 4, (s.hi - s.lo) * 4);
+    return s;
+}
+
+static int by_lo(const void *a, const void *b) {
+    const struct span *x = a, *y = b;
+    return x->lo < y->lo ? -1 : x->lo > y->lo;
+}
+
+/* How many values they are together: entries of a damaged model may overlap, and then not all is there although the sum is right. */
+static uint64_t count_together(struct span *v, size_t n) {
+    uint64_t sum = 0, at = 0;
+    if (n)
+        qsort(v, n, sizeof *v, by_lo);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t lo = v[i].lo > at ? v[i].lo : at;
+        if (v[i].hi <= lo)
+            continue;
+        sum += v[i].hi - lo;
+        at = v[i].hi;
+    }
+    return sum;
+}
+
+static int room_for_span(struct span **v, size_t n, size_t *cap, const char *folder, struct pd_err *err) {
+    if (n < *cap)
         return 0;
-    memcpy(out + (lo - first), p->map + at + (lo - x->e.first) * 4, (hi - lo) * 4);
-    return hi - lo;
+    size_t more = *cap ? 2 * *cap : 16;
+    struct span *grown = pd_realloc(*v, more * sizeof *grown);
+    if (!grown)
+        return pd_fail(err, PD_ENOMEM, "no memory for model %s", folder);
+    *v = grown;
+    *cap = more;
+    return 0;
 }
 
 /* planes 0: the values. */
@@ -242,29 +279,37 @@ static int read_dense(struct model *m, const char *name, uint64_t first, uint64_
     const struct model_param *p = model_find(m, name);
     if (!p || p->kind != MODEL_DENSE || first > model_param_values(p) || n > model_param_values(p) - first)
         return pd_fail(err, PD_ENOENT, "%s has no dense parameter '%s' of that size", m->folder, name);
+    struct span *spans = NULL;
+    size_t n_spans = 0, cap = 0;
     uint64_t got = 0;
-    for (size_t i = 0; i < m->info.n_parts && got < n; i++) {
+    int rc = 0;
+    for (size_t i = 0; i < m->info.n_parts && got < n && !rc; i++) {
         size_t at = (m->first + i) % m->info.n_parts;
         const struct part *q = &m->parts[at];
         if (!model_is_top(m, at)) /* what is below has older values */
             continue;
-        int rc = model_use_part(m, at, err);
-        if (rc)
-            return rc;
-        for (size_t k = 0; k < q->n_entries; k++) {
+        rc = model_use_part(m, at, err);
+        for (size_t k = 0; k < q->n_entries && !rc; k++) {
             const struct entry *x = &q->entries[k];
             if (x->e.kind != MODEL_DENSE || strcmp(x->e.name, name))
                 continue;
-            if (planes && x->e.count && x->e.state_width != planes)
-                return pd_fail(err, PD_ECONF, "%s: '%s' has %u floats of optimizer state per value, this optimizer has %u", m->folder,
-                               name, x->e.state_width, planes);
+            if (planes && x->e.count && x->e.state_width != planes) {
+                rc = pd_fail(err, PD_ECONF, "%s: '%s' has %u floats of optimizer state per value, this optimizer has %u", m->folder, name,
+                             x->e.state_width, planes);
+                break;
+            }
             for (uint32_t k2 = 0; k2 + 1 < planes; k2++)
                 (void)copy_dense(q, x, first, n, k2, out + k2 * stride);
-            got += copy_dense(q, x, first, n, (int64_t)planes - 1, planes ? out + (planes - 1) * stride : out);
+            struct span s = copy_dense(q, x, first, n, (int64_t)planes - 1, planes ? out + (planes - 1) * stride : out);
+            if (s.hi > s.lo && !(rc = room_for_span(&spans, n_spans, &cap, m->folder, err)))
+                spans[n_spans++] = s;
+            got += s.hi - s.lo;
         }
     }
-    return got == n ? 0 : pd_fail(err, PD_EDATA, "%s: the parts hold %llu of %llu values of '%s'", m->folder,
-                                  (unsigned long long)got, (unsigned long long)n, name);
+    got = rc ? 0 : count_together(spans, n_spans);
+    free(spans);
+    return rc || got == n ? rc : pd_fail(err, PD_EDATA, "%s: the parts hold %llu of %llu values of '%s'", m->folder,
+                                         (unsigned long long)got, (unsigned long long)n, name);
 }
 
 int model_read_dense(struct model *m, const char *name, uint64_t first, uint64_t n, float *out, struct pd_err *err) {

@@ -131,6 +131,8 @@ static int life(const struct nn_build *b, const struct nn_node *self, struct nn_
     if (p->kind != NN_TABLE)
         return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': only the rows of a table are admitted or age (sparse_update = true)", b->file, line,
                        self->name);
+    if (ini->is_static.value) /* nobody pushes them: they would never be admitted, and as they are never seen they would all be removed */
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': rows that are static are neither admitted nor do they age", b->file, line, self->name);
     for (size_t i = 0; i < PD_ROW_LIFE_N; i++)
         if (ini->life[i].line)
             *pd_row_life_at(&p->life, i) = ini->life[i].value;

@@ -1,7 +1,7 @@
 /* layer_dot.c - how alike two vectors are: their dot product, or its cosine.
  *
  * dot      y[B,1] = scale * sum_j a_j b_j
- * cos_sim  y[B,1] = scale * (a.b) / (|a| |b|); 0 where one of them is 0
+ * cos_sim  y[B,1] = scale * (a.b) / (|a| |b|); 0 where one of them is 0, or shorter than COS_SHORT
  * Shapes:  a[B,N] b[B,N];  dot: da (+)= scale dy b;  cos_sim: da (+)= scale dy (b / (|a||b|) - c a / |a|^2), c the cosine
  *   Source: docs/sources.md#dot-cosine
  */
@@ -44,6 +44,11 @@ static void dot_backward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
+/* The square of what is much shorter can't be told from 0 in a float, and 1/|a|^2 can't be told from infinity. */
+static const float COS_SHORT = 1e-15f;
+
+static float inverse_length(float square) { return square >= COS_SHORT * COS_SHORT ? 1 / sqrtf(square) : 0; }
+
 /* state.extra of a sample: 1/|a|, 1/|b| (0 for a zero vector), cosine. */
 static int cos_shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     self->n_extra = 3;
@@ -55,9 +60,8 @@ static void cos_forward(struct nn_exec *e, const struct nn_node *self) {
     const float *a = e->state[self->in[0]].y, *b = e->state[self->in[1]].y;
     float *x = e->state[self->id].extra;
     for (uint32_t i = 0; i < e->n; i++, a += n, b += n, x += 3) {
-        float aa = nn_dot(n, a, a), bb = nn_dot(n, b, b);
-        x[0] = aa > 0 ? 1 / sqrtf(aa) : 0;
-        x[1] = bb > 0 ? 1 / sqrtf(bb) : 0;
+        x[0] = inverse_length(nn_dot(n, a, a));
+        x[1] = inverse_length(nn_dot(n, b, b));
         x[2] = nn_dot(n, a, b) * x[0] * x[1];
         e->state[self->id].y[i] = self->rate * x[2];
     }

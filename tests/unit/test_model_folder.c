@@ -297,6 +297,44 @@ static void test_hostile_parts(void **state) {
     pd_buf_release(&orig);
 }
 
+/* The second of two parts says that its values are the first one's, with checksums that fit: as many values as there should be, and of half
+ * of them nobody has any. Once that was read as whole, with what happened to lie in memory. */
+static void test_parts_that_overlap_are_not_whole(void **state) {
+    (void)state;
+    struct pd_err err = {0};
+    struct model_part part[2] = {0};
+    char folder[300], path[700], mpath[700];
+    struct pd_buf b, text;
+    const uint64_t zero = 0;
+    assert_int_equal(save("m", 2, 0, &err), 0);
+    snprintf(folder, sizeof folder, "%s/m", root);
+    snprintf(mpath, sizeof mpath, "%s/manifest.json", folder);
+    for (uint32_t i = 0; i < 2; i++) {
+        snprintf(part[i].file, sizeof part[i].file, "part-%05u-of-00002.bin", i);
+        snprintf(path, sizeof path, "%s/%s", folder, part[i].file);
+        pd_buf_init(&b);
+        assert_int_equal(pd_read_file(path, 1 << 20, &b, &err), 0);
+        if (i) { /* its first entry is that of 'w': name, kind, dim, first */
+            assert_memory_not_equal(b.data + 64 + 136, &zero, sizeof zero);
+            memcpy(b.data + 64 + 136, &zero, sizeof zero);
+            assert_int_equal(pd_write_file_atomic(path, b.data, b.len, 0644, &err), 0);
+        }
+        model_hash(b.data, b.len, part[i].hash);
+        part[i].bytes = b.len;
+        part[i].rows = ROWS / 2;
+        pd_buf_release(&b);
+    }
+    pd_buf_init(&text);
+    assert_int_equal(manifest(2, part, &text, &err), 0);
+    assert_int_equal(pd_write_file_atomic(mpath, text.data, text.len, 0644, &err), 0);
+    pd_buf_release(&text);
+    assert_int_equal(check(folder, &err), PD_EDATA);
+    char says[100];
+    snprintf(says, sizeof says, "the parts hold %d of %d values of 'w'", N / 2, N);
+    if (!strstr(err.msg, says))
+        fail_msg("%s", err.msg);
+}
+
 static void test_hostile_manifests(void **state) {
     (void)state;
     static const struct {
@@ -367,6 +405,7 @@ int main(void) {
         T(test_identical_saves_have_identical_bytes),
         T(test_damage_is_found),
         T(test_hostile_parts),
+        T(test_parts_that_overlap_are_not_whole),
         T(test_hostile_manifests),
         T(test_every_allocation_may_fail),
         T(test_names_stay_inside),

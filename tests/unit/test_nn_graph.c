@@ -255,6 +255,7 @@ static const struct {
     {"a life of what is no row", DATA "[layer a]\ntype = embedding\ninputs = w1\nsize = 3\nageing = 1\n", ":12: layer 'a': only the rows of a table are admitted or age"},
     {"two admissions", DATA E1 "admit_count = 2\nadmit_probability = 0.5\n" E2 OUT COST OPT, ":14: layer 'e1': admit_count and admit_probability: one of them"},
     {"half a show", DATA E1 "admit_count = 1.5\n" E2 OUT COST OPT, "admit_count is a whole number from 0 to 65535, not"},
+    {"a life of what is static", DATA E1 "static = true\nageing = 1\n" E2 OUT COST OPT, ":15: layer 'e1': rows that are static are neither admitted nor do they age"},
     {"growing", DATA E1 "ageing = 1\nshow_decay = 1.5\n" E2 OUT COST OPT, ":15: show_decay is a number from 0 to 1, not"},
     {"clicks of nothing", DATA E1 "ageing = 1\nclick = nix\n" E2 OUT COST OPT, ":15: layer 'e1': click is a field with one id or number a sample, not 'nix'"},
     {"a life said twice", DATA E1 "ageing = 1\n" E2 "ageing = 1\n" OUT COST OPT, ":21: parameter 'emb': how its rows come and go is said where it appears first, on line"},

@@ -282,6 +282,51 @@ static void layers_agree_with_plain_loops(void **state) {
     }
 }
 
+/* A cosine does not depend on how long its vectors are, and what is too short to tell has none: never a value or gradient that is no
+ * number, although squares vanish in a float and their inverses are infinite. */
+static void cosines_of_short_vectors_are_numbers(void **state) {
+    (void)state;
+    static const float scale[] = {1, 1e-6f, 1e-12f, 1e-17f, 1e-19f, 1e-21f, 1e-23f, 1e-24f, 1e-30f, 1e-42f, 0};
+    struct net n;
+    struct nn_cost cost;
+    uint32_t size;
+    float *grad[12] = {0}, first[B];
+    start(&n, HEAD EMB("e", "i", "") EMB("f", "j", "") LAYER("it", "cos_sim", "e f", "scale = 5\n") SQUARE("it"));
+    uint32_t e = (uint32_t)nn_graph_find_param(n.g, "e.w"), f = (uint32_t)nn_graph_find_param(n.g, "f.w");
+    for (uint32_t p = 0; p < nn_graph_n_params(n.g); p++)
+        grad[p] = calloc(nn_graph_param(n.g, p)->rows * nn_graph_param(n.g, p)->cols, sizeof(float));
+    const uint64_t values = nn_graph_param(n.g, e)->rows * nn_graph_param(n.g, e)->cols;
+    float *was = calloc(2 * values, sizeof(float));
+    memcpy(was, n.w[e], values * sizeof(float));
+    memcpy(was + values, n.w[f], values * sizeof(float));
+    for (size_t k = 0; k < sizeof scale / sizeof scale[0]; k++)
+        for (int both = 0; both < 2; both++) {
+            for (uint64_t i = 0; i < values; i++) {
+                n.w[e][i] = was[i] * scale[k];
+                n.w[f][i] = was[values + i] * (both ? scale[k] : 1);
+            }
+            for (uint32_t p = 0; p < nn_graph_n_params(n.g); p++)
+                nn_exec_bind(n.exec, p, n.w[p], grad[p]);
+            nn_exec_forward(n.exec, n.feed, 0, B, NN_TRAIN, 1, 0, &cost);
+            const float *y = nn_exec_output(n.exec, "it", &size);
+            for (uint32_t i = 0; i < B; i++) {
+                first[i] = k + (size_t)both ? first[i] : y[i];
+                float want = scale[k] >= 1e-12f ? first[i] : 0;
+                if (!(fabsf(y[i] - want) <= 1e-4f || (scale[k] < 1e-12f && scale[k] > 1e-17f)))
+                    fail_msg("scale %g: %g, not %g", (double)scale[k], (double)y[i], (double)want);
+            }
+            nn_exec_backward(n.exec);
+            for (uint32_t p = 0; p < nn_graph_n_params(n.g); p++)
+                for (uint64_t i = 0; i < nn_graph_param(n.g, p)->rows * nn_graph_param(n.g, p)->cols; i++)
+                    if (!isfinite(grad[p][i]))
+                        fail_msg("scale %g: a gradient of %s is %g", (double)scale[k], nn_graph_param(n.g, p)->name, (double)grad[p][i]);
+        }
+    for (int p = 0; p < 12; p++)
+        free(grad[p]);
+    free(was);
+    stop(&n);
+}
+
 /* Of a batch, or a part of it, that is trained: values, and what the running mean and variance are to be averages of. */
 static void batch_norm_of(const char *text, uint32_t C, uint32_t first, uint32_t count) {
     struct net n;
@@ -440,6 +485,7 @@ static void lists_longer_than_any_before_get_room(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_agree_with_plain_loops),
+        cmocka_unit_test(cosines_of_short_vectors_are_numbers),
         cmocka_unit_test(batch_norm_takes_what_is_computed_together),
         cmocka_unit_test(a_static_batch_norm_stays),
         cmocka_unit_test(activations_agree_with_libm),
