@@ -115,7 +115,7 @@ stop_with() { # stop_with SIGNAL [AGAIN | --] [OPTION]
     local began
     began=$(date +%s%N)
     kill -"$1" "$PID"
-    [ "${2:---}" = -- ] || { wait_for 5 "first stop" grep -q 'grace_ms":1000' scenario.0.log; kill -"$2" "$PID"; }
+    [ "${2:---}" = -- ] || { wait_for 60 "first stop" grep -q 'grace_ms":1000' scenario.0.log; kill -"$2" "$PID"; }
     wait "$PID"
     status=$?
     took=$((($(date +%s%N) - began) / 1000000))

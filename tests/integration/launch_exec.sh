@@ -99,7 +99,7 @@ sleep 1.5
 [ "$(alive | wc -l)" = 3 ] || die "daemons that should stay: $(alive)"
 # shellcheck disable=SC2086
 kill $daemons
-wait_for 10 "they end" none
+wait_for 60 "they end" none
 for sig in INT KILL; do
     start end "$ctl" exec --conf="$fx/conf.ini" --hosts="$hosts, local" \
         "(sleep $mark &); timeout 1000 sleep $mark & sh -c 'trap \"\" TERM; sleep $mark & sleep $mark; sleep $mark'"
@@ -110,5 +110,5 @@ for sig in INT KILL; do
     [ $status = $([ $sig = INT ] && echo 130 || echo 137) ] || die "$sig: status $status"
     wait_for 20 "nothing is left after $sig" none
 done
-wait_for 10 "no process below the nodes' folders" "$fixture" left "$fx"
+wait_for 60 "no process below the nodes' folders" "$fixture" left "$fx"
 exit 0

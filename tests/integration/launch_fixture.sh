@@ -28,7 +28,7 @@ expect 0 login 'echo "home $HOME"'
 has "home $(readlink -f "$fx")/node0/home"
 (cd "$fx/node1" && exec sleep 100) &
 PIDS+=($!)
-wait_for 5 "the process below the folder is seen" bash -c "! '$fixture' left '$fx'"
+wait_for 60 "the process below the folder is seen" bash -c "! '$fixture' left '$fx'"
 kill $!
 wait $! 2>/dev/null
 "$fixture" left "$fx" || die "left"

