@@ -478,6 +478,8 @@ static int make_room(struct session *s) {
 
 int ds_on_begin(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     struct stat st;
+    if (session_job_over(s, err))
+        return err->code;
     if (by_req(s, f->req) || (s->ag->mode != AGENT_JOB && s->ag->mode != AGENT_TOOL))
         return pd_fail(err, PD_EPROTO, "DS_BEGIN: no package here");
     if (f->n_sec < 2 || !f->len[1] || f->len[1] > MANIFEST_ROOT_MAX)

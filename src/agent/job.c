@@ -262,6 +262,8 @@ static int answer_setup(struct session *s, const struct wire_frame *f) {
 int job_on_setup(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     struct agent *ag = s->ag;
     int port = 0;
+    if (session_job_over(s, err))
+        return err->code;
     if (ag->mode != AGENT_JOB)
         return pd_fail(err, PD_EPROTO, "AG_JOB_SETUP: this agent runs no job");
     if (f->n_sec < 2 || f->len[1] != sizeof ag->job->key)

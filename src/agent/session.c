@@ -81,6 +81,13 @@ static const struct {
     {WIRE_AG_BYE, 0, 0, on_bye},
 };
 
+int session_job_over(const struct session *s, struct pd_err *err) {
+    const char *why = msg_str(json_object_get(s->ag->result, "first_failure"), "reason");
+    if (s->ag->mode != AGENT_OVER)
+        return 0;
+    return pd_fail(err, PD_EHOST, "%.600s", *why ? why : s->ag->text); /* "the job is over", or gone */
+}
+
 static int dispatch(struct session *s, const struct wire_frame *f, struct pd_err *err) {
     for (size_t i = 0; i < sizeof handlers / sizeof handlers[0]; i++) {
         if (handlers[i].type != f->type)

@@ -43,6 +43,9 @@ int session_open(struct agent *ag, uv_stream_t *in, uv_stream_t *out, struct pd_
 void session_unref(struct session *s);
 void session_say_state(struct session *s);
 
+/* Is this an agent of a job that is over? Then, PD_EHOST, with what ended it. */
+int session_job_over(const struct session *s, struct pd_err *err);
+
 /* A request's handler: 0, or PD_E* with err, which is sent as the answer. */
 typedef int (*session_handler)(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
 

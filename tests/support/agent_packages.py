@@ -95,6 +95,9 @@ def guardian_cleans_up_after_kill_9(job, a):
     t.bye()
     late = Agent(binary, "--root=" + root, "--job=" + job)
     assert "signal 9" in late.wait_result()["first_failure"]["reason"], late.results
+    # Who goes on where the connection broke hears why that can't be.
+    refused(lambda: late.send_package("workspace", tree), "the agent was killed by signal 9")
+    refused(lambda: late.ask("JOB_SETUP", {}, bytes(32)), "the agent was killed by signal 9")
     late.bye()
 
 
