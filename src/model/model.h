@@ -129,6 +129,9 @@ struct model_writer;
 int model_writer_new(struct model_writer **out, const char *folder, const char *file, const struct model_entry *entries,
                      size_t n, struct pd_err *err);
 int model_writer_put(struct model_writer *w, const void *p, size_t bytes, struct pd_err *err);
+/* The same without a copy: the next bytes are written to *to, up to *room > 0 of them, and then counted. */
+int model_writer_room(struct model_writer *w, void **to, size_t *room, struct pd_err *err);
+int model_writer_filled(struct model_writer *w, size_t bytes, struct pd_err *err);
 /* Checks that all announced bytes came, syncs, fills in *part. Frees w, also on failure. */
 int model_writer_end(struct model_writer *w, struct model_part *part, struct pd_err *err);
 void model_writer_abort(struct model_writer *w); /* removes the file */

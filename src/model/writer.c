@@ -174,6 +174,28 @@ int model_writer_put(struct model_writer *w, const void *p, size_t bytes, struct
     return rc;
 }
 
+int model_writer_room(struct model_writer *w, void **to, size_t *room, struct pd_err *err) {
+    if (w->cur == w->n_sections)
+        return pd_fail(err, PD_EFAIL, "%s: more bytes than announced", w->out.path);
+    const struct section *c = &w->sections[w->cur];
+    const int rc = w->at < c->offset ? put(w, NULL, c->offset - w->at, err) : 0; /* the gap */
+    if (rc)
+        return rc;
+    const uint64_t left = c->offset + c->bytes - w->at;
+    const size_t free_bytes = OUTFILE_BUFFER - w->n_buf;
+    *room = free_bytes < left ? free_bytes : (size_t)left;
+    *to = outfile_room(&w->out) + w->n_buf;
+    return 0;
+}
+
+int model_writer_filled(struct model_writer *w, size_t bytes, struct pd_err *err) {
+    const struct section *c = &w->sections[w->cur];
+    w->n_buf += bytes;
+    w->at += bytes;
+    w->cur += w->at == c->offset + c->bytes;
+    return w->n_buf == OUTFILE_BUFFER ? flush(w, err) : 0;
+}
+
 int model_writer_seal(struct model_writer *w, struct model_part *part, struct pd_err *err) {
     int rc = 0;
     if (w->cur != w->n_sections)

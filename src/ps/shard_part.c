@@ -174,8 +174,15 @@ static int list_table(const struct ps_saving *j, uint32_t id, struct pd_err *err
     return 0;
 }
 
+/* All of the lists' pages at once: one by one they cost a fault each. Best effort: the kernel may not know how. */
+static void touch_lists(const struct ps_saving *j) {
+    if (j->lists)
+        (void)madvise(j->lists, j->lists_bytes, MADV_POPULATE_WRITE);
+}
+
 int ps_saving_image(const struct ps_saving *j, struct model_part *part, struct pd_err *err) {
     int rc = pd_fault("ps.save") ? pd_fail(err, PD_EFAIL, "fault: ps.save") : 0;
+    touch_lists(j);
     for (uint32_t i = 0; j->tables && i < j->s->job.n_sparse && !rc; i++)
         rc = list_table(j, i, err);
     if (rc || j->tables)
@@ -202,6 +209,9 @@ static int put_keys(const struct ps_saving *j, const struct ps_index_entry *e, u
     return rc;
 }
 
+/* What is written of n rows, to `to`. */
+typedef void read_rows(const struct ps_saving *j, const struct part_table *p, uint64_t from, uint64_t n, float *to);
+
 /* Each heap is sorted before its keys are put, and so while the disk takes those before. */
 static int put_row_keys(const struct ps_saving *j, const struct part_table *p, struct pd_err *err) {
     int rc = stopped(j, err);
@@ -213,16 +223,16 @@ static int put_row_keys(const struct ps_saving *j, const struct part_table *p, s
     return rc;
 }
 
-static void read_values(const struct ps_saving *j, const struct part_table *p, uint64_t from, uint64_t n) {
-    ps_cut_read(p->cut, p->rows + from, n, p->n - from, 0, p->dim, j->block);
+static void read_values(const struct ps_saving *j, const struct part_table *p, uint64_t from, uint64_t n, float *to) {
+    (void)j;
+    ps_cut_read(p->cut, p->rows + from, n, p->n - from, 0, p->dim, to);
     for (uint64_t i = 0; ps_decay_active(&p->decay) && i < n; i++)
-        ps_decay_catch_up(&p->decay, ps_cut_step(p->cut, p->rows[from + i].row), j->block + i * p->dim, p->dim);
+        ps_decay_catch_up(&p->decay, ps_cut_step(p->cut, p->rows[from + i].row), to + i * p->dim, p->dim);
 }
 
 /* The rule's numbers; of a table that decays, the row as it was when it was last touched, and when; what was seen of it. */
-static void read_state(const struct ps_saving *j, const struct part_table *p, uint64_t from, uint64_t n) {
+static void read_state(const struct ps_saving *j, const struct part_table *p, uint64_t from, uint64_t n, float *to) {
     const uint32_t of_rule = j->full ? p->dim * j->s->optim->state : 0;
-    float *to = j->block;
     if (of_rule == p->state_width) {
         ps_cut_read(p->cut, p->rows + from, n, p->n - from, p->dim, of_rule, to);
         return;
@@ -246,15 +256,32 @@ static void read_state(const struct ps_saving *j, const struct part_table *p, ui
     }
 }
 
-static int put_rows(const struct ps_saving *j, const struct part_table *p, uint32_t width,
-                    void (*read)(const struct ps_saving *, const struct part_table *, uint64_t, uint64_t), struct pd_err *err) {
+/* Rows from number `from` on, where the file's next bytes are, or one that does not fit there. How many: *n. */
+static int put_some_rows(const struct ps_saving *j, const struct part_table *p, uint32_t width, read_rows *read, uint64_t from, uint64_t *n,
+                         struct pd_err *err) {
+    const size_t row_bytes = width * sizeof(float);
+    size_t room;
+    void *to;
+    const int rc = model_writer_room(j->w, &to, &room, err);
+    if (rc)
+        return rc;
+    *n = room / row_bytes < j->block_rows ? room / row_bytes : j->block_rows;
+    if (*n) {
+        read(j, p, from, *n, to);
+        return model_writer_filled(j->w, *n * row_bytes, err);
+    }
+    *n = 1;
+    read(j, p, from, 1, j->block);
+    return model_writer_put(j->w, j->block, row_bytes, err);
+}
+
+static int put_rows(const struct ps_saving *j, const struct part_table *p, uint32_t width, read_rows *read, struct pd_err *err) {
     int rc = 0;
-    for (uint64_t i = 0, k; width && i < p->n && !rc; i += k) {
-        k = p->n - i < j->block_rows ? p->n - i : j->block_rows;
-        read(j, p, i, k);
+    for (uint64_t i = 0, n; width && i < p->n && !rc; i += n) {
+        n = 0;
         rc = stopped(j, err);
         if (!rc)
-            rc = model_writer_put(j->w, j->block, k * width * sizeof *j->block, err);
+            rc = put_some_rows(j, p, width, read, i, &n, err);
     }
     return rc;
 }
@@ -282,6 +309,7 @@ static int put_table(const struct ps_saving *j, const struct part_table *p, stru
 int ps_saving_rest(struct ps_saving *j, struct model_part *part, struct pd_err *err) {
     if (!j->tables)
         return 0;
+    touch_lists(j);
     int rc = put_all_dense(j, err);
     for (uint32_t i = 0; i < j->s->job.n_sparse && !rc; i++)
         rc = put_table(j, &j->tables[i], err);

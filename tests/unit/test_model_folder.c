@@ -229,6 +229,51 @@ static void test_identical_saves_have_identical_bytes(void **state) {
     }
 }
 
+/* `total` bytes of the sections in their order, by model_writer_put or in place, in pieces of sizes that do not fit anything. */
+static void write_bytes(struct model_writer *wr, const uint8_t *bytes, size_t total, int in_place) {
+    struct pd_err err = {0};
+    size_t room;
+    void *to;
+    for (size_t at = 0, k; at < total; at += k) {
+        k = at * 7919 % 300007 + 1;
+        k = k < total - at ? k : total - at;
+        if (in_place) {
+            assert_int_equal(model_writer_room(wr, &to, &room, &err), 0);
+            assert_true(room > 0);
+            k = k < room ? k : room;
+            memcpy(to, bytes + at, k);
+            assert_int_equal(model_writer_filled(wr, k, &err), 0);
+        } else {
+            assert_int_equal(model_writer_put(wr, bytes + at, k, &err), 0);
+        }
+    }
+    assert_int_equal(model_writer_room(wr, &to, &room, &err), PD_EFAIL);
+    assert_non_null(strstr(err.msg, "more bytes than announced"));
+}
+
+static void test_bytes_written_in_place(void **state) {
+    (void)state;
+    enum { LONG = 100001, SHORT = 7 };
+    const struct model_entry e[] = {{.name = "long", .kind = MODEL_TABLE, .dim = 5, .count = LONG, .state_width = 3},
+                                    {.name = "none", .kind = MODEL_TABLE, .dim = 5},
+                                    {.name = "short", .kind = MODEL_TABLE, .dim = 1, .count = SHORT}};
+    const size_t total = (size_t)LONG * (8 + 4 * 8) + SHORT * (8 + 4);
+    uint8_t *bytes = malloc(total);
+    struct model_part part[2];
+    for (size_t i = 0; i < total; i++)
+        bytes[i] = (uint8_t)(i * i >> 7);
+    for (int in_place = 0; in_place < 2; in_place++) {
+        struct pd_err err = {0};
+        struct model_writer *wr;
+        assert_int_equal(model_writer_new(&wr, root, in_place ? "a.bin" : "b.bin", e, 3, &err), 0);
+        write_bytes(wr, bytes, total, in_place);
+        assert_int_equal(model_writer_end(wr, &part[in_place], &err), 0);
+    }
+    assert_true(part[0].bytes > total && part[0].bytes == part[1].bytes);
+    assert_memory_equal(part[0].hash, part[1].hash, sizeof part[0].hash);
+    free(bytes);
+}
+
 static void flip(const char *path, off_t at) {
     int fd = open(path, O_RDWR);
     char c;
@@ -403,6 +448,7 @@ int main(void) {
         T(test_private_folders_are_merged),
         T(test_a_save_that_breaks_leaves_the_old_model),
         T(test_identical_saves_have_identical_bytes),
+        T(test_bytes_written_in_place),
         T(test_damage_is_found),
         T(test_hostile_parts),
         T(test_parts_that_overlap_are_not_whole),
