@@ -131,6 +131,12 @@ static void test_only_what_changes_is_kept(void **state) {
         for (uint32_t r = 0; r < 1000; r++)
             change(t, 7 * r, version, 0);
     assert_true(ps_cut_bytes(c) >= 1000 * 48 * sizeof(float) && ps_cut_bytes(c) <= 2 << 20);
+    assert_true(ps_cut_whole(c));
+    pd_fault_arm("alloc:1"); /* a further chunk, which is mapped */
+    for (uint32_t r = 0; r < ROWS; r++)
+        change(t, r, 50, 0);
+    pd_fault_arm(NULL);
+    assert_false(ps_cut_whole(c));
     ps_cut_end(c);
     change(t, 1, 1, 0); /* nobody looks */
     ps_table_free(t);
