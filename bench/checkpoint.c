@@ -22,37 +22,14 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "net/conn.h"
+#include "bench/server.h"
 #include "ps/client.h"
-#include "ps/server.h"
 
 enum { NICE = 5 /* of the server's writer */, DIM = 16, KEYS = 4096, DENSE = 1 << 16, STEPS_MAX = 1 << 20 };
-
-static const uint8_t key32[32] = "a key for benchmarks, 32 bytes.";
 
 static void die(const char *what, const char *why) {
     fprintf(stderr, "checkpoint: %s: %s\n", what, why);
     exit(1);
-}
-
-static pid_t start_server(char *list, size_t cap) {
-    struct pd_err err = {0};
-    int fds[2], port = 0, first = 0;
-    for (int i = 0; i < 2; i++) {
-        if ((fds[i] = net_bind_first_free("127.0.0.1", 0, 1, &port, &err)) < 0)
-            die("bind", err.msg);
-        first = i ? first : port;
-    }
-    snprintf(list, cap, "127.0.0.1:%d", first);
-    pid_t pid = fork();
-    if (pid)
-        return close(fds[0]), close(fds[1]), pid;
-    struct ps_server *s;
-    struct ps_server_opts o = {.fds = fds, .n_dense = 1, .n_sparse = 1, .n_trainers = 1, .job = "bench", .key = key32};
-    if (ps_server_new(&s, &o, &err) || ps_server_run(s, &err))
-        die("server", err.msg);
-    ps_server_free(s);
-    _exit(0);
 }
 
 struct job {

@@ -1,0 +1,43 @@
+/* server.h - a pserver for benchmarks, in a process of its own. */
+#ifndef BENCH_SERVER_H
+#define BENCH_SERVER_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "net/conn.h"
+#include "ps/server.h"
+
+static const uint8_t key32[32] = "a key for benchmarks, 32 bytes.";
+
+static inline void server_check(int rc, const char *what, const struct pd_err *err) {
+    if (rc >= 0)
+        return;
+    fprintf(stderr, "bench: %s: %s\n", what, err->msg);
+    exit(1);
+}
+
+/* One dense and one sparse thread, for one trainer of the job "bench": its pid, and its address as ps_client_opts takes it. It ends when the
+ * trainer has said goodbye. */
+static inline pid_t start_server(char *list, size_t cap) {
+    struct pd_err err = {0};
+    int fds[2], port = 0, first = 0;
+    for (int i = 0; i < 2; i++) {
+        server_check(fds[i] = net_bind_first_free("127.0.0.1", 0, 1, &port, &err), "bind", &err);
+        first = i ? first : port;
+    }
+    snprintf(list, cap, "127.0.0.1:%d", first);
+    pid_t pid = fork();
+    if (pid)
+        return close(fds[0]), close(fds[1]), pid;
+    struct ps_server *s;
+    struct ps_server_opts o = {.fds = fds, .n_dense = 1, .n_sparse = 1, .n_trainers = 1, .job = "bench", .key = key32};
+    server_check(ps_server_new(&s, &o, &err), "server", &err);
+    server_check(ps_server_run(s, &err), "server", &err);
+    ps_server_free(s);
+    _exit(0);
+}
+
+#endif
