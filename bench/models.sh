@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # One process: samples/s of n-gram, CTR-DNN, wide & deep and MLP against PyTorch, and the step against its matrix products alone
 #
-# bench/run models; MODELS="ngram mlp" only these. Same data, same batches, same first values, same optimizer; each side at its best: ours with one
-# and two threads, PyTorch with one and two and with what else models_torch.py tries. Passes alternate; the best of each counts. The mean costs of the
-# passes stand below each other: they are the same curve.
+# bench/run models; MODELS="ngram mlp" only these, SETTINGS=1 only the first of PyTorch's. Same data, same batches, same first values, same
+# optimizer; each side at its best: ours with one and two threads, PyTorch with one and two and with what else models_torch.py tries. Passes
+# alternate; the best of each counts. The mean costs of the passes stand below each other: they are the same curve.
 set -eu
 cd "$(dirname "$0")/.."
 BIN=$PWD/build/release TMP=$(mktemp -d build/bench-XXXXXX) ROUNDS=${ROUNDS:-2} PASSES=${PASSES:-2}

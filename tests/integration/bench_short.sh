@@ -45,5 +45,5 @@ short ps_many "" FOR_S=0.2
 short ps_dense "iperf3" FOR_S=0.2
 short reader "" LINES_N=20000
 short topology "$wordnet" SHARE=0.01 TRAINERS=2
-short models "py:torch py:numpy" MODELS=mlp STEPS=10 PASSES=1
+short models "py:torch py:numpy" MODELS=ngram STEPS=15 PASSES=1 SETTINGS=1
 [ $ran -gt 0 ] || skip "none of the benchmarks could run"
