@@ -75,16 +75,13 @@ static void tell_source(struct dispatch *d, struct member *m, int source) {
     link_send(n->l, WIRE_DS_SOURCE, m->req, body, s ? d->secret : NULL, s ? sizeof d->secret : 0);
 }
 
-static int is_worker(const struct dpackage *p) { return !strcmp(p->kind, "worker") || !strcmp(p->kind, "packed-worker"); }
-
-/* A worker waits for nobody: it is some MB, and stays for the next job whatever becomes of this one. */
 static void send_plans(struct dispatch *d) {
     int node, source;
-    if (d->over || d->sending_plans)
+    if (!d->started || d->over || d->sending_plans)
         return;
     d->sending_plans = 1; /* a node that fails meanwhile changes plans, which this loop then sees */
     for (int i = 0; i < d->n_packages; i++)
-        while ((d->started || is_worker(&d->packages[i])) && d->packages[i].plan && plan_next(d->packages[i].plan, &node, &source)) {
+        while (d->packages[i].plan && plan_next(d->packages[i].plan, &node, &source)) {
             struct member *m = &d->nodes[node].m[i];
             if (m->state == LACKS && d->nodes[node].l)
                 tell_source(d, m, source);
@@ -124,6 +121,8 @@ void dispatch_fail_node(struct dispatch *d, int node, const struct pd_err *err) 
     d->c.on_failed(d->c.arg, node, &e);
     dispatch_changed(d);
 }
+
+static int is_worker(const struct dpackage *p) { return !strcmp(p->kind, "worker") || !strcmp(p->kind, "packed-worker"); }
 
 static const char *sending(const struct dpackage *p) {
     return p->is_parts ? "sending the data files" : is_worker(p) ? "sending the worker" : "sending the workspace";

@@ -22,7 +22,7 @@ struct dispatch_conf {
     int relay, encrypt, port;
     uint64_t store_limit;
     uint64_t silence_ms; /* a node that takes a package and says nothing for so long fails; agents say something every second */
-    int at_once; /* bytes go when the first node is there; else when dispatch_start says so, but for a worker's */
+    int at_once; /* bytes go when the first node is there; else when dispatch_start says so */
     void (*on_done)(void *arg, int node);
     void (*on_failed)(void *arg, int node, const struct pd_err *err);
     /* A package can't be made (any more): all nodes that still need it fail. Comes once, before their on_failed. May be NULL. */
@@ -51,7 +51,7 @@ void dispatch_node(struct dispatch *d, int node, struct link *l, unsigned packag
 /* It has or gets what was asked for before, and now these too; on_done comes again. */
 void dispatch_more(struct dispatch *d, int node, struct link *l, unsigned packages);
 void dispatch_gone(struct dispatch *d, int node); /* its link is lost or closed; neither on_done nor on_failed will come for it */
-void dispatch_start(struct dispatch *d);          /* until then nodes are only asked, and get the worker */
+void dispatch_start(struct dispatch *d);          /* until then nodes are only asked */
 void dispatch_cancel(struct dispatch *d);         /* no callback comes any more; threads end soon */
 /* After the loop has ended, or before it began: it is run until the threads have ended. NULL is fine. */
 void dispatch_free(struct dispatch *d);

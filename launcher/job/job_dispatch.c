@@ -1,6 +1,6 @@
 /* job_dispatch.c - worker and workspace to the nodes of a job, while it is prepared.
  *
- * Hashing begins before the first log-in. When all nodes are needed, the workspace is not sent before all have answered: one host that
+ * Hashing begins before the first log-in. When all nodes are needed, nothing is sent before all have answered: one host that
  * can't be reached ends the job, and must not cost the others a gigabyte first. */
 #include <limits.h>
 #include <stdlib.h>

@@ -59,16 +59,4 @@ PADDLECTL_LIBEXEC=$TMP/libexec fresh
 [ "$SENT" -ge $((4 * packed)) ] || die "seeds that can't run, but $SENT bytes, not 4 x $packed"
 
 all_ended
-
-# --- run: the worker waits for nobody, the workspace for all: a host that can't be used must not cost the others a gigabyte
-read -r sshd <"$fx/sshd.3/pid"
-kill -STOP "$sshd" # it takes connections, and says nothing
-rm -rf "$fx"/node*/root
-start run "$ctl" run --connect_timeout=300 --pservers=1 --trainer_command=true
-worker_is_there() { compgen -G "$fx/node0/root/.paddlectl/bin/worker-*"; }
-wait_for 60 "the worker is on node 0" worker_is_there
-[ -z "$(find "$fx"/node*/root -name file)" ] || die "the workspace was sent before all hosts were there"
-kill -CONT "$sshd"
-wait "$PID" || die "run: $(cat run.log)"
-all_ended
 exit 0
