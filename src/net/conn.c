@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "net/internal.h"
+#include "wire/msg.h"
 
 static void pump(struct net_conn *c);
 
@@ -34,6 +35,7 @@ struct net_conn *net_conn_new(uv_loop_t *loop, const struct wire_hs_opts *hs, in
 
 void net_conn_free(struct net_conn *c) {
     wire_decoder_free(c->decoder);
+    net_share_drop(c->share);
     wire_hs_free(c->hs);
     pd_buf_release(&c->cork);
     free(c);
@@ -152,13 +154,23 @@ static void hs_frame(struct net_conn *c, struct wire_frame *f) {
         now_open(c);
 }
 
+static void share_frame(struct net_conn *c, struct wire_frame *f) {
+    struct pd_err err = {0};
+    int rc = net_share_frame(c, f, &err);
+    wire_frame_free(f);
+    if (rc)
+        net_conn_fail(c, rc, "%s", err.msg);
+}
+
 /* Hand out complete frames. A callback may pause or close the connection. */
 static void pump(struct net_conn *c) {
     struct wire_frame *f;
     int outer = !c->corked; /* a callback may resume a paused connection */
     c->corked = c->opts.cork;
     while (!c->closing && !c->paused && (f = wire_decoder_next(c->decoder))) {
-        if (c->open)
+        if (c->open && c->opts.share && (f->type == WIRE_HS_SHARE || f->type == WIRE_HS_SHARED))
+            share_frame(c, f);
+        else if (c->open)
             c->ev.on_frame(c, f, c->arg);
         else
             hs_frame(c, f);

@@ -31,6 +31,7 @@ struct net_opts {
     uint64_t handshake_timeout_ms; /* 0: 10 s */
     const struct pd_log *log;      /* may be NULL */
     struct pd_pool *pool;          /* memory of frames and of what waits to be sent; outlives them; may be NULL */
+    int share; /* large frames may go through memory where both are on one machine (net_share) */
     int cork; /* small frames that on_frame sends leave together, once all frames that have come are handed out */
 };
 
@@ -90,6 +91,10 @@ int net_send_error(struct net_conn *c, uint16_t type, uint64_t req, const struct
  * stopped, or takes nothing for hours, is left alone, since its kernel answers; TCP_USER_TIMEOUT would end it. */
 void net_watch_host(struct net_conn *c);
 void net_check_host(struct net_conn *c);
+
+/* The connector asks for it, once open; it takes effect when the peer, which has opts.share too, has found the memory. What does not find
+ * room there goes through the socket, in the same order. */
+void net_share(struct net_conn *c);
 
 uint64_t net_received_bytes(const struct net_conn *c); /* so far, of complete frames or not */
 size_t net_queued_bytes(const struct net_conn *c);   /* not yet taken by the kernel */

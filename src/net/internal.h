@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "net/conn.h"
+#include "net/share.h"
 
 enum { NET_PRE_AUTH_FRAME = 4096, NET_DEFAULT_HANDSHAKE_MS = 10000 };
 
@@ -25,6 +26,7 @@ struct net_conn {
     int corked;         /* frames are being handed out, and opts.cork */
     struct pd_buf cork; /* those */
     uint64_t received;
+    struct net_share *share; /* NULL: all goes through the socket */
     char addr[80];
     /* of an accepted connection that is not open yet */
     struct net_listener *listener;
@@ -39,6 +41,7 @@ uint64_t net_conn_handshake_ms(const struct net_conn *c); /* how long the handsh
 int net_conn_begin(struct net_conn *c); /* handshake (or on_open) and reading start; 0 or a libuv error */
 void net_conn_fail(struct net_conn *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void net_conn_set_addr(struct net_conn *c);
+int net_same_machine(uv_stream_t *s); /* a TCP connection from this machine to itself, as its addresses say */
 void net_tune(uv_tcp_t *tcp); /* a connection was made: no delays; tune.c */
 int net_conn_flush(struct net_conn *c); /* what is corked leaves; 0 or PD_ENOMEM (conn closes) */
 void net_listener_opened(struct net_conn *c); /* takes c off its listener's list */

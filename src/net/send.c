@@ -137,7 +137,7 @@ static int cork(struct net_conn *c, const uv_buf_t *bufs, unsigned n_bufs, size_
 
 int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, const struct net_sec *sec,
              uint32_t n_sec, void (*release)(void *), void *release_arg) {
-    uint8_t header[WIRE_HEADER];
+    uint8_t header[WIRE_HEADER], shared[WIRE_HEADER + WIRE_ELSEWHERE];
     size_t len[WIRE_SECTIONS] = {0};
     uv_buf_t bufs[MAX_BUFS];
     unsigned n_bufs = 0;
@@ -147,7 +147,16 @@ int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, co
     for (uint32_t i = 0; i < n_sec; i++)
         len[i] = sec[i].n;
     size_t total = wire_header(header, type, flags, req, n_sec, len);
-    bufs[n_bufs++] = span(header, WIRE_HEADER);
+    if (net_share_sends(c->share) && total >= NET_SHARE_LEAST && net_share_put(c->share, type, flags, req, sec, n_sec, len, shared)) {
+        if (release)
+            release(release_arg);
+        release = NULL;
+        total = sizeof shared;
+        bufs[n_bufs++] = span(shared, sizeof shared);
+        n_sec = 0;
+    } else {
+        bufs[n_bufs++] = span(header, WIRE_HEADER);
+    }
     for (uint32_t i = 0; i < n_sec; i++) {
         if (sec[i].n)
             bufs[n_bufs++] = span(sec[i].p, sec[i].n);

@@ -18,20 +18,24 @@ static int on_this_machine(const struct sockaddr_storage *own, const struct sock
            !memcmp(&((const struct sockaddr_in6 *)own)->sin6_addr, &((const struct sockaddr_in6 *)peer)->sin6_addr, sizeof(struct in6_addr));
 }
 
-/* Nothing is lost on the way from a machine to itself, and no link is to be shared: a congestion control that paces what it sends (BBR, the
- * default of many systems) only makes the two wait for its timers. "reno" is in every kernel, and anybody may choose it. */
-static void dont_pace(const uv_tcp_t *tcp, int fd) {
-    static const char reno[] = "reno";
+int net_same_machine(uv_stream_t *s) {
     struct sockaddr_storage own = {0}, peer = {0};
     int n_own = sizeof own, n_peer = sizeof peer;
-    if (!uv_tcp_getsockname(tcp, (struct sockaddr *)&own, &n_own) && !uv_tcp_getpeername(tcp, (struct sockaddr *)&peer, &n_peer) &&
-        on_this_machine(&own, &peer))
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, reno, sizeof reno - 1);
+    const uv_tcp_t *tcp = (const uv_tcp_t *)s;
+    return s->type == UV_TCP && !uv_tcp_getsockname(tcp, (struct sockaddr *)&own, &n_own) &&
+           !uv_tcp_getpeername(tcp, (struct sockaddr *)&peer, &n_peer) && on_this_machine(&own, &peer);
+}
+
+/* Nothing is lost on the way from a machine to itself, and no link is to be shared: a congestion control that paces what it sends (BBR, the
+ * default of many systems) only makes the two wait for its timers. "reno" is in every kernel, and anybody may choose it. */
+static void dont_pace(int fd) {
+    static const char reno[] = "reno";
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, reno, sizeof reno - 1);
 }
 
 void net_tune(uv_tcp_t *tcp) {
     uv_os_fd_t fd;
     (void)uv_tcp_nodelay(tcp, 1);
-    if (!uv_fileno((const uv_handle_t *)tcp, &fd))
-        dont_pace(tcp, fd);
+    if (net_same_machine((uv_stream_t *)tcp) && !uv_fileno((const uv_handle_t *)tcp, &fd))
+        dont_pace(fd);
 }

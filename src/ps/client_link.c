@@ -253,6 +253,8 @@ static int done_declare(struct ps_client *c, struct request *r, const struct ans
     l->state = LINK_ATTACHED;
     l->attached_at_ms = c->shard ? 0 : uv_now(&c->loop);
     if (!l->epoch) {
+        if (l->conn)
+            net_share(l->conn); /* a link that has broken before goes on without: the next message may be its last */
         l->epoch = epoch;
         l->applied = resumed ? 0 : step;
         l->from_step = step;
@@ -386,7 +388,7 @@ static void on_close(struct net_conn *conn, const struct pd_err *why, void *arg)
 static void try_connect(struct ps_client *c, struct link *l) {
     static const struct net_events events = {.on_open = on_open, .on_frame = client_on_frame, .on_close = on_close};
     struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_TRAINER, .id = c->opts.trainer_id, .incarnation = c->incarnation}};
-    struct net_opts net = {.max_frame = PS_FRAME_MAX, .log = c->opts.log, .pool = c->pool};
+    struct net_opts net = {.max_frame = PS_FRAME_MAX, .log = c->opts.log, .pool = c->pool, .share = 1};
     struct pd_err err = {0};
     memcpy(hs.self.job, c->job_id, sizeof hs.self.job);
     memcpy(hs.key, c->key, sizeof hs.key);

@@ -419,7 +419,7 @@ static int listen_on(struct server_thread *t, const int *fds, struct pd_err *err
     static const struct net_events events = {.on_open = on_open, .on_frame = on_frame, .on_drain = on_drain, .on_close = on_close};
     const struct ps_server_opts *o = &t->server->opts;
     struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_PSERVER, .incarnation = t->server->epoch}};
-    struct net_opts net = {.max_frame = PS_FRAME_MAX, .log = o->log, .pool = t->pool, .cork = 1};
+    struct net_opts net = {.max_frame = PS_FRAME_MAX, .log = o->log, .pool = t->pool, .share = 1, .cork = 1};
     struct pd_buf b;
     pd_buf_init(&b);
     put_greeting(&b, t->server);

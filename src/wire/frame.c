@@ -12,7 +12,7 @@
 #include "base/fault.h"
 #include "wire/msg.h"
 
-enum { STAGE = 64 << 10, DIRECT = 16 << 10, FRAME_SPACE = 128 };
+enum { STAGE = 64 << 10, DIRECT = 16 << 10, FRAME_SPACE = 192 };
 _Static_assert(sizeof(struct wire_frame) <= FRAME_SPACE, "the frame's struct precedes its body");
 
 struct node { /* a frame waiting to be taken; frames are chained through the body's owner */
@@ -23,6 +23,7 @@ struct node { /* a frame waiting to be taken; frames are chained through the bod
 struct wire_decoder {
     uint64_t max_frame;
     struct pd_pool *pool;
+    struct wire_elsewhere elsewhere;
     uint8_t *stage;
     size_t stage_at, stage_len; /* bytes read and not yet taken apart */
     int direct; /* the last space() pointed into the body */
@@ -35,6 +36,8 @@ struct wire_decoder {
 };
 
 void wire_frame_free(struct wire_frame *f) {
+    if (f && f->release)
+        f->release(f->release_arg, f->turn);
     if (f && f->pool)
         pd_pool_put(f->pool, f);
     else
@@ -63,6 +66,15 @@ uint64_t wire_header(uint8_t out[WIRE_HEADER], uint16_t type, uint16_t flags, ui
     return total;
 }
 
+void wire_header_elsewhere(uint8_t out[WIRE_HEADER + WIRE_ELSEWHERE], uint16_t type, uint16_t flags, uint64_t req, uint32_t n_sec,
+                           const size_t *len, uint64_t offset, uint32_t turn) {
+    (void)wire_header(out, type, flags | WIRE_F_ELSEWHERE, req, n_sec, len);
+    put_le(out + 16, WIRE_HEADER + WIRE_ELSEWHERE, 8);
+    memset(out + WIRE_HEADER, 0, WIRE_ELSEWHERE);
+    put_le(out + WIRE_HEADER, offset, 8);
+    put_le(out + WIRE_HEADER + 8, turn, 4);
+}
+
 struct wire_decoder *wire_decoder_new(uint64_t max_frame) {
     struct wire_decoder *d = pd_calloc(1, sizeof *d);
     if (!d)
@@ -89,6 +101,10 @@ void wire_decoder_free(struct wire_decoder *d) {
 
 void wire_decoder_use_pool(struct wire_decoder *d, struct pd_pool *pool) { d->pool = pool; }
 
+void wire_decoder_elsewhere(struct wire_decoder *d, const struct wire_elsewhere *e) {
+    d->elsewhere = e ? *e : (struct wire_elsewhere){0};
+}
+
 void wire_decoder_limit(struct wire_decoder *d, uint64_t max_frame) { d->max_frame = max_frame; }
 
 void wire_decoder_space(struct wire_decoder *d, uint8_t **p, size_t *n) {
@@ -96,6 +112,33 @@ void wire_decoder_space(struct wire_decoder *d, uint8_t **p, size_t *n) {
     d->stage_at = d->stage_len = 0;
     *p = d->direct ? d->cur->data + d->body_got : d->stage;
     *n = d->direct ? d->body_len - d->body_got : STAGE;
+}
+
+static void place_sections(struct wire_frame *f) {
+    size_t at = 0;
+    for (uint32_t i = 0; i < f->n_sec; i++) {
+        f->sec[i] = f->data + at;
+        at += f->len[i] + wire_pad(f->len[i]);
+    }
+}
+
+/* What came is where the sections are. */
+static int find_sections(struct wire_decoder *d, struct wire_frame *f) {
+    struct pd_rd r;
+    pd_rd_init(&r, f->data, WIRE_ELSEWHERE);
+    const uint64_t offset = pd_get_u64(&r);
+    const uint32_t turn = pd_get_u32(&r);
+    uint8_t *p = d->elsewhere.at ? d->elsewhere.at(d->elsewhere.arg, offset, f->total - WIRE_HEADER) : NULL;
+    if (!p)
+        return pd_fail(&d->err, PD_EPROTO, "%s: %zu bytes at %llu of the shared memory", wire_msg_name(f->type), f->total - WIRE_HEADER,
+                       (unsigned long long)offset);
+    f->data = p;
+    place_sections(f);
+    f->release = d->elsewhere.release;
+    f->release_arg = d->elsewhere.arg;
+    f->turn = turn;
+    f->flags &= (uint16_t)~WIRE_F_ELSEWHERE;
+    return 0;
 }
 
 /* Check the header before a byte is allocated, then make room for the body. */
@@ -108,7 +151,8 @@ static int begin_frame(struct wire_decoder *d) {
     uint32_t n_sec = pd_get_u32(&r), reserved = pd_get_u32(&r);
     if (magic != WIRE_MAGIC)
         return pd_fail(&d->err, PD_EPROTO, "not a frame: magic 0x%08x", magic);
-    if (flags & ~WIRE_F_ERROR || reserved || n_sec > WIRE_SECTIONS)
+    const int elsewhere = (flags & WIRE_F_ELSEWHERE) && d->elsewhere.at;
+    if (flags & ~(WIRE_F_ERROR | (elsewhere ? WIRE_F_ELSEWHERE : 0)) || reserved || n_sec > WIRE_SECTIONS)
         return pd_fail(&d->err, PD_EPROTO, "%s: flags 0x%x, %u sections", wire_msg_name(type), flags, n_sec);
     if (total > d->max_frame)
         return pd_fail(&d->err, PD_EPROTO, "%s: %llu bytes, limit %llu", wire_msg_name(type),
@@ -121,7 +165,11 @@ static int begin_frame(struct wire_decoder *d) {
                            (unsigned long long)len[i]);
         sum += len[i] + wire_pad(len[i]);
     }
-    if (sum != total)
+    if (elsewhere && total == WIRE_HEADER + WIRE_ELSEWHERE) {
+        if (sum > d->max_frame)
+            return pd_fail(&d->err, PD_EPROTO, "%s: %llu bytes, limit %llu", wire_msg_name(type), (unsigned long long)sum,
+                           (unsigned long long)d->max_frame);
+    } else if (elsewhere || sum != total)
         return pd_fail(&d->err, PD_EPROTO, "%s: sections of %llu bytes in a frame of %llu", wire_msg_name(type),
                        (unsigned long long)sum, (unsigned long long)total);
     uint64_t bytes = FRAME_SPACE + (total - WIRE_HEADER);
@@ -131,12 +179,10 @@ static int begin_frame(struct wire_decoder *d) {
     struct wire_frame *f = (struct wire_frame *)mem;
     *f = (struct wire_frame){.type = type, .flags = flags, .req = req, .n_sec = n_sec, .total = total,
                              .data = mem + FRAME_SPACE, .pool = d->pool};
-    size_t at = 0;
-    for (uint32_t i = 0; i < n_sec; i++) {
-        f->sec[i] = f->data + at;
-        f->len[i] = len[i];
-        at += len[i] + wire_pad(len[i]);
-    }
+    memcpy(f->len, len, sizeof f->len);
+    place_sections(f);
+    if (elsewhere)
+        f->total = sum;
     d->cur = f;
     d->body_len = total - WIRE_HEADER;
     d->body_got = 0;
@@ -151,6 +197,10 @@ static struct wire_frame *parse_one(struct wire_decoder *d) {
             struct wire_frame *f = d->cur;
             d->cur = NULL;
             d->header_got = 0;
+            if (f->flags & WIRE_F_ELSEWHERE && find_sections(d, f)) {
+                wire_frame_free(f);
+                return NULL;
+            }
             return f;
         }
         size_t n = d->stage_len - d->stage_at;

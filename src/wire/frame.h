@@ -20,11 +20,12 @@
 #include "base/err.h"
 #include "base/pool.h"
 
-enum { WIRE_HEADER = 64, WIRE_ALIGN = 64, WIRE_SECTIONS = 4 };
+enum { WIRE_HEADER = 64, WIRE_ALIGN = 64, WIRE_SECTIONS = 4, WIRE_ELSEWHERE = 64 };
 #define WIRE_MAGIC 0x314c4450u /* "PDL1" */
 
 enum wire_flag {
     WIRE_F_ERROR = 1,  /* section 0 is {u32 PD_E* as a positive number, str message} */
+    WIRE_F_ELSEWHERE = 4, /* the sections lie in memory that both share: WIRE_ELSEWHERE bytes {u64 offset, u32 turn, zeros} say where */
     WIRE_F_SEALED = 2, /* reserved for encrypted sections; refused until a version defines it */
 };
 
@@ -36,8 +37,11 @@ struct wire_frame {
     const uint8_t *sec[WIRE_SECTIONS];
     size_t len[WIRE_SECTIONS];
     uint8_t *data;
-    size_t total; /* bytes on the wire */
+    size_t total; /* bytes on the wire, or that there would be were the sections not elsewhere */
     struct pd_pool *pool; /* that its memory came from, or NULL */
+    void (*release)(void *arg, uint32_t turn); /* of sections elsewhere; else NULL */
+    void *release_arg;
+    uint32_t turn;
 };
 
 void wire_frame_free(struct wire_frame *f); /* NULL is fine */
@@ -46,6 +50,9 @@ void wire_frame_free(struct wire_frame *f); /* NULL is fine */
  * the last section included. */
 uint64_t wire_header(uint8_t out[WIRE_HEADER], uint16_t type, uint16_t flags, uint64_t req, uint32_t n_sec,
                      const size_t *len);
+/* The same of a frame whose sections are elsewhere, and what follows its header. */
+void wire_header_elsewhere(uint8_t out[WIRE_HEADER + WIRE_ELSEWHERE], uint16_t type, uint16_t flags, uint64_t req, uint32_t n_sec,
+                           const size_t *len, uint64_t offset, uint32_t turn);
 static inline size_t wire_pad(size_t n) { return (WIRE_ALIGN - n % WIRE_ALIGN) % WIRE_ALIGN; }
 
 /* The decoder: where the next bytes should be read to, and what came of them.
@@ -64,6 +71,14 @@ struct wire_decoder *wire_decoder_new(uint64_t max_frame); /* NULL: out of memor
 void wire_decoder_use_pool(struct wire_decoder *d, struct pd_pool *pool); /* for frames from now on; it outlives them */
 void wire_decoder_free(struct wire_decoder *d);
 void wire_decoder_limit(struct wire_decoder *d, uint64_t max_frame); /* checked before any allocation */
+/* Where the sections of WIRE_F_ELSEWHERE are, which without it no frame may have. `at`: n bytes, or NULL; the frame then has them until
+ * `release`, which wire_frame_free calls from whatever thread it is called. */
+struct wire_elsewhere {
+    uint8_t *(*at)(void *arg, uint64_t offset, uint64_t n);
+    void (*release)(void *arg, uint32_t turn);
+    void *arg;
+};
+void wire_decoder_elsewhere(struct wire_decoder *d, const struct wire_elsewhere *e); /* NULL: no more */
 void wire_decoder_space(struct wire_decoder *d, uint8_t **p, size_t *n);
 int wire_decoder_commit(struct wire_decoder *d, size_t n, struct pd_err *err);
 int wire_decoder_feed(struct wire_decoder *d, const void *p, size_t n, struct pd_err *err); /* copies */

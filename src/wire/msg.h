@@ -16,6 +16,8 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(HS_CHALLENGE, 0x002, "handshake: who accepts, and a nonce")                                           \
     X(HS_PROOF, 0x003, "handshake: the connector's proof of the key")                                       \
     X(HS_WELCOME, 0x004, "handshake: the acceptor's proof of the key, and a greeting")                      \
+    X(HS_SHARE, 0x005, "either way, once open: memory of mine that large sections may come through")        \
+    X(HS_SHARED, 0x006, "either way: your memory was found, or not")                                        \
     /* client (paddlectl) and agent, over ssh, a pipe or the job's unix socket */                           \
     X(AG_HELLO, 0x101, "agent to client, first: version, node facts, job and its state")                    \
     X(AG_PING, 0x102, "either way: still here; renews the attach lease")                                    \

@@ -1,0 +1,46 @@
+/* arena.h - memory that two processes of one machine share, from one to the other, so that large sections of a frame need not go through
+ * sockets: two copies by the kernel become one of ours, and the receiver uses the bytes where they lie.
+ *
+ *     sender   net_arena_new   a sealed memfd; its pid, fd and 16 secret bytes go to the peer as a message
+ *     receiver net_arena_open  /proc/PID/fd/FD; whoever is on another machine, or in another namespace, does not find it
+ *     sender   net_arena_take  room for one frame, if there is any; else it goes through the socket as ever
+ *     receiver net_arena_give_back   marks the room free, in the arena that it sends with itself
+ *
+ * Rooms lie in a ring and become free again in order. Nobody ever waits for one, and a process that ends, in whatever way, leaves nothing
+ * behind: the memory goes with the last of the two. It is sealed against shrinking, so reading it can't fail.
+ */
+#ifndef PD_NET_ARENA_H
+#define PD_NET_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum { NET_ARENA_BYTES = 16 << 20, NET_ARENA_SECRET = 16 };
+
+struct net_arena;
+
+/* What the other process needs to find one. */
+struct net_arena_name {
+    uint32_t pid, fd;
+    uint64_t bytes;
+    uint8_t secret[NET_ARENA_SECRET];
+};
+
+/* Ours. 0, or PD_EIO/PD_ENOMEM where the kernel gives none. */
+int net_arena_new(struct net_arena **out, struct net_arena_name *name);
+/* The peer's: 0, or PD_ENOENT if it is not on this machine or not what it should be. */
+int net_arena_open(struct net_arena **out, const struct net_arena_name *name);
+void net_arena_named(struct net_arena *a); /* the peer has found it, or never will: its descriptor is closed */
+void net_arena_free(struct net_arena *a);  /* unmapped, for this process; NULL is fine */
+
+/* Room for n bytes in our arena, 64-byte aligned, or NULL. `theirs`, the arena that its receiver sends with, tells what is free again.
+ * *offset and *turn name it. One thread. */
+void *net_arena_take(struct net_arena *ours, const struct net_arena *theirs, size_t n, uint64_t *offset, uint32_t *turn);
+/* n bytes at that offset of the peer's arena, or NULL: it has none such. */
+uint8_t *net_arena_at(const struct net_arena *theirs, uint64_t offset, uint64_t n);
+/* The room of that turn in the peer's arena is free. Any thread. */
+void net_arena_give_back(struct net_arena *ours, uint32_t turn);
+
+#endif

@@ -1,0 +1,338 @@
+/* test_net_share.c - frames whose sections go through memory: rooms of an arena, and two ends of a connection. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/fault.h"
+#include "net/arena.h"
+#include "net/internal.h"
+#include "wire/msg.h"
+
+/* --- rooms --- */
+
+static void rooms_come_back_in_order(void **state) {
+    (void)state;
+    struct net_arena *ours, *theirs, *seen;
+    struct net_arena_name name, other;
+    uint64_t at[4];
+    uint32_t turn[4];
+    assert_int_equal(net_arena_new(&ours, &name), 0);
+    assert_int_equal(net_arena_new(&theirs, &other), 0);
+    assert_int_equal(net_arena_open(&seen, &name), 0);
+    const size_t third = (NET_ARENA_BYTES - 4096) / 3 / 64 * 64;
+    uint8_t *p = net_arena_take(ours, theirs, 1, &at[0], &turn[0]);
+    assert_non_null(p);
+    *p = 7;
+    assert_int_equal(*net_arena_at(seen, at[0], 1), 7);
+    net_arena_give_back(theirs, turn[0]);
+    for (int i = 0; i < 3; i++)
+        assert_non_null(net_arena_take(ours, theirs, third, &at[i], &turn[i]));
+    assert_int_equal(at[0], 4096); /* all was free */
+    assert_int_equal(at[1], 4096 + third);
+    assert_null(net_arena_take(ours, theirs, third, &at[3], &turn[3]));
+    net_arena_give_back(theirs, turn[1]); /* behind one that is in use */
+    assert_null(net_arena_take(ours, theirs, third, &at[3], &turn[3]));
+    net_arena_give_back(theirs, turn[0]);
+    assert_non_null(net_arena_take(ours, theirs, 2 * third, &at[3], &turn[3])); /* the first two, at the beginning */
+    assert_int_equal(at[3], 4096);
+    assert_null(net_arena_take(ours, theirs, 64, &at[0], &turn[0]));
+    net_arena_give_back(theirs, turn[3]);
+    net_arena_give_back(theirs, turn[2]);
+    assert_null(net_arena_take(ours, theirs, NET_ARENA_BYTES, &at[0], &turn[0]));
+    assert_null(net_arena_take(ours, theirs, SIZE_MAX, &at[0], &turn[0]));
+    for (int i = 0; i < 256; i++)
+        assert_non_null(net_arena_take(ours, theirs, 64, &at[0], &turn[0]));
+    assert_null(net_arena_take(ours, theirs, 64, &at[0], &turn[1])); /* as many as can be listed */
+    assert_null(net_arena_at(seen, 0, 64));
+    assert_null(net_arena_at(seen, 4096 + 8, 64));
+    assert_null(net_arena_at(seen, NET_ARENA_BYTES, 64));
+    assert_null(net_arena_at(seen, 4096, NET_ARENA_BYTES));
+    assert_null(net_arena_at(seen, UINT64_MAX - 63, 64));
+    net_arena_free(ours);
+    net_arena_free(theirs);
+    net_arena_free(seen);
+}
+
+/* Many rooms of random sizes, given back in random order; none overlaps one in use, and what is in them stays. */
+static void rooms_never_overlap(void **state) {
+    (void)state;
+    enum { N = 64, ROUNDS = 20000 };
+    struct net_arena *ours, *theirs;
+    struct net_arena_name name, other;
+    struct { uint8_t *p; size_t n; uint32_t turn; uint8_t mark; } in[N] = {{0}};
+    uint64_t random = 88172645463325252u, at;
+    int taken = 0;
+    assert_int_equal(net_arena_new(&ours, &name), 0);
+    assert_int_equal(net_arena_new(&theirs, &other), 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const int k = (int)(random >> 40) % N;
+        if (in[k].p) {
+            assert_int_equal(in[k].p[0], in[k].mark);
+            assert_int_equal(in[k].p[in[k].n - 1], in[k].mark);
+            net_arena_give_back(theirs, in[k].turn);
+            in[k].p = NULL;
+            continue;
+        }
+        in[k].n = 1 + (size_t)(random >> 20) % (1 << 19);
+        if (!(in[k].p = net_arena_take(ours, theirs, in[k].n, &at, &in[k].turn)))
+            continue;
+        in[k].mark = (uint8_t)i;
+        in[k].p[0] = in[k].p[in[k].n - 1] = (uint8_t)i;
+        for (int o = 0; o < N; o++)
+            if (o != k && in[o].p)
+                assert_true(in[o].p + in[o].n <= in[k].p || in[k].p + in[k].n <= in[o].p);
+        taken++;
+    }
+    assert_true(taken > ROUNDS / 4);
+    net_arena_free(ours);
+    net_arena_free(theirs);
+}
+
+static void only_the_right_memory_is_opened(void **state) {
+    (void)state;
+    struct net_arena *a, *b = NULL;
+    struct net_arena_name name, n;
+    assert_int_equal(net_arena_new(&a, &name), 0);
+    n = name;
+    n.secret[3] ^= 1;
+    assert_int_equal(net_arena_open(&b, &n), PD_ENOENT);
+    n = name;
+    n.bytes /= 2;
+    assert_int_equal(net_arena_open(&b, &n), PD_ENOENT);
+    n = name;
+    n.fd = 1000000;
+    assert_int_equal(net_arena_open(&b, &n), PD_ENOENT);
+    n = name;
+    const int unsealed = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(unsealed, NET_ARENA_BYTES), 0); /* it could be made shorter under our feet */
+    n.fd = (uint32_t)unsealed;
+    assert_int_equal(net_arena_open(&b, &n), PD_ENOENT);
+    close(unsealed);
+    n = name;
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    n.fd = (uint32_t)fds[0];
+    assert_int_equal(net_arena_open(&b, &n), PD_ENOENT);
+    close(fds[0]);
+    close(fds[1]);
+    net_arena_named(a); /* its descriptor is closed: nobody finds it any more */
+    assert_int_equal(net_arena_open(&b, &name), PD_ENOENT);
+    net_arena_free(a);
+}
+
+/* --- a connection --- */
+
+struct side {
+    struct net_conn *conn;
+    int opened, closed, frames, errors;
+    uint64_t wire, bytes;
+    struct wire_frame *kept[600];
+    int keep, n_kept;
+};
+
+struct world {
+    uv_loop_t loop;
+    struct net_listener *listener;
+    struct side a, s;
+};
+
+static void on_open(struct net_conn *c, void *arg) {
+    struct side *x = arg;
+    x->conn = c;
+    x->opened++;
+}
+
+static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
+    struct side *x = arg;
+    (void)c;
+    assert_int_equal(f->req, (uint64_t)x->frames);
+    assert_int_equal(f->flags, 0);
+    for (uint32_t i = 0; i < f->n_sec; i++)
+        for (size_t k = 0; k < f->len[i]; k += k + 4097 < f->len[i] ? 4097 : f->len[i] - k)
+            x->errors += f->sec[i][k] != (uint8_t)(f->req + i);
+    x->frames++;
+    x->bytes += f->total;
+    if (x->keep && x->n_kept < x->keep)
+        x->kept[x->n_kept++] = f;
+    else
+        wire_frame_free(f);
+}
+
+static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
+    struct side *x = arg;
+    (void)why;
+    x->wire = net_received_bytes(c);
+    x->closed++;
+    x->conn = NULL;
+}
+
+static const struct net_events events = {.on_open = on_open, .on_frame = on_frame, .on_close = on_close};
+
+static void turn(struct world *w, const int *counter, int n) {
+    for (int i = 0; *counter < n && i < 1000000; i++)
+        uv_run(&w->loop, UV_RUN_ONCE);
+    assert_true(*counter >= n);
+}
+
+static void start(struct world *w, int server_shares) {
+    memset(w, 0, sizeof *w);
+    uv_loop_init(&w->loop);
+    struct wire_hs_opts hs = {.self = {WIRE_ROLE_PSERVER, 2, 5, "J"}, .key = {1}}, me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}, .key = {1}};
+    struct net_opts o = {.max_frame = 64 << 20, .share = server_shares};
+    struct pd_err err = {0};
+    assert_int_equal(net_listen(&w->listener, &w->loop, "127.0.0.1", 0, &hs, &o, &events, &w->s, NULL), 0);
+    o.share = 1;
+    assert_int_equal(net_connect(&w->a.conn, &w->loop, "127.0.0.1", net_listener_port(w->listener), 3000, &me, &o, &events, &w->a, &err), 0);
+    turn(w, &w->a.opened, 1);
+    turn(w, &w->s.opened, 1);
+}
+
+static void finish(struct world *w) {
+    if (w->a.conn)
+        net_close(w->a.conn);
+    net_listener_close(w->listener, NULL, NULL);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    for (int i = 0; i < w->s.n_kept; i++)
+        wire_frame_free(w->s.kept[i]);
+    for (int i = 0; i < w->a.n_kept; i++)
+        wire_frame_free(w->a.kept[i]);
+    assert_int_equal(uv_loop_close(&w->loop), 0);
+    assert_int_equal(w->s.errors + w->a.errors, 0);
+}
+
+static void agree(struct world *w, int shared) {
+    net_share(w->a.conn);
+    for (int i = 0; i < 1000 && !(net_share_sends(w->a.conn->share) && net_share_sends(w->s.conn->share)) && (shared || w->a.conn->share); i++)
+        uv_run(&w->loop, UV_RUN_ONCE);
+    assert_int_equal(net_share_sends(w->a.conn->share), shared);
+}
+
+/* n frames of two sections from `from`; both have all of them at the end. */
+static uint64_t send_frames(struct world *w, struct side *from, struct side *to, int n, size_t bytes) {
+    uint8_t *p = malloc(2 * bytes);
+    uint64_t sum = 0;
+    for (int i = to->frames, last = i + n; i < last; i++) {
+        memset(p, i, bytes);
+        memset(p + bytes, i + 1, bytes);
+        const size_t k = bytes - (size_t)i % 50;
+        const struct net_sec sec[2] = {{p, k}, {p + bytes, bytes}};
+        assert_int_equal(net_send(from->conn, WIRE_PS_REDUCE, 0, (uint64_t)i, sec, 2, NULL, NULL), 0);
+        sum += k + bytes;
+        memset(p, 0xee, 2 * bytes); /* it is ours again */
+        if (i % 3 == 0)
+            turn(w, &to->frames, i + 1);
+    }
+    turn(w, &to->frames, to->frames);
+    for (int i = 0; i < 100000 && net_queued_bytes(from->conn); i++)
+        uv_run(&w->loop, UV_RUN_ONCE);
+    free(p);
+    return sum;
+}
+
+static void large_frames_do_not_cross_the_socket(void **state) {
+    (void)state;
+    struct world w;
+    start(&w, 1);
+    agree(&w, 1);
+    uint64_t sum = send_frames(&w, &w.a, &w.s, 200, 300000);
+    turn(&w, &w.s.frames, 200);
+    assert_true(net_received_bytes(w.s.conn) < 200 * 1000);
+    assert_true(w.s.bytes >= sum);
+    (void)send_frames(&w, &w.s, &w.a, 90, 100); /* small ones do */
+    turn(&w, &w.a.frames, 90);
+    (void)send_frames(&w, &w.s, &w.a, 50, 200000);
+    turn(&w, &w.a.frames, 140);
+    assert_true(net_received_bytes(w.a.conn) < 140 * 1000);
+    finish(&w);
+}
+
+/* The receiver keeps frames: no room is left, and the others go through the socket, in order. What is kept outlives the connection. */
+static void frames_that_are_kept_stay(void **state) {
+    (void)state;
+    struct world w;
+    start(&w, 1);
+    agree(&w, 1);
+    w.s.keep = 30; /* of 600,000 bytes each: more than the arena has */
+    (void)send_frames(&w, &w.a, &w.s, 60, 300000);
+    turn(&w, &w.s.frames, 60);
+    assert_int_equal(w.s.n_kept, 30);
+    assert_true(net_received_bytes(w.s.conn) > 5 * 600000);
+    net_close(w.a.conn);
+    turn(&w, &w.s.closed, 1);
+    for (int i = 0; i < w.s.n_kept; i++)
+        for (int k = 0; k < 2; k++)
+            assert_int_equal(w.s.kept[i]->sec[k][w.s.kept[i]->len[k] - 1], (uint8_t)(i + k));
+    finish(&w);
+}
+
+/* Whoever shares nothing hears of it as of any frame; a peer that finds nothing says so. */
+static void without_memory_all_goes_through_the_socket(void **state) {
+    (void)state;
+    for (int nth = 1; nth <= 6; nth++) { /* each that may fail: two made, mapped, opened */
+        struct world w;
+        char fault[40];
+        start(&w, 1);
+        snprintf(fault, sizeof fault, "net.arena:%d", nth);
+        pd_fault_arm(fault);
+        agree(&w, 0);
+        pd_fault_arm(NULL);
+        (void)send_frames(&w, &w.a, &w.s, 20, 300000);
+        turn(&w, &w.s.frames, 20);
+        assert_true(net_received_bytes(w.s.conn) > 20 * 500000);
+        finish(&w);
+    }
+}
+
+/* A peer that names what is not there is thrown out. */
+static void lies_end_the_connection(void **state) {
+    (void)state;
+    static const struct { uint64_t offset; size_t bytes; } lies[] = {{0, 64}, {4100, 64}, {NET_ARENA_BYTES - 64, 128}, {UINT64_MAX - 63, 64}};
+    for (size_t k = 0; k < sizeof lies / sizeof *lies; k++) {
+        struct world w;
+        uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE];
+        size_t len[WIRE_SECTIONS] = {lies[k].bytes};
+        start(&w, 1);
+        agree(&w, 1);
+        wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 0, 1, len, lies[k].offset, 1);
+        uv_buf_t b = uv_buf_init((char *)wire, sizeof wire);
+        assert_int_equal(uv_try_write(w.a.conn->out, &b, 1), (int)sizeof wire);
+        turn(&w, &w.s.closed, 1);
+        assert_int_equal(w.s.frames, 0);
+        turn(&w, &w.a.closed, 1);
+        finish(&w);
+    }
+    struct world w; /* who has not agreed on memory may not name it */
+    uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE];
+    size_t len[WIRE_SECTIONS] = {64};
+    start(&w, 1);
+    wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 0, 1, len, 4096, 1);
+    uv_buf_t b = uv_buf_init((char *)wire, sizeof wire);
+    assert_int_equal(uv_try_write(w.a.conn->out, &b, 1), (int)sizeof wire);
+    turn(&w, &w.s.closed, 1);
+    turn(&w, &w.a.closed, 1);
+    finish(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rooms_come_back_in_order),
+        cmocka_unit_test(rooms_never_overlap),
+        cmocka_unit_test(only_the_right_memory_is_opened),
+        cmocka_unit_test(large_frames_do_not_cross_the_socket),
+        cmocka_unit_test(frames_that_are_kept_stay),
+        cmocka_unit_test(without_memory_all_goes_through_the_socket),
+        cmocka_unit_test(lies_end_the_connection),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
