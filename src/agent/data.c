@@ -166,6 +166,7 @@ int data_new(struct data **out, struct job *j, struct pd_err *err) {
         return pd_fail(err, PD_ENOMEM, "out of memory");
     d->j = j;
     d->wanted_end = &d->wanted;
+    d->where_ms = DATA_WHERE_MS;
     int rc = data_serve_new(&d->serve, d, err);
     rc = rc ? rc : data_asks_new(&d->asks, d, err);
     if (rc) {

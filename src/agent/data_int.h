@@ -4,6 +4,8 @@
 
 #include "agent/data.h"
 
+enum { DATA_WHERE_MS = 5000 };
+
 struct wanted; /* a file that somebody waits for, or will */
 struct came;   /* one that is here since */
 
@@ -14,6 +16,7 @@ struct data {
     struct data_asks *asks;
     struct wanted *wanted, **wanted_end;
     uint64_t next_number;
+    unsigned where_ms;      /* for node 0's answer; tests have no patience */
     struct came *came;
     size_t n_came, cap_came, n_pieces;
     uv_timer_t tick;

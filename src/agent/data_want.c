@@ -13,7 +13,7 @@
 #include "base/fault.h"
 #include "wire/msg.h"
 
-enum { AT_ONCE = 4, AHEAD_MAX = 64, ROUNDS = 3, PAUSE_MS = 1000, WHERE_MS = 5000 };
+enum { AT_ONCE = 4, AHEAD_MAX = 64, ROUNDS = 3, PAUSE_MS = 1000 };
 
 struct waiter {
     struct waiter *next;
@@ -198,7 +198,7 @@ static void ask_where(struct wanted *x) {
     enter(x, WHERE);
     pd_buf_clear(&x->tried); /* the last round tells why */
     if (d->j->spec.node) {
-        link_ask_head(d->j->link, WIRE_HD_FILE, x->number, x->path, strlen(x->path)); /* again after WHERE_MS, should it be lost */
+        link_ask_head(d->j->link, WIRE_HD_FILE, x->number, x->path, strlen(x->path)); /* again after where_ms, should it be lost */
         return;
     }
     json_t *body = data_holders_of(d, 0, x->path, &id);
@@ -270,6 +270,9 @@ static void try_next(struct wanted *x) {
     }
 }
 
+/* The connection to node 0 is broken: whether it comes back in time is the lease's matter, and what is wanted waits. */
+static int hears_nothing(const struct data *d) { return d->j->spec.node && !link_is_joined(d->j->link); }
+
 static void start_some(struct data *d) {
     for (;;) {
         unsigned active = 0;
@@ -279,7 +282,7 @@ static void start_some(struct data *d) {
             if (x->state == QUEUED && (!best || (x->waiters && !best->waiters)))
                 best = x;
         }
-        if (!best || active >= AT_ONCE || d->closing)
+        if (!best || active >= AT_ONCE || d->closing || hears_nothing(d))
             return;
         ask_where(best);
     }
@@ -292,7 +295,9 @@ void wanted_tick(struct data *d) {
         next = x->next;
         if (x->state == PAUSING && ms >= PAUSE_MS * (unsigned)x->round) {
             x->state = QUEUED;
-        } else if (x->state == WHERE && ms >= WHERE_MS) {
+        } else if (x->state == WHERE && hears_nothing(d)) {
+            x->state = QUEUED;
+        } else if (x->state == WHERE && ms >= d->where_ms) {
             note_failure(x, "node 0", "it does not answer");
             give_up(x);
             break; /* the list may have changed */

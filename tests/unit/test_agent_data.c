@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/data.h"
+#include "agent/data_int.h"
 #include "agent/msg.h"
 #include "agent/session.h"
 #include "base/clock.h"
@@ -289,7 +289,7 @@ static void offer(void) {
 
 /* --- the trainer --------------------------------------------------------------------------------------------------------- */
 
-struct wanted {
+struct asking {
     const char *path;
     struct data_fetch *f;
     struct pd_err err;
@@ -297,7 +297,7 @@ struct wanted {
 };
 
 static void *want(void *arg) {
-    struct wanted *w = arg;
+    struct asking *w = arg;
     data_fetch_wait(w->f, w->path, &w->err);
     atomic_store(&w->done, 1);
     return NULL;
@@ -305,7 +305,7 @@ static void *want(void *arg) {
 
 /* Blocks until agent 0 has answered. */
 static int fetch(const char *path, struct pd_err *err) {
-    struct wanted w = {.path = path};
+    struct asking w = {.path = path};
     pthread_t t;
     pd_err_clear(err);
     int fd = data_channel(node[0]->j.data, err);
@@ -450,7 +450,7 @@ static void a_store_that_is_emptied_does_no_harm(void **state) {
 static void many_at_once_from_two_trainers(void **state) {
     (void)state;
     enum { TWICE = 2 * N_NAMES };
-    struct wanted w[TWICE] = {0};
+    struct asking w[TWICE] = {0};
     struct data_fetch *f[2];
     pthread_t t[TWICE];
     int fd[2], left = 1;
@@ -521,7 +521,7 @@ static void hold_all(int port) {
 }
 
 static void takers_wait_for_their_turn(void **state) {
-    struct wanted w = {.path = names[BIG]};
+    struct asking w = {.path = names[BIG]};
     pthread_t t;
     (void)state;
     send_list(on_one);
@@ -588,6 +588,29 @@ static void who_was_asked_is_told(void **state) {
     assert_non_null(strstr(err.msg, "nobody gave it: node 1 (host-b): it is lost; the launcher"));
 }
 
+/* Node 0 is out of reach, for longer than it may take to answer: the lease says what becomes of that, nobody fails before. */
+static void node_0_is_away(void **state) {
+    struct asking w = {.path = names[BIG]};
+    pthread_t t;
+    (void)state;
+    lose(1, names[BIG]);
+    node[1]->j.data->where_ms = 20;
+    int fd = data_channel(node[1]->j.data, NULL);
+    assert_int_equal(data_fetch_new(&w.f, fd, NULL), 0);
+    assert_int_equal(pthread_create(&t, NULL, want, &w), 0);
+    for (uint64_t end = pd_mono_ns() + 5000000000u; pd_mono_ns() < end && !atomic_load(&w.done);)
+        spin();
+    if (atomic_load(&w.done))
+        fail_msg("%s", w.err.msg);
+    data_close(node[1]->j.data);
+    while (!atomic_load(&w.done))
+        spin();
+    pthread_join(t, NULL);
+    assert_non_null(strstr(w.err.msg, "the job is ending"));
+    data_fetch_free(w.f);
+    close(fd);
+}
+
 static void what_a_client_sends_is_compared(void **state) {
     struct pd_err err;
     (void)state;
@@ -650,6 +673,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_next_holder_is_asked, setup_two, teardown),
         cmocka_unit_test_setup_teardown(the_client_has_it_when_nobody_else_has, setup, teardown),
         cmocka_unit_test_setup_teardown(who_was_asked_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(node_0_is_away, setup, teardown),
         cmocka_unit_test_setup_teardown(what_a_client_sends_is_compared, setup_none, teardown),
         cmocka_unit_test(lists_that_are_damaged_are_refused),
     };
