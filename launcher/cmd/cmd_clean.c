@@ -131,8 +131,9 @@ int cmd_clean(int argc, char **argv) {
     };
     const struct cmd_line line = {
         .usage = "paddlectl clean [options]\n"
-                 "Removes what earlier jobs left below root_dir on all hosts: the folders of all but the newest jobs, and executables\n"
-                 "that are older than a day. What runs is never touched.",
+                 "Removes what earlier jobs left below root_dir on all hosts: the folders of all but the newest jobs, executables\n"
+                 "that are older than a day, and what is known of packages beyond store_limit. What runs, or is on its way, is\n"
+                 "never touched.",
         .about = "Outputs that were not fetched are removed with their job: paddlectl ps lists the jobs, paddlectl fetch brings them.\n"
                  "Processes that a lost job (its agent was killed) left behind are ended first.\n",
         .examples = "paddlectl clean --dry-run\twhat would be removed\n"

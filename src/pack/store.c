@@ -367,7 +367,7 @@ int store_read(struct store *st, const struct object_id *id, uint32_t raw_len, u
 
 /* Its maker lives: a dispatch is under way, and what it has made here is needed (data files are not even where the catalog says yet). */
 static int is_held(const char *path) {
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK); /* to write: where flock is a lock of the file server's */
     int held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
     if (fd >= 0)
         close(fd);
