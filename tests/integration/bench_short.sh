@@ -11,12 +11,13 @@ unset SSH_AUTH_SOCK
 export ROUNDS=1 PYTHONDONTWRITEBYTECODE=1
 ran=0
 left_out() { echo "PARTLY SKIPPED: bench $1: $2"; }
-# short NAME NEEDS VARIABLE=VALUE...; NEEDS: programs, modules of Python as py:NAME, files, or netns
+# short NAME NEEDS VARIABLE=VALUE...; NEEDS: programs, modules of Python as py:NAME, files, netns, or root (who may log in without PAM)
 short() {
     local name=$1 need began=$SECONDS
     for need in $2; do
         case $need in
         netns) [ "$netns" = yes ] || { left_out "$name" "no network namespaces"; return; } ;;
+        root) [ "$(id -u)" = 0 ] && ! grep -qs '^root:!' /etc/shadow || { left_out "$name" "not root, or root's password is locked"; return; } ;;
         py:*) /usr/bin/python3 -c "import ${need#py:}" 2>/dev/null || { left_out "$name" "no Python module ${need#py:}"; return; } ;;
         /*) [ -e "$need" ] || { left_out "$name" "no $need"; return; } ;;
         *) command -v "$need" >/dev/null || { left_out "$name" "no $need"; return; } ;;
@@ -34,12 +35,12 @@ netns=no
 sshd=/usr/sbin/sshd wordnet=/usr/share/wordnet/data.noun
 
 short dispatch_chain "netns pdcp clush rsync" HOSTS=2 BYTES=400000 PARTS=
-short dispatch_delta "netns $sshd rsync" HOSTS=2 FILES=200
+short dispatch_delta "netns $sshd rsync root" HOSTS=2 FILES=200
 short dispatch_sim "" RATE=11500000 LATENCY=0.004 NODES=300 PLOT="$TMP/plot.svg"
-short dispatch_ssh "$sshd ssh" MB=4 CIPHERS=aes128-ctr
-short start128 "$sshd pdsh clush" HOSTS=4
-short detach "$sshd" NODES=2
-short logs "$sshd" NODES=2 RATE=500 FOR_S=1 CUTS=1
+short dispatch_ssh "$sshd ssh root" MB=4 CIPHERS=aes128-ctr
+short start128 "$sshd pdsh clush root" HOSTS=4
+short detach "$sshd root" NODES=2
+short logs "$sshd root" NODES=2 RATE=500 FOR_S=1 CUTS=1
 short ps_small "" FOR_S=0.2
 short ps_many "" FOR_S=0.2
 short ps_dense "iperf3" FOR_S=0.2
