@@ -3,13 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/aside.h"
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
@@ -137,28 +136,15 @@ int outfile_write(struct outfile *o, size_t n, struct pd_err *err) {
     return 0;
 }
 
-static void *destroy(void *aio) {
-    (void)syscall(SYS_io_destroy, (aio_context_t)(uintptr_t)aio);
-    return NULL;
-}
+static void destroy(void *aio) { (void)syscall(SYS_io_destroy, (aio_context_t)(uintptr_t)aio); }
 
-/* It takes the kernel 10 to 30 ms to let go of one, even with nothing under way. Nobody has to wait for that. */
-static int destroy_aside(aio_context_t aio) {
-    pthread_t thread;
-    sigset_t all, mask;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &mask); /* no handler of ours runs there */
-    const int rc = pthread_create(&thread, NULL, destroy, (void *)(uintptr_t)aio);
-    pthread_sigmask(SIG_SETMASK, &mask, NULL);
-    if (!rc)
-        pthread_detach(thread);
-    return rc;
-}
-
+/* It takes the kernel 10 to 30 ms to let go of one, even with nothing under way; else that is waited for. */
 static void end_async(struct outfile *o) {
-    const int aside = o->aio && !o->n_under_way && getpid() == o->opened_by && !destroy_aside(o->aio);
-    if (o->aio && !aside)
-        (void)syscall(SYS_io_destroy, o->aio); /* waits for what is under way */
+    void *aio = (void *)(uintptr_t)o->aio;
+    if (o->aio && !o->n_under_way && getpid() == o->opened_by)
+        pd_aside(destroy, aio);
+    else if (o->aio)
+        destroy(aio);
     o->aio = 0;
     o->n_under_way = 0;
     if (o->way == OUTFILE_ASYNC)

@@ -1,0 +1,42 @@
+/* aside.c - see aside.h. */
+#include "base/aside.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+struct work {
+    void (*f)(void *);
+    void *arg;
+};
+
+static void *run(void *p) {
+    const struct work w = *(struct work *)p;
+    free(p);
+    w.f(w.arg);
+    return NULL;
+}
+
+/* 0: it will be done. */
+static int begin(void (*f)(void *), void *arg) {
+    struct work *w = malloc(sizeof *w); /* that there is none is no failure of anything: no fault point */
+    pthread_t thread;
+    sigset_t all, mask;
+    if (!w)
+        return -1;
+    *w = (struct work){f, arg};
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &mask);
+    const int rc = pthread_create(&thread, NULL, run, w);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    if (rc)
+        free(w);
+    else
+        pthread_detach(thread);
+    return rc;
+}
+
+void pd_aside(void (*f)(void *), void *arg) {
+    if (begin(f, arg))
+        f(arg);
+}
