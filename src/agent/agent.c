@@ -19,7 +19,7 @@
 #include "pack/object.h"
 #include "wire/msg.h"
 
-enum { TICK_MS = 50, TERM_GRACE_MS = 1000, QUIT_MS = 2000, FIRST_LEASE_MS = 10000, PIPE_BYTES = 512 << 10 };
+enum { TICK_MS = 50, TERM_GRACE_MS = 1000, QUIT_MS = 2000, FIRST_LEASE_MS = 10000, PIPE_BYTES = 1 << 20 };
 
 int agent_node(const struct agent *ag) { return *ag->place.job ? place_read_node(&ag->place) : -1; }
 
