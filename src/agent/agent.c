@@ -19,7 +19,7 @@
 #include "pack/object.h"
 #include "wire/msg.h"
 
-enum { TICK_MS = 50, TERM_GRACE_MS = 1000, QUIT_MS = 2000, FIRST_LEASE_MS = 10000, PIPE_BYTES = 1 << 20 };
+enum { TICK_MS = 50, TERM_GRACE_MS = 1000, QUIT_MS = 2000, FIRST_LEASE_MS = 10000 };
 
 int agent_node(const struct agent *ag) { return *ag->place.job ? place_read_node(&ag->place) : -1; }
 
@@ -105,7 +105,7 @@ static uv_stream_t *open_pipe(uv_loop_t *loop, int fd) {
         free(p);
         return NULL;
     }
-    (void)fcntl(fd, F_SETPIPE_SZ, PIPE_BYTES); /* a package comes in longer pieces; a socket has no such size */
+    pd_widen_pipe(fd); /* packages come */
     if (uv_pipe_open(p, fd)) {
         uv_close((uv_handle_t *)p, free_handle);
         return NULL;

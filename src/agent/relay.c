@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/fs.h"
 
 enum { RELAY_BUF = 256 << 10 };
 
@@ -85,6 +86,7 @@ int relay_run(int in, int out, int sock, uint64_t linger_ms) {
         const int fds[] = {in, out, sock};
         for (int i = 0; i < 3; i++)
             fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) | O_NONBLOCK);
+        pd_widen_pipe(in);
         rc = relay_loop(in, out, sock, linger_ms, up, down);
     } else {
         errno = ENOMEM;

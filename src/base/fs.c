@@ -234,3 +234,5 @@ int pd_self_dir(char *out, size_t cap) {
     slash[slash == out ? 1 : 0] = 0;
     return 0;
 }
+
+void pd_widen_pipe(int fd) { (void)fcntl(fd, F_SETPIPE_SZ, 1 << 20); }

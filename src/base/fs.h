@@ -31,6 +31,10 @@ int pd_merge_tree(const char *from, const char *to, struct pd_err *err);
 
 int pd_fsync_dir(const char *path, struct pd_err *err);
 
+/* A pipe that holds as much as anybody may ask for (1 MiB), so that its writer seldom waits; not every system allows it, and what is no
+ * pipe stays as it is. */
+void pd_widen_pipe(int fd);
+
 /* The folder of the running executable, without a trailing slash. 0 or -1. */
 int pd_self_dir(char *out, size_t cap);
 
