@@ -184,8 +184,8 @@ static void put_input(struct ds *d, const struct ds_input *what) {
 int ds_on_object(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     struct ds *d = by_req(s, f->req);
     (void)body;
-    if (!d || f->n_sec < 2 || f->len[1] > DS_FRAME + OBJECT_MAX + OBJECT_HEADER)
-        return d ? pd_fail(err, PD_EPROTO, "DS_OBJECT: %zu bytes are too many", f->n_sec < 2 ? (size_t)0 : f->len[1]) : 0;
+    if (!d || f->n_sec < 2 || f->total > DS_FRAME + OBJECT_MAX + OBJECT_HEADER + 4 * WIRE_HEADER) /* all of it is kept, not only the records */
+        return d ? pd_fail(err, PD_EPROTO, "DS_OBJECT: %zu bytes are too many", f->n_sec < 2 ? (size_t)0 : (size_t)f->total) : 0;
     if (is_over(d) || d->dead || !f->len[1])
         return 0;
     struct wire_frame *ours = s->frame;

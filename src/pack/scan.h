@@ -77,7 +77,8 @@ int scan_pick(struct scan *s, int (*pick)(void *arg, size_t item), void *arg, st
 long scan_find(const struct scan *s, const struct object_id *id);
 uint32_t scan_raw_len(const struct scan *s, long object);
 const struct object_id *scan_object_id(const struct scan *s, long object);
-/* Its bytes, hashed again: PD_EDATA with the file's name when it has changed since the scan. */
+/* Its bytes; PD_EDATA with the file's name when it has changed since the scan. They are hashed again, except where scan_run hashed the file
+ * itself and its times tell that nobody has written to it since (not through a mapping made before, which the receiver's hash finds). */
 int scan_read(const struct scan *s, long object, uint8_t buf[OBJECT_MAX], uint32_t *raw_len, struct pd_err *err);
 /* The same of n <= SCAN_READ_MAX objects, one behind the other, before each of them `gap` bytes that are left alone: hashing several at
  * once is faster. */
