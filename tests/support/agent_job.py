@@ -497,7 +497,8 @@ def test_who_is_missing():
 
 
 def test_bad_requests():
-    a = Agent(binary, "--root=" + root + "/bad", "--job=B1", "--start")
+    where = root + "/bad"
+    a = Agent(binary, "--root=" + where, "--job=B1", "--start")
     a.send_package("workspace", {"f": b"x"})
     good = dict(trainer_nodes=[0], pserver_nodes=[], trainer_command="true", pserver_command="true")
     for body, key, says in [
@@ -512,9 +513,10 @@ def test_bad_requests():
             raise AssertionError("accepted: " + says)
         if says != "key of 32 bytes":  # a set-up that failed ends the agent
             a.wait(lambda: a.closed, "the end")
-            wait_until(lambda: not os.path.exists(root + "/bad/B1"), "the folder's removal")
+            wait_until(lambda: not os.path.exists(where + "/B1"), "the folder's removal")
             a.close()
-            a = Agent(binary, "--root=" + root + "/bad", "--job=B1", "--start")
+            where += "x"  # its guardian, which is still there, would take the next one's folder for its own
+            a = Agent(binary, "--root=" + where, "--job=B1", "--start")
             a.send_package("workspace", {"f": b"x"})
     for name, body in [("JOB_PEERS", {"nodes": []}), ("JOB_RUN", {}), ("FETCH", {"dir": "../.."}), ("LOG_SUBSCRIBE", {})]:
         try:
