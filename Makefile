@@ -30,7 +30,7 @@ B := build/$(FLAVOR)
 # -ffp-contract=off: a fused multiply-add rounds once where two operations round twice; without this the
 # bits of a result would depend on which clone of a kernel the CPU selects.
 # -fno-math-errno: sqrtf is then the one exact instruction, in every lane of a vectorised loop.
-CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE -Isrc -I. $(CFLAGS_OPT) -Wall -Wextra -Wshadow \
+CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE -Isrc -I. $(CFLAGS_OPT) -Wall -Wextra -Wformat=2 -Wshadow \
     -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings -ffp-contract=off -fno-math-errno -ffunction-sections \
     -fdata-sections -fstack-protector-strong $(WERROR) $(CFLAGS)
 LDFLAGS_ALL = -Wl,--gc-sections $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
@@ -124,7 +124,7 @@ $(B)/paddle_agent.gz: $(B)/paddle_agent
 	gzip $(if $(SANITIZE),-1,-9)nc $< >$@
 
 # Some kB: no libc (src/seed/sys.h), one segment. With a sanitizer it is a program like any other.
-SEED_CFLAGS := -std=gnu11 -Isrc -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings $(WERROR)
+SEED_CFLAGS := -std=gnu11 -Isrc -Wall -Wextra -Wformat=2 -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings $(WERROR)
 SEED_BARE := -O2 -static -nostdlib -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -fno-tree-loop-distribute-patterns \
     -fno-pie -no-pie -ffunction-sections -Wl,--gc-sections,-z,noseparate-code,-z,norelro,--build-id=none -s
 $(B)/paddle_seed: $(wildcard src/seed/*.c src/seed/*.h) $(B)/flags

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,9 +90,9 @@ int pd_cpuset_mine(struct pd_cpuset *s) {
 /* --- the machine --- */
 
 /* A small file of sysfs as text in `b`, or -1. */
-static int slurp(struct pd_buf *b, const char *dir, const char *fmt, int number_in_path) {
+__attribute__((format(printf, 3, 0))) static int vslurp(struct pd_buf *b, const char *dir, const char *fmt, va_list ap) {
     char name[80], path[PATH_MAX];
-    snprintf(name, sizeof name, fmt, number_in_path);
+    vsnprintf(name, sizeof name, fmt, ap);
     pd_buf_init(b);
     if (pd_fmt(path, sizeof path, "%s/%s", dir, name) || pd_read_file(path, FILE_MAX_BYTES, b, NULL)) {
         pd_buf_release(b);
@@ -100,11 +101,23 @@ static int slurp(struct pd_buf *b, const char *dir, const char *fmt, int number_
     return 0;
 }
 
-static int read_set(struct pd_cpuset *s, const char *dir, const char *fmt, int number_in_path) {
+__attribute__((format(printf, 3, 4))) static int slurp(struct pd_buf *b, const char *dir, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    int rc = vslurp(b, dir, fmt, ap);
+    va_end(ap);
+    return rc;
+}
+
+__attribute__((format(printf, 3, 4))) static int read_set(struct pd_cpuset *s, const char *dir, const char *fmt, ...) {
     struct pd_buf b;
-    if (slurp(&b, dir, fmt, number_in_path))
+    va_list ap;
+    va_start(ap, fmt);
+    int rc = vslurp(&b, dir, fmt, ap);
+    va_end(ap);
+    if (rc)
         return -1;
-    int rc = pd_cpuset_parse(s, b.len ? (char *)b.data : "");
+    rc = pd_cpuset_parse(s, b.len ? (char *)b.data : "");
     pd_buf_release(&b);
     return rc;
 }
@@ -146,7 +159,7 @@ static void read_nodes(struct pd_cpus *c, const char *dir) {
     }
     if (d)
         closedir(d);
-    if (read_set(&c->memory, dir, "node/has_memory", 0) && read_set(&c->memory, dir, "node/has_normal_memory", 0))
+    if (read_set(&c->memory, dir, "node/has_memory") && read_set(&c->memory, dir, "node/has_normal_memory"))
         memset(&c->memory, 0, sizeof c->memory);
     c->n_memory = pd_cpuset_count(&c->memory);
 }

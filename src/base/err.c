@@ -15,7 +15,7 @@ static const struct {
 #undef X
 };
 
-static void set(struct pd_err *err, int code, const char *fmt, va_list ap) {
+__attribute__((format(printf, 3, 0))) static void set(struct pd_err *err, int code, const char *fmt, va_list ap) {
     err->code = code;
     vsnprintf(err->msg, sizeof err->msg, fmt, ap);
 }
