@@ -199,7 +199,8 @@ CAPI int paddle_ps_step_end(paddle_ps *ps, uint64_t n_samples, const double *sum
     CHECK_OK(ps);
     if (n_sums > PS_STATS_MAX)
         return capi_fail(ps, PD_EUSAGE, "at most %d sums travel with a step, not %zu", PS_STATS_MAX, n_sums);
-    return capi_done(ps, ps_step_end(ps->client, n_samples, sums, n_sums));
+    int rc = ps_step_end(ps->client, n_samples, sums, n_sums);
+    return capi_done(ps, rc ? rc : ps_flush(ps->client)); /* nobody knows when its next call comes */
 }
 
 CAPI int paddle_ps_step_sums(paddle_ps *ps, uint64_t *step, uint64_t *n_samples, double *sums, size_t n_sums) {

@@ -83,6 +83,9 @@ struct net_sec {
  * come from inside this call). Sending on a closing conn drops the frame. Returns 0 or PD_ENOMEM (conn closes). */
 int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, const struct net_sec *sec,
              uint32_t n_sec, void (*release)(void *), void *release_arg);
+/* hold: what is sent from now on leaves together when hold is 0 again, or with something large: one call, and the peer is woken once. Never
+ * without end: whoever holds lets go before it waits. */
+void net_hold(struct net_conn *c, int hold);
 /* An answer that carries a failure: WIRE_F_ERROR, section 0 = {code, message}. */
 int net_send_error(struct net_conn *c, uint16_t type, uint64_t req, const struct pd_err *e);
 
@@ -95,6 +98,7 @@ void net_check_host(struct net_conn *c);
 /* The connector asks for it, once open; it takes effect when the peer, which has opts.share too, has found the memory. What does not find
  * room there goes through the socket, in the same order. */
 void net_share(struct net_conn *c);
+int net_shares(const struct net_conn *c); /* it has taken effect */
 
 uint64_t net_received_bytes(const struct net_conn *c); /* so far, of complete frames or not */
 size_t net_queued_bytes(const struct net_conn *c);   /* not yet taken by the kernel */

@@ -24,7 +24,8 @@ struct net_conn {
     struct pd_err why;
     size_t queued;
     int corked;         /* frames are being handed out, and opts.cork */
-    struct pd_buf cork; /* those */
+    int held;           /* net_hold */
+    struct pd_buf cork; /* what waits to leave for either reason */
     uint64_t received;
     struct net_share *share; /* NULL: all goes through the socket */
     char addr[80];

@@ -163,7 +163,7 @@ int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, co
         if (wire_pad(sec[i].n))
             bufs[n_bufs++] = span(padding, wire_pad(sec[i].n));
     }
-    if (c->corked && total <= CORK_FRAME) {
+    if ((c->corked || c->held) && total <= CORK_FRAME) {
         rc = cork(c, bufs, n_bufs, total);
         if (rc)
             net_conn_fail(c, rc, "cannot queue a message of %zu bytes", total);
@@ -187,6 +187,12 @@ done:
     if (release)
         release(release_arg);
     return rc;
+}
+
+void net_hold(struct net_conn *c, int hold) {
+    c->held = hold;
+    if (!hold && !c->corked)
+        (void)net_conn_flush(c);
 }
 
 int net_send_error(struct net_conn *c, uint16_t type, uint64_t req, const struct pd_err *e) {

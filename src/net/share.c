@@ -26,6 +26,8 @@ void net_share_drop(struct net_share *s) {
 
 int net_share_sends(const struct net_share *s) { return s && s->sending; }
 
+int net_shares(const struct net_conn *c) { return net_share_sends(c->share); }
+
 /* --- what the decoder asks --- */
 
 static uint8_t *frame_at(void *arg, uint64_t offset, uint64_t n) {

@@ -142,7 +142,9 @@ int ps_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
  * before it), so that the keys travel and are looked up while this step computes. Between the ps_wait of this step and its
  * ps_step_end; complete after the ps_wait behind that one. Until their push, no pass may end and no model be loaded. */
 int ps_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out);
-int ps_flush(struct ps_client *c); /* what was asked for leaves now, and what has arrived is taken; never blocks */
+/* What was asked for leaves now, the end of a step too (which else leaves with the pull or the wait behind it), and what has arrived is
+ * taken; never blocks. */
+int ps_flush(struct ps_client *c);
 
 int ps_wait(struct ps_client *c); /* BLOCKS until all pulls are complete and all pushed buffers are free again */
 

@@ -226,7 +226,8 @@ int client_wait_link(struct ps_client *c, struct link *l, uint32_t n_asked); /* 
 void client_tell_servers(const struct ps_client *c, const struct pd_err *why, int relayed);
 void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg);
 extern const struct ps_shard_ops client_local_ops;
-int client_poll(struct ps_client *c);                                        /* takes what has arrived */
+int client_poll(struct ps_client *c);                                        /* takes what has arrived, and nothing is held back */
+int client_take(struct ps_client *c);                                        /* the first only */
 int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c), const char *what); /* BLOCKS */
 int client_calls_done(const struct ps_client *c);
 int client_done_nothing(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err);
@@ -237,7 +238,9 @@ int client_connect_all(struct ps_client *c); /* BLOCKS until every server thread
 int ps_link_declare(struct link *l);
 struct sent *ps_link_keep(struct link *l, uint16_t type, uint64_t id, int asks, const struct net_sec *sec, uint32_t n_sec,
                        void (*release)(void *), void *release_arg); /* NULL: out of memory */
-int ps_link_send(struct link *l, struct sent *s); /* now, or when the connection is back */
+/* Now, or when the connection is back; soon: within a machine it may wait for the next one that is not, or for client_let_go. */
+int ps_link_send(struct link *l, struct sent *s, int soon);
+void client_let_go(struct ps_client *c); /* everything that has been sent leaves: before each wait */
 void ps_link_answered(struct link *l, uint64_t id);
 int client_ask_taken(struct ps_client *c); /* an answer will come behind every frame that holds memory of the caller's */
 int client_bound_sent(struct ps_client *c, struct link *l); /* no more is kept of it than so much */

@@ -104,11 +104,23 @@ struct sent *ps_link_keep(struct link *l, uint16_t type, uint64_t id, int asks, 
     return s;
 }
 
-int ps_link_send(struct link *l, struct sent *s) {
+int ps_link_send(struct link *l, struct sent *s, int soon) {
     if (l->state != LINK_ATTACHED || !l->conn)
         return 0; /* when it is back */
     s->in_net++;
-    return net_send(l->conn, s->type, 0, s->id, s->sec, s->n_sec, on_sent, s);
+    const int hold = soon && net_shares(l->conn);
+    if (hold)
+        net_hold(l->conn, 1);
+    int rc = net_send(l->conn, s->type, 0, s->id, s->sec, s->n_sec, on_sent, s);
+    if (!hold)
+        net_hold(l->conn, 0);
+    return rc;
+}
+
+void client_let_go(struct ps_client *c) {
+    for (uint32_t i = 0; i < c->n_links; i++)
+        if (c->links[i]->conn)
+            net_hold(c->links[i]->conn, 0);
 }
 
 /* Everything up to `id` was taken, `answered` (0: none) has its answer. */
@@ -276,7 +288,7 @@ static int done_declare(struct ps_client *c, struct request *r, const struct ans
     forget_sent(l, taken, 0);
     uint32_t n = 0;
     for (struct sent *s = l->first_sent; s; s = s->next, n++)
-        if (ps_link_send(l, s))
+        if (ps_link_send(l, s, 0))
             return pd_fail(err, PD_ENOMEM, "no memory to send again");
     c->stats.reconnects++;
     c->stats.sent_again += n;

@@ -164,6 +164,12 @@ static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const str
     return c->err.code;
 }
 
+/* Under a barrier a server can do nothing with a step before its end, and its end is followed by a pull or a wait: on one machine, where
+ * the way takes no time, it is woken once for all of it and not for each push. */
+static int soon(const struct ps_client *c, uint16_t type) {
+    return c->rule->barrier && (type == WIRE_PS_PUSH_DENSE || type == WIRE_PS_PUSH_ROWS || type == WIRE_PS_STEP_END);
+}
+
 int client_request(struct ps_client *c, struct link *l, uint16_t type, const struct net_sec *sec, uint32_t n_sec,
                    done_fn done, void *arg, uint32_t index, void (*release)(void *), void *release_arg) {
     enum { NO_SLOT = 0xffffff };
@@ -196,7 +202,7 @@ int client_request(struct ps_client *c, struct link *l, uint16_t type, const str
     struct sent *f = ps_link_keep(l, type, id, done != NULL, sec, n_sec, release, release_arg);
     if (!f && release)
         release(release_arg);
-    if (!f || ps_link_send(l, f))
+    if (!f || ps_link_send(l, f, soon(c, type)))
         return client_fail(c, PD_ENOMEM, "no memory to send to pserver %s:%d", l->ip, l->port);
     return 0;
 }
@@ -241,14 +247,20 @@ int client_done_nothing(struct ps_client *c, struct request *r, const struct ans
 
 /* --- waiting --- */
 
-int client_poll(struct ps_client *c) {
+int client_take(struct ps_client *c) {
     if (!c->shard && c->has_loop)
         uv_run(&c->loop, UV_RUN_NOWAIT);
     return c->err.code;
 }
 
+int client_poll(struct ps_client *c) {
+    client_let_go(c);
+    return client_take(c);
+}
+
 /* Ends with an answer, or with the connection: client_link.c gives up in time. */
 int client_wait_link(struct ps_client *c, struct link *l, uint32_t n_asked) {
+    client_let_go(c);
     while (!c->shard && !c->err.code && l->n_asked > n_asked)
         uv_run(&c->loop, UV_RUN_ONCE);
     return c->err.code;
@@ -273,6 +285,7 @@ static void log_wait(const struct ps_client *c, const char *what, uint64_t s) {
 }
 
 int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c), const char *what) {
+    client_let_go(c);
     if (c->err.code || ready(c))
         return c->err.code;
     uint64_t t0 = pd_mono_ns(), said = 0;

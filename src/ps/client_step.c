@@ -372,7 +372,7 @@ static int push(struct ps_client *c, struct link *l, uint16_t type, struct outgo
 }
 
 int client_push_dense(struct ps_client *c, int id, const float *grad) {
-    if (client_flush(c) || client_poll(c))
+    if (client_flush(c) || client_take(c))
         return c->err.code;
     for (uint32_t t = 0; t < c->n_dense && !c->err.code; t++) {
         const struct ps_seg *g = &c->segs[(size_t)id * c->n_dense + t];
@@ -442,7 +442,7 @@ static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t,
 }
 
 int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad, const uint32_t *seen) {
-    if (client_flush(c) || client_poll(c) || !n)
+    if (client_flush(c) || client_take(c) || !n)
         return c->err.code;
     struct rows *const *of = &c->last[2 * table];
     struct rows *last = same_keys(c, of[0], n, keys) ? of[0] : same_keys(c, of[1], n, keys) ? of[1] : NULL;

@@ -39,6 +39,8 @@ struct server_thread {
     struct peer *peers;       /* all connections */
     struct seat *seats;       /* [n_trainers] */
     struct peer *current;     /* whose frame is in the shard right now */
+    uv_prepare_t before;      /* the loop waits: answers that were held leave */
+    int holds;
     uint32_t n_members, n_lost; /* trainers that are connected, that may come back */
     uv_timer_t patience;        /* runs while n_lost > 0, unless they are waited for without a limit */
     uint64_t progress, stalled_ms, said_ms;

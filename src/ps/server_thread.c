@@ -10,7 +10,7 @@
 #include "wire/msg.h"
 
 enum { TICK_MS = 1000, LINGER_BYE_MS = 1000, LINGER_FAIL_MS = 3000, WAIT_LOG_MS = 10000, SAY_AGAIN_MS = 60000,
-       RECONNECT_MS = 10000, PATIENCE_TICK_MS = 50, UNREAD_MAX = 64 << 20 };
+       RECONNECT_MS = 10000, PATIENCE_TICK_MS = 50, UNREAD_MAX = 64 << 20, HOLD_MOST = 16 << 10 };
 
 static void gone(struct server_thread *t, uint32_t trainer, const struct pd_err *why);
 static void refuse(struct peer *p, uint16_t type, uint64_t req, const struct pd_err *why);
@@ -41,6 +41,7 @@ static void finish(struct server_thread *t) {
     uv_close((uv_handle_t *)&t->wake, NULL);
     uv_close((uv_handle_t *)&t->tick, NULL);
     uv_close((uv_handle_t *)&t->patience, NULL);
+    uv_close((uv_handle_t *)&t->before, NULL);
     if (t->listener)
         net_listener_close(t->listener, NULL, NULL);
     t->listener = NULL;
@@ -251,16 +252,35 @@ static struct peer *peer_of(struct server_thread *t, uint32_t trainer) {
 
 static void shard_answers(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec,
                           uint32_t n_sec, void (*release)(void *), void *release_arg) {
-    struct peer *p = peer_of(arg, trainer);
+    struct server_thread *t = arg;
+    struct peer *p = peer_of(t, trainer);
     struct net_sec s[WIRE_SECTIONS];
     if (!p || p->refused) {
         if (release)
             release(release_arg);
         return;
     }
-    for (uint32_t i = 0; i < n_sec; i++)
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < n_sec; i++) {
         s[i] = (struct net_sec){sec[i].iov_base, sec[i].iov_len};
+        bytes += sec[i].iov_len;
+    }
+    /* To others than the one whose frame this is, whose answers net holds by itself: the sums of a step leave with its values. */
+    const int hold = p != t->current && bytes < HOLD_MOST;
+    if (hold) {
+        net_hold(p->conn, 1);
+        t->holds = 1;
+    }
     net_send(p->conn, type, 0, req, s, n_sec, release, release_arg);
+    if (!hold && p != t->current)
+        net_hold(p->conn, 0);
+}
+
+static void before_waiting(uv_prepare_t *h) {
+    struct server_thread *t = h->data;
+    for (struct peer *p = t->holds ? t->peers : NULL; p; p = p->next)
+        net_hold(p->conn, 0);
+    t->holds = 0;
 }
 
 static void shard_fails(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why) {
@@ -459,8 +479,10 @@ int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, stru
     uv_async_init(&t->loop, &t->wake, on_wake);
     uv_timer_init(&t->loop, &t->tick);
     uv_timer_init(&t->loop, &t->patience);
+    uv_prepare_init(&t->loop, &t->before);
+    uv_prepare_start(&t->before, before_waiting);
     uv_timer_start(&t->tick, on_tick, TICK_MS, TICK_MS);
-    t->wake.data = t->tick.data = t->patience.data = t;
+    t->wake.data = t->tick.data = t->patience.data = t->before.data = t;
     return listen_on(t, fds, err);
 }
 

@@ -276,6 +276,51 @@ static void frames_that_are_kept_stay(void **state) {
     finish(&w);
 }
 
+static void send_one(struct side *from, int i, size_t bytes) {
+    uint8_t *p = malloc(bytes);
+    memset(p, i, bytes);
+    const struct net_sec sec = {p, bytes};
+    assert_int_equal(net_send(from->conn, WIRE_PS_REDUCE, 0, (uint64_t)i, &sec, 1, NULL, NULL), 0);
+    free(p);
+}
+
+static void nothing_comes(struct world *w, int frames) {
+    for (int i = 0; i < 50; i++)
+        uv_run(&w->loop, UV_RUN_NOWAIT);
+    assert_int_equal(w->s.frames, frames);
+}
+
+/* Small frames, and large ones whose bytes are in the memory, leave together; what must go through the socket takes along what waits. */
+static void what_is_held_leaves_together(void **state) {
+    (void)state;
+    struct world w;
+    start(&w, 1);
+    assert_int_equal(net_shares(w.a.conn), 0);
+    net_hold(w.a.conn, 1);
+    send_one(&w.a, 0, 100);
+    nothing_comes(&w, 0);
+    send_one(&w.a, 1, 300000);
+    turn(&w, &w.s.frames, 2);
+    net_hold(w.a.conn, 0);
+    agree(&w, 1);
+    assert_int_equal(net_shares(w.a.conn), 1);
+    net_hold(w.a.conn, 1);
+    for (int i = 2; i < 8; i++)
+        send_one(&w.a, i, i % 2 ? 300000 : 100);
+    nothing_comes(&w, 2);
+    net_hold(w.a.conn, 0);
+    turn(&w, &w.s.frames, 8);
+    send_one(&w.a, 8, 100);
+    turn(&w, &w.s.frames, 9);
+    net_hold(w.a.conn, 1);
+    send_one(&w.a, 9, 100);
+    net_close_after_flush(w.a.conn); /* nothing is lost */
+    turn(&w, &w.s.closed, 1);
+    assert_int_equal(w.s.frames, 10);
+    turn(&w, &w.a.closed, 1);
+    finish(&w);
+}
+
 /* Whoever shares nothing hears of it as of any frame; a peer that finds nothing says so. */
 static void without_memory_all_goes_through_the_socket(void **state) {
     (void)state;
@@ -331,6 +376,7 @@ int main(void) {
         cmocka_unit_test(only_the_right_memory_is_opened),
         cmocka_unit_test(large_frames_do_not_cross_the_socket),
         cmocka_unit_test(frames_that_are_kept_stay),
+        cmocka_unit_test(what_is_held_leaves_together),
         cmocka_unit_test(without_memory_all_goes_through_the_socket),
         cmocka_unit_test(lies_end_the_connection),
     };
