@@ -127,7 +127,7 @@ $(B)/paddle_agent.gz: $(B)/paddle_agent
 SEED_CFLAGS := -std=gnu11 -Isrc -Wall -Wextra -Wformat=2 -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings $(WERROR)
 SEED_BARE := -O2 -static -nostdlib -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -fno-tree-loop-distribute-patterns \
     -fno-pie -no-pie -ffunction-sections -Wl,--gc-sections,-z,noseparate-code,-z,norelro,--build-id=none -s
-$(B)/paddle_seed: $(wildcard src/seed/*.c src/seed/*.h) $(B)/flags
+$(B)/paddle_seed: $(wildcard src/seed/*.c src/seed/*.h) src/base/blake2b_tables.h $(B)/flags
 	$(CC) $(SEED_CFLAGS) $(if $(SANITIZE),-D_GNU_SOURCE -DSEED_LIBC $(CFLAGS_OPT),$(SEED_BARE)) $(filter %.c,$^) -o $@
 
 $(B)/paddle_worker: $(B)/worker/worker_main.o $(B)/libworker.a $(LIBPADDLE)

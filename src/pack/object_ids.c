@@ -8,19 +8,10 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
-#define AVX2 __attribute__((target("avx2")))
-enum { LANES = 4, BLOCK = 128 };
+#include "base/blake2b_tables.h"
 
-static const uint64_t iv[8] = {0x6a09e667f3bcc908u, 0xbb67ae8584caa73bu, 0x3c6ef372fe94f82bu, 0xa54ff53a5f1d36f1u,
-                               0x510e527fade682d1u, 0x9b05688c2b3e6c1fu, 0x1f83d9abfb41bd6bu, 0x5be0cd19137e2179u};
-static const uint8_t sigma[12][16] = {
-    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
-    {11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4}, {7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8},
-    {9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13}, {2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9},
-    {12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11}, {13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10},
-    {6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5}, {10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0},
-    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
-};
+#define AVX2 __attribute__((target("avx2")))
+enum { LANES = 4, BLOCK = BLAKE2B_BLOCK };
 
 /* Word 4k..4k+3 of the four blocks: a transposed square. */
 static inline AVX2 void load_four(__m256i m[4], const uint8_t *const at[LANES], size_t off) {
@@ -57,13 +48,13 @@ static AVX2 void compress(__m256i h[8], const uint8_t *const at[LANES], __m256i 
         load_four(m + 4 * i, at, 32 * (size_t)i);
     for (int i = 0; i < 8; i++) {
         v[i] = h[i];
-        v[8 + i] = _mm256_set1_epi64x((long long)iv[i]);
+        v[8 + i] = _mm256_set1_epi64x((long long)blake2b_iv[i]);
     }
     v[12] = XOR(v[12], total);
     v[14] = XOR(v[14], last);
 #pragma GCC unroll 12
-    for (int r = 0; r < 12; r++) {
-        const uint8_t *s = sigma[r];
+    for (int r = 0; r < BLAKE2B_ROUNDS; r++) {
+        const uint8_t *s = blake2b_sigma[r];
         MIX(v[0], v[4], v[8], v[12], m[s[0]], m[s[1]]);
         MIX(v[1], v[5], v[9], v[13], m[s[2]], m[s[3]]);
         MIX(v[2], v[6], v[10], v[14], m[s[4]], m[s[5]]);
@@ -102,7 +93,7 @@ static AVX2 void four_at_once(struct object_id *id, const struct object_bytes *v
             next++;
             busy++;
             for (int k = 0; k < 8; k++)
-                h.w[k][i] = iv[k];
+                h.w[k][i] = blake2b_iv[k];
             h.w[0][i] ^= 0x01010000u ^ OBJECT_ID;
         }
         if (!busy)

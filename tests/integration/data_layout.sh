@@ -3,12 +3,10 @@
 # of all files everywhere, bit for bit; a second job sends nothing; a host that is left out changes the shares. shared: all have all.
 # local: each trainer reads what its own folder holds. Links among the data: nothing is split.
 . "$(dirname "$0")/../support/lib.sh"
-[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
-unset SSH_AUTH_SOCK
+. "$TOP/tests/support/hosts.sh"
 export XDG_CACHE_HOME=$TMP/cache LC_ALL=C
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$TMP/fx digest=$TOP/tests/support/model-digest
-on_cleanup() { "$fixture" stop "$fx"; }
-"$fixture" start "$fx" 3 || die "no ssh hosts"
+ctl=$BIN/paddlectl digest=$TOP/tests/support/model-digest
+ssh_hosts 3
 cat "$fx/conf.ini" - >"$TMP/conf.ini" <<END
 [job]
 job_dispatch_package = ws

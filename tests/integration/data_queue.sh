@@ -4,6 +4,7 @@
 # name. A holder that is gone in the middle of a file, one that sends other bytes, one whose file was deleted: the launcher gives it.
 # Nobody has it any more: the job fails and says who was asked.
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/hosts.sh"
 . "$TOP/tests/support/tiny_model.sh"
 unset OPENBLAS_CORETYPE
 export XDG_CACHE_HOME=$TMP/cache LC_ALL=C
@@ -27,11 +28,7 @@ data = queue
 update = async
 num_passes = 1
 END
-cat >conf.ini <<END
-[cluster]
-hosts = local*3
-root_dir = $TMP/node%n
-port = $((10000 + RANDOM % 20000))
+{ local_nodes 3; cat; } >conf.ini <<END
 [job]
 job_dispatch_package = ws
 [env]

@@ -2,14 +2,12 @@
 # Data files apart, with min_nodes: of eight hosts one fails in each of seven rounds of sharing the data out, so the one that is left is
 # sent eight shares, one after the other. The job runs with the last one, and nothing is left of the others.
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/hosts.sh"
 . "$TOP/tests/support/tiny_model.sh"
-[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
-unset SSH_AUTH_SOCK
 export XDG_CACHE_HOME=$TMP/cache LC_ALL=C
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$TMP/fx
-on_cleanup() { "$fixture" stop "$fx"; }
+ctl=$BIN/paddlectl
 # The agent of host n fails at the n-th package of data files that it is sent; that of host 0 never.
-SSHD_FIXTURE_ENV='PADDLE_AGENT_FAULT=ds.data:%n' "$fixture" start "$fx" 8 || die "no ssh hosts"
+SSHD_FIXTURE_ENV='PADDLE_AGENT_FAULT=ds.data:%n' ssh_hosts 8
 cat "$fx/conf.ini" - >"$TMP/conf.ini" <<END
 [job]
 job_dispatch_package = ws

@@ -2,13 +2,11 @@
 # paddlectl dispatch to four ssh hosts: any tree compares equal on each, after any edit too; what is there already is not sent; what is sent
 # leaves this machine once; an archive; --dry-run; two dispatches at once; a relay that dies; without relays.
 . "$(dirname "$0")/../support/lib.sh"
-[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
+. "$TOP/tests/support/hosts.sh"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
-unset SSH_AUTH_SOCK
 export XDG_CACHE_HOME=$TMP/cache LC_ALL=C
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$TMP/fx
-on_cleanup() { "$fixture" stop "$fx"; }
-"$fixture" start "$fx" 4 || die "no ssh hosts"
+ctl=$BIN/paddlectl
+ssh_hosts 4
 cat "$fx/conf.ini" - >"$TMP/conf.ini" <<END
 [job]
 job_dispatch_package = ws

@@ -3,16 +3,13 @@
 # whole, and nothing of theirs goes: neither the tree in the making, however old, nor what the store knows of finished packages. A
 # deployed workspace that a dispatch found there counts as new. When all is over the limit holds.
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/hosts.sh"
 . "$TOP/tests/support/tiny_model.sh"
 export XDG_CACHE_HOME=$TMP/cache LC_ALL=C
 ctl=$BIN/paddlectl
 cd "$TMP" || exit
 on_cleanup() { "$ctl" stop --force >/dev/null 2>&1; }
-cat >conf.ini <<END
-[cluster]
-hosts = local*2
-root_dir = $TMP/root%n
-port = $((10000 + RANDOM % 20000))
+{ local_nodes 2 root; cat; } >conf.ini <<END
 [job]
 job_dispatch_package = ws
 END

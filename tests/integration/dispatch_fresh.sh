@@ -2,14 +2,12 @@
 # Four hosts that have nothing: the agent leaves this machine once and goes from host to host by their seeds; without relays, or where the
 # seed does not run, each gets it from here. Nothing but the agent stays.
 . "$(dirname "$0")/../support/lib.sh"
-[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
+. "$TOP/tests/support/hosts.sh"
 [ -x "$BIN/paddle_seed" ] || skip "no seed for this architecture"
 command -v gzip >/dev/null || skip "no gzip on this machine"
-unset SSH_AUTH_SOCK
 export XDG_CACHE_HOME=$TMP/cache LC_ALL=C
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$TMP/fx
-on_cleanup() { "$fixture" stop "$fx"; }
-"$fixture" start "$fx" 4 || die "no ssh hosts"
+ctl=$BIN/paddlectl
+ssh_hosts 4
 cat "$fx/conf.ini" - >"$TMP/conf.ini" <<END
 [job]
 job_dispatch_package = ws

@@ -2,15 +2,14 @@
 # Whatever is killed while a package is on its way, each host has old trees or new ones, never a mix: kill -9 of paddlectl, of a relay's agent, of
 # a connection, at random moments (PADDLE_TEST_SEED); afterwards nothing unfinished stays. And a file that changes behind its hashing.
 . "$(dirname "$0")/../support/lib.sh"
-[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
-unset SSH_AUTH_SOCK
+. "$TOP/tests/support/hosts.sh"
 export XDG_CACHE_HOME=$TMP/cache LC_ALL=C
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$TMP/fx
+ctl=$BIN/paddlectl
 on_cleanup() {
     [ -z "${stopped:-}" ] || kill -CONT "$stopped" 2>/dev/null
-    "$fixture" stop "$fx"
+    hosts_end
 }
-"$fixture" start "$fx" 3 || die "no ssh hosts"
+ssh_hosts 3
 cat "$fx/conf.ini" - >"$TMP/conf.ini" <<END
 [job]
 job_dispatch_package = ws

@@ -3,20 +3,19 @@
 # files. All is equal there, and neither paddlectl nor an agent takes 256 MB, as the dispatch itself says. In memory, where there is room.
 # release only (a sanitizer's memory is not ours)
 . "$(dirname "$0")/../support/lib.sh"
-[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
+. "$TOP/tests/support/hosts.sh"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
 free_mb() { df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print int($4 / 1024) }'; }
 room=$(free_mb)
 [ "${room:-0}" -gt 2500 ] && [ "$(awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo)" -gt 3500 ] || skip "no 2.5 GB of /dev/shm or memory"
-unset SSH_AUTH_SOCK
 mem=$(mktemp -d /dev/shm/paddle-large-XXXXXX)
 export XDG_CACHE_HOME=$mem/cache LC_ALL=C
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$mem/fx
+ctl=$BIN/paddlectl fx=$mem/fx
 on_cleanup() {
-    "$fixture" stop "$fx"
+    hosts_end
     rm -rf "$mem"
 }
-"$fixture" start "$fx" 2 || die "no ssh hosts"
+ssh_hosts 2
 cd "$mem" || exit
 cat "$fx/conf.ini" - >conf.ini <<END
 [job]

@@ -3,15 +3,10 @@
 # complete, it is named, soon. Three hosts in network namespaces with links of 100 Mbit/s.
 # release only
 . "$(dirname "$0")/../support/lib.sh"
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/netns-fixture ns=$TMP/ns
+. "$TOP/tests/support/hosts.sh"
+ctl=$BIN/paddlectl
 export XDG_CACHE_HOME=$TMP/cache
-on_cleanup() { [ ! -f "$ns/name" ] || "$fixture" stop "$ns"; }
-OUT=$("$fixture" start "$ns" 3 100mbit)
-case $? in
-0) ;;
-77) skip "${OUT#skip: }" ;;
-*) die "no namespaces: $OUT" ;;
-esac
+net_hosts 3 100mbit
 read -r name <"$ns/name"
 cat "$ns/conf.ini" - >"$TMP/conf.ini" <<END
 [job]

@@ -2,16 +2,10 @@
 # Three hosts that have IPv6 addresses only: ssh, the agents among themselves, pservers and trainers, ours and a user's.
 # release only
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/hosts.sh"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
-fixture=$TOP/tests/support/netns-fixture ns=$TMP/ns
-on_cleanup() { [ ! -f "$ns/name" ] || "$fixture" stop "$ns"; }
 [ -e /proc/sys/net/ipv6 ] || skip "this kernel has no IPv6"
-OUT=$("$fixture" start "$ns" 3 1gbit ipv6)
-case $? in
-0) ;;
-77) skip "${OUT#skip: }" ;;
-*) die "no namespaces: $OUT" ;;
-esac
+net_hosts 3 1gbit ipv6
 cd "$TMP" || die cd
 none_left() { [ -z "$("$fixture" pids "$ns")" ]; }
 mkdir ws

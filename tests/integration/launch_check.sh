@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # paddlectl check on three ssh hosts and this machine: good ones, each kind of bad one with what helps, and nothing left there.
 . "$(dirname "$0")/../support/lib.sh"
-[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
-unset SSH_AUTH_SOCK
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$TMP/fx
-on_cleanup() { "$fixture" stop "$fx"; }
-"$fixture" start "$fx" 3 || die "no ssh hosts"
+. "$TOP/tests/support/hosts.sh"
+ctl=$BIN/paddlectl
+ssh_hosts 3
 hosts=$(cat "$fx/hosts") first=${hosts%%,*}
 check() { "$ctl" check --conf="$fx/conf.ini" --connect_timeout=20 "$@"; }
 

@@ -3,14 +3,9 @@
 # machine passes, and a way that is cut between two nodes, which no log-in from here shows, is found.
 # release only
 . "$(dirname "$0")/../support/lib.sh"
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/netns-fixture ns=$TMP/ns
-on_cleanup() { [ ! -f "$ns/name" ] || "$fixture" stop "$ns"; }
-OUT=$("$fixture" start "$ns" 4)
-case $? in
-0) ;;
-77) skip "${OUT#skip: }" ;;
-*) die "no namespaces: $OUT" ;;
-esac
+. "$TOP/tests/support/hosts.sh"
+ctl=$BIN/paddlectl
+net_hosts 4
 hosts_of() { grep -- '-n[0-9]*$' "$ns/namespaces"; }
 for h in $(hosts_of); do
     ip -n "$h" link add docker0 type bridge || die "no docker0 in $h"

@@ -3,12 +3,10 @@
 # the job, with the host and the reasons.
 # release only (what is measured here is time: leases, and who is back before they are over)
 . "$(dirname "$0")/../support/lib.sh"
-[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
+. "$TOP/tests/support/hosts.sh"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
-unset SSH_AUTH_SOCK
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture proxy=$TOP/tests/support/cut-proxy fx=$TMP/fx px=$TMP/px
-on_cleanup() { "$fixture" stop "$fx"; }
-"$fixture" start "$fx" 2 || die "no ssh hosts"
+ctl=$BIN/paddlectl proxy=$TOP/tests/support/cut-proxy px=$TMP/px
+ssh_hosts 2
 # shellcheck disable=SC2046
 start proxy "$proxy" serve "$px" $(tr -d , <"$fx/hosts" | tr ' ' '\n' | sed 's/.*@//')
 wait_for 20 "the proxy" test -f "$px/ports"

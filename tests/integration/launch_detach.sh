@@ -2,12 +2,10 @@
 # A job without its launcher: run --detach, attach, fetch, from any folder with the conf.ini; hosts that can't be used, left out by
 # min_nodes; what --dry-run and --json say.
 . "$(dirname "$0")/../support/lib.sh"
-[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
+. "$TOP/tests/support/hosts.sh"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
-unset SSH_AUTH_SOCK
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$TMP/fx
-on_cleanup() { "$fixture" stop "$fx"; }
-"$fixture" start "$fx" 2 || die "no ssh hosts"
+ctl=$BIN/paddlectl
+ssh_hosts 2
 mkdir -p "$TMP/ws" "$TMP/elsewhere"
 cp "$TOP/tests/support/own-server.py" "$TMP/ws/"
 # Prints a line every so often until the file `go` lies in its folder; then ends with the status in it.

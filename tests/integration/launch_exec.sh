@@ -3,11 +3,9 @@
 # signals, dead hosts, much output, and commands that end with paddlectl however it ends.
 # release only
 . "$(dirname "$0")/../support/lib.sh"
-[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
-unset SSH_AUTH_SOCK
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$TMP/fx
-on_cleanup() { "$fixture" stop "$fx"; }
-"$fixture" start "$fx" 3 || die "no ssh hosts"
+. "$TOP/tests/support/hosts.sh"
+ctl=$BIN/paddlectl
+ssh_hosts 3
 hosts=$(cat "$fx/hosts") first=${hosts%%,*}
 x() { "$ctl" exec --conf="$fx/conf.ini" "$@"; }
 on_second='case $SSH_CONNECTION in *" 127.0.0.2 "*)'

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # Hosts that can't be used: each is named with its reason, the status is 3, and nothing stays on the good ones.
 . "$(dirname "$0")/../support/lib.sh"
-[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
-unset SSH_AUTH_SOCK
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$TMP/fx
+. "$TOP/tests/support/hosts.sh"
+ctl=$BIN/paddlectl
 on_cleanup() {
-    "$fixture" stop "$fx"
+    hosts_end
     [ ! -e "$TMP/mounted" ] || umount "$fx/node1/root"
 }
-"$fixture" start "$fx" 3 || die "no ssh hosts"
+ssh_hosts 3
 mkdir -p "$TMP/ws"
 echo x >"$TMP/ws/file"
 hosts=$(cat "$fx/hosts") first=${hosts%%,*} rest=${hosts#*, }

@@ -2,12 +2,10 @@
 # A user's own programs as a job on three ssh hosts: what they find in their environment, what comes back, what is said when one
 # fails, and a workspace that is on the nodes already.
 . "$(dirname "$0")/../support/lib.sh"
-[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
+. "$TOP/tests/support/hosts.sh"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
-unset SSH_AUTH_SOCK
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$TMP/fx
-on_cleanup() { "$fixture" stop "$fx"; }
-"$fixture" start "$fx" 3 || die "no ssh hosts"
+ctl=$BIN/paddlectl
+ssh_hosts 3
 mkdir -p "$TMP/ws/data" "$TMP/ws/empty"
 cp "$TOP/tests/support/own-server.py" "$TMP/ws/"
 echo text >"$TMP/ws/data/file"

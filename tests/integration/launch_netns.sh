@@ -1,15 +1,10 @@
 #!/usr/bin/env bash
 # A job on three hosts with addresses, file systems and processes of their own (network namespaces), and one that is cut off.
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/hosts.sh"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/netns-fixture ns=$TMP/ns
-on_cleanup() { [ ! -f "$ns/name" ] || "$fixture" stop "$ns"; }
-OUT=$("$fixture" start "$ns" 3)
-case $? in
-0) ;;
-77) skip "${OUT#skip: }" ;;
-*) die "no namespaces: $OUT" ;;
-esac
+ctl=$BIN/paddlectl
+net_hosts 3
 mkdir -p "$TMP/ws"
 cp "$TOP/tests/support/own-server.py" "$TMP/ws/"
 cat >"$TMP/ws/train.sh" <<'END'

@@ -2,11 +2,9 @@
 # [host ...] sections, groups and files of hosts on real ssh hosts: each key does what it says, in run and in dispatch.
 # release only
 . "$(dirname "$0")/../support/lib.sh"
-[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
-unset SSH_AUTH_SOCK
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$TMP/fx
-on_cleanup() { "$fixture" stop "$fx"; }
-"$fixture" start "$fx" 2 || die "no ssh hosts"
+. "$TOP/tests/support/hosts.sh"
+ctl=$BIN/paddlectl
+ssh_hosts 2
 IFS=', ' read -r first second <"$fx/hosts"
 user=${first%@*} first=${first#*@} second=${second#*@}
 ssh-keygen -q -t ed25519 -N '' -f "$TMP/other"

@@ -3,14 +3,14 @@
 # names with several addresses, link-local IPv6.
 # release only
 . "$(dirname "$0")/../support/lib.sh"
-[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
+. "$TOP/tests/support/hosts.sh"
 unset SSH_AUTH_SOCK SSH_ASKPASS
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$TMP/fx
+ctl=$BIN/paddlectl
 on_cleanup() {
-    "$fixture" stop "$fx"
+    hosts_end
     [ -z "${SSH_AGENT_PID:-}" ] || kill "$SSH_AGENT_PID"
 }
-SSHD_FIXTURE_CONFIG='MaxAuthTries 2' "$fixture" start "$fx" 3 || die "no ssh hosts"
+SSHD_FIXTURE_CONFIG='MaxAuthTries 2' ssh_hosts 3
 hosts=$(cat "$fx/hosts") first=${hosts%%,*} rest=${hosts#*, }
 third=${hosts##*, }
 x() { "$ctl" exec --conf="$fx/conf.ini" "$@"; }

@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
 # The end of a job by its user: Ctrl-C, a killed paddlectl, paddlectl stop. All its processes go, those of another job stay.
 . "$(dirname "$0")/../support/lib.sh"
-[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
+. "$TOP/tests/support/hosts.sh"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
-unset SSH_AUTH_SOCK
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/sshd-fixture fx=$TMP/fx
-on_cleanup() { "$fixture" stop "$fx"; }
-"$fixture" start "$fx" 3 || die "no ssh hosts"
+ctl=$BIN/paddlectl
+ssh_hosts 3
 mkdir -p "$TMP/ws"
 cp "$TOP/tests/support/own-server.py" "$TMP/ws/"
 # A trainer with children, one of which ignores TERM.

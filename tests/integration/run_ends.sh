@@ -3,6 +3,7 @@
 # after it, data that no restart makes better, a stop that saves the model; and which of many failures is told.
 # release only (a sanitizer finds in agent_run.sh and in the unit tests what there is to find, in less time)
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/hosts.sh"
 . "$TOP/tests/support/tiny_model.sh"
 ctl=$BIN/paddlectl
 cd "$TMP" || die cd
@@ -11,11 +12,7 @@ for f in a b c; do awk 'BEGIN { for (i = 0; i < 3000; i++) print i % 500, (i * 7
 tiny_model vocabulary=500 size=16 optimizer=adagrad rate=0.1 test='data/*' <<'END' >ws/train.ini
 log_period = 10
 END
-cat >conf.ini <<END
-[cluster]
-hosts = local*3
-root_dir = $TMP/node%n
-port = $((10000 + RANDOM % 10000))
+{ local_nodes 3; cat; } >conf.ini <<END
 [job]
 job_dispatch_package = ws
 [train]

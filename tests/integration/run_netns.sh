@@ -3,15 +3,9 @@
 # model comes back whole and equal to that of one process on this machine; nothing is left on the hosts.
 # release only (three links of 200 Mbit/s and a sanitizer take too long)
 . "$(dirname "$0")/../support/lib.sh"
-fixture=$TOP/tests/support/netns-fixture ns=$TMP/ns
+. "$TOP/tests/support/hosts.sh"
 [ -e /usr/share/wordnet/data.noun ] || skip "no WordNet here (Debian: wordnet-base)"
-on_cleanup() { [ ! -f "$ns/name" ] || "$fixture" stop "$ns"; }
-OUT=$("$fixture" start "$ns" 3 200mbit)
-case $? in
-0) ;;
-77) skip "${OUT#skip: }" ;;
-*) die "no namespaces: $OUT" ;;
-esac
+net_hosts 3 200mbit
 cd "$TMP" || exit 1
 cp -R "$TOP/workspace_template/word2vec" ws
 "$BIN/paddlectl" prepare --format=wordnet --out=ws --shards=3 --holdout=20 --share=0.05 --min_word_freq=20 \

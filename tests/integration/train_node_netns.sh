@@ -3,15 +3,10 @@
 # its part of the checkpoint, to the same bits; what ran there has ended by itself; plugged in again it has no part in the job.
 # release only (what is waited for is the kernel's keepalive, and leases)
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/hosts.sh"
 . "$TOP/tests/support/tiny_model.sh"
-ctl=$BIN/paddlectl fixture=$TOP/tests/support/netns-fixture ns=$TMP/ns
-on_cleanup() { [ ! -f "$ns/name" ] || "$fixture" stop "$ns"; }
-OUT=$("$fixture" start "$ns" 3)
-case $? in
-0) ;;
-77) skip "${OUT#skip: }" ;;
-*) die "no namespaces: $OUT" ;;
-esac
+ctl=$BIN/paddlectl
+net_hosts 3
 cd "$TMP" || exit 1
 mkdir -p ws/data && awk 'BEGIN { for (f = 0; f < 6; f++) for (i = 0; i < 200; i++) print (i * 7919 + f) % 400, (i * 31) % 40 >("ws/data/" f) }'
 tiny_model vocabulary=400 optimizer=adagrad <<END >ws/train.ini

@@ -3,15 +3,10 @@
 # continue the other one trains to the end, with fail the job ends with its name. Two jobs on the same three hosts, at once.
 # release only (what is waited for is the kernel's keepalive, 11 s)
 . "$(dirname "$0")/../support/lib.sh"
+. "$TOP/tests/support/hosts.sh"
 . "$TOP/tests/support/tiny_model.sh"
-WORKER=$BIN/paddle_worker fixture=$TOP/tests/support/netns-fixture ns=$TMP/ns
-on_cleanup() { [ ! -f "$ns/name" ] || "$fixture" stop "$ns"; }
-OUT=$("$fixture" start "$ns" 3)
-case $? in
-0) ;;
-77) skip "${OUT#skip: }" ;;
-*) die "no namespaces: $OUT" ;;
-esac
+WORKER=$BIN/paddle_worker
+net_hosts 3
 cd "$TMP" || exit 1
 (umask 077 && head -c 32 /dev/urandom >key)
 mkdir data

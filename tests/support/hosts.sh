@@ -1,0 +1,37 @@
+# hosts.sh - sourced after lib.sh: the nodes of a test, which end with it.
+#
+#   ssh_hosts N             N sshds on 127.0.0.x (sshd-fixture, whose SSHD_FIXTURE_* hold here too), everything in $fx: conf.ini, hosts, node0..
+#   net_hosts N [RATE...]   N machines in network namespaces (netns-fixture), everything in $ns: conf.ini, hosts
+#   local_nodes N [NAME]    prints a [cluster] section of N nodes of this machine, their root_dirs in $TMP/NAME0.. (node0..)
+#
+# $fixture is the program that made the hosts. Where they can't be had the test is skipped, aloud. A test with an on_cleanup of its own
+# calls hosts_end in it.
+fx=$TMP/fx ns=$TMP/ns fixture=
+
+hosts_end() {
+    case $fixture in
+    */sshd-fixture) "$fixture" stop "$fx" ;;
+    */netns-fixture) [ ! -f "$ns/name" ] || "$fixture" stop "$ns" ;;
+    esac
+}
+on_cleanup() { hosts_end; }
+
+ssh_hosts() {
+    [ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
+    unset SSH_AUTH_SOCK
+    fixture=$TOP/tests/support/sshd-fixture
+    "$fixture" start "$fx" "$1" || die "no ssh hosts"
+}
+
+net_hosts() {
+    local out rc
+    fixture=$TOP/tests/support/netns-fixture
+    out=$("$fixture" start "$ns" "$@")
+    rc=$?
+    [ $rc -ne 77 ] || skip "${out#skip: }"
+    [ $rc -eq 0 ] || die "no namespaces: $out"
+}
+
+local_nodes() {
+    printf '%s\n' '[cluster]' "hosts = local*$1" "root_dir = $TMP/${2:-node}%n" "port = $((10000 + RANDOM % 10000))"
+}
