@@ -137,14 +137,14 @@ static double save(struct job *j, const char *dir, const char *name, enum ps_cha
     struct ps_save_opts o = {.dir = dir, .name = name, .config = "", .resume = &none, .chain = chain};
     uint64_t t0 = pd_mono_ns(), looked = 0;
     must(j, ps_save_start(j->c, &o), "save");
-    while (ps_save_busy(j->c) == 1) {
+    do { /* one step at least, however quick the save is */
         step(j, UINT64_MAX);
         if (peak_mb && pd_mono_ns() - looked > 100000000) {
             double mb = all_mb(j->server);
             *peak_mb = mb > *peak_mb ? mb : *peak_mb;
             looked = pd_mono_ns();
         }
-    }
+    } while (ps_save_busy(j->c) == 1);
     must(j, ps_save_wait(j->c), "save");
     return (double)(pd_mono_ns() - t0) * 1e-9;
 }
@@ -205,7 +205,7 @@ static double folder_mb(const char *dir, const char *name) {
 
 int main(int argc, char **argv) {
     if (argc < 4)
-        die("usage", "checkpoint MILLIONS FOLDER zipf|even");
+        die("usage", "checkpoint MILLIONS FOLDER zipf|even [SECONDS]");
     setvbuf(stdout, NULL, _IOLBF, 0);
     struct job *j = calloc(1, sizeof *j);
     struct pd_err err = {0};
@@ -214,6 +214,7 @@ int main(int argc, char **argv) {
         die("memory", "none");
     j->n_rows = (uint64_t)(atof(argv[1]) * 1e6);
     j->even = !strcmp(argv[3], "even");
+    const uint64_t for_ns = (uint64_t)((argc > 4 ? atof(argv[4]) : 3) * 1e9);
     j->random = 88172645463325252u;
     j->server = start_server(list, sizeof list);
     struct ps_client_opts o = {.pservers = list, .n_trainers = 1, .seed = 1, .optimizer = {"adagrad", 0.01, 0}, .job = "bench", .key = key32};
@@ -232,7 +233,7 @@ int main(int argc, char **argv) {
 
     const char *dir = argv[2];
     uint64_t t0 = pd_mono_ns();
-    while (pd_mono_ns() - t0 < 3000000000u)
+    while (pd_mono_ns() - t0 < for_ns)
         step(j, UINT64_MAX);
     say(j, "without a save", (double)(pd_mono_ns() - t0) * 1e-9);
     double s[2], mb = 0;
@@ -251,10 +252,10 @@ int main(int argc, char **argv) {
     }
     say(j, "beside dd", s[0] + s[1]);
     printf("dd of %.0f MB: written in %.2f and %.2f s, %.0f MB/s\n", mb, s[0], s[1], mb / fmin(s[0], s[1]));
-    s[0] = beside(j, busy_process(), 2);
+    s[0] = beside(j, busy_process(), (double)for_ns * 1e-9 * 2 / 3);
     say(j, "beside a busy process", s[0]);
     t0 = pd_mono_ns();
-    while (pd_mono_ns() - t0 < 2000000000u)
+    while (pd_mono_ns() - t0 < for_ns * 2 / 3)
         step(j, UINT64_MAX);
     say(j, "after it", (double)(pd_mono_ns() - t0) * 1e-9);
     s[0] = save(j, dir, "pass-00002", PS_CHAIN_DELTA, NULL);

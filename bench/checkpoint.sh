@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # What a checkpoint costs: the pause, the writing beside training against dd with fsync, memory while it is written
 #
-# 2M rows of 16 floats with AdaGrad's state (MILLIONS=2), drawn like words and evenly, which is the worst for copy-on-write: every
+# 2M rows of 16 floats with AdaGrad's state (MILLIONS=2), drawn like words and evenly (ROWS="zipf even"), which is the worst for copy-on-write: every
 # page changes while the file is written. Beside them what the machine gives: dd copying the same file beside the same training.
 . "$(dirname "$0")/ps.sh"
 TMP=$(mktemp -d build/bench-XXXXXX)
 trap 'rm -rf "$TMP"' EXIT
-for how in zipf even; do
+for how in ${ROWS:-zipf even}; do
     mkdir "$TMP/$how"
     echo "rows drawn: $how"
-    build/release/bench/checkpoint "${MILLIONS:-2}" "$TMP/$how" $how | tee "$TMP/said"
+    build/release/bench/checkpoint "${MILLIONS:-2}" "$TMP/$how" "$how" "${FOR_S:-3}" | tee "$TMP/said"
     mb=$(sed -n 's/^save of \([0-9]*\) MB.*/\1/p' "$TMP/said") ours=$(sed -n 's/^save of .* s, \([0-9]*\) MB.s/\1/p' "$TMP/said")
     dd=$(sed -n 's/^dd of .* s, \([0-9]*\) MB.s/\1/p' "$TMP/said")
     longest() { sed -n "s/^$1: .*longest \([0-9.]*\) ms.*/\1/p" "$TMP/said"; }

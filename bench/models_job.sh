@@ -15,7 +15,8 @@ export -n OPENBLAS_CORETYPE
 . bench/ps.sh
 
 ddp_once() { # NAME PASSES SETTING: the two processes; the first one's words. A process for each setting, and both end in time, whatever they do
-    local port=$((20000 + RANDOM % 10000)) rc=0
+    local port rc=0
+    port=$(free_port)
     # not the function torch: timeout runs programs, and ends by pid the one that it started
     local cmd=(env PYTHONDONTWRITEBYTECODE=1 OPENBLAS_NUM_THREADS=1 timeout -k 5 "$DDP_LIMIT_S" /usr/bin/python3 "$TORCH")
     "${cmd[@]}" "$1" . "$2" 1 2 "$port" "$3" >/dev/null &

@@ -11,7 +11,7 @@ TMP=$PWD/$TMP
 trap 'rm -rf "$TMP"' EXIT
 for f in /usr/share/wordnet/data.noun; do [ -e $f ] || { echo "bench ngram: no $f (Debian: wordnet-base)" >&2; exit 1; }; done
 cp -R workspace_template/word2vec "$TMP/ws"
-"$BIN/paddlectl" prepare --format=wordnet --out="$TMP/ws" --shards=3 --holdout=400 --share=0.16 --min_word_freq=7 \
+"$BIN/paddlectl" prepare --format=wordnet --out="$TMP/ws" --shards=3 --holdout=400 --share="${SHARE:-0.16}" --min_word_freq=7 \
     /usr/share/wordnet/data.noun /usr/share/wordnet/data.verb /usr/share/wordnet/data.adj /usr/share/wordnet/data.adv >"$TMP/prepare.log"
 words=$(wc -l <"$TMP/ws/dict.txt")
 cat >"$TMP/conf.ini" <<E2

@@ -1,4 +1,4 @@
-"""ps_torch.py DIM ROWS KEYS - Mkeys/s of PyTorch's EmbeddingBag(sparse) with Adagrad: look up KEYS random rows, back, step.
+"""ps_torch.py DIM ROWS KEYS SECONDS - Mkeys/s of PyTorch's EmbeddingBag(sparse) with Adagrad: look up KEYS random rows, back, step.
 The better of one and two threads."""
 import sys
 import time
@@ -6,6 +6,7 @@ import time
 import torch
 
 dim, rows, n = (int(a) for a in sys.argv[1:4])
+seconds = float(sys.argv[4])
 best = 0
 for threads in (1, 2):
     torch.set_num_threads(threads)
@@ -24,7 +25,7 @@ for threads in (1, 2):
         step(k)
     t0 = time.perf_counter()
     k = 0
-    while time.perf_counter() - t0 < 3:
+    while time.perf_counter() - t0 < seconds:
         step(k)
         k += 1
     best = max(best, k * n / (time.perf_counter() - t0) / 1e6)
