@@ -66,21 +66,23 @@ static void watched_signals(sigset_t *set) {
     sigaddset(set, SIGHUP);
 }
 
-/* The agent is dead: nothing of the job may outlive it. */
+/* The agent is dead: nothing of the job may outlive it. Its folder is the current one; what has that name may already be the next job's. */
 static void clean_up(const struct place *p, const struct chain *c) {
     static const char *const files[] = {".agent/sock", ".agent/key", ".agent/pid"};
     const int status = c->status;
+    struct place here = *p;
     char how[80] = "the agent and its guardian were killed";
+    strcpy(here.dir, ".");
     procs_end_all(TERM_GRACE_MS);
     if (!c->reaped || !WIFEXITED(status))
-        lost_end(p, c->since, TERM_GRACE_MS);
+        lost_end(&here, c->since, TERM_GRACE_MS);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        unlink(files[i]); /* the current folder is the job's */
+        unlink(files[i]);
     if (c->reaped && WIFSIGNALED(status))
         snprintf(how, sizeof how, "the agent was killed by signal %d", WTERMSIG(status));
     else if (c->reaped)
         snprintf(how, sizeof how, "the agent ended with status %d before the job did", WEXITSTATUS(status));
-    result_write_if_missing(p, how);
+    result_write_if_missing(&here, how);
 }
 
 /* The agent is dead, or it will never be a child of this process. Only when the one between them is gone, too. */

@@ -77,6 +77,11 @@ class Job:
                 assert not os.path.exists(d + "/.agent/" + f), d + "/.agent/" + f
 
 
+def ppid(pid):
+    with open("/proc/%d/stat" % pid) as f:
+        return int(f.read().rpartition(")")[2].split()[1])
+
+
 def env_of(text):
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
@@ -496,9 +501,28 @@ def test_who_is_missing():
     j.bye()
 
 
+def test_a_late_guardian_does_not_write_into_the_next_job_of_that_name():
+    where, dir = root + "/late", root + "/late/L1"
+    a = Agent(binary, "--root=" + where, "--job=L1", "--start")
+    with open(dir + "/.agent/pid") as f:
+        above = [ppid(int(f.read()))]
+    above.append(ppid(above[0]))  # guardian, watcher
+    for pid in above:
+        os.kill(pid, signal.SIGSTOP)
+    a.send("BYE", {"abandon": True})
+    wait_until(lambda: not os.path.exists(dir), "the folder's removal")
+    a.close()
+    b = Agent(binary, "--root=" + where, "--job=L1", "--start")
+    for pid in above:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: not any(os.path.exists("/proc/%d" % pid) for pid in above), "the guardians' end")
+    assert not os.path.exists(dir + "/result.json")
+    assert os.path.exists(dir + "/.agent/sock") and b.ask("LIST", {}) is not None
+    b.bye()
+
+
 def test_bad_requests():
-    where = root + "/bad"
-    a = Agent(binary, "--root=" + where, "--job=B1", "--start")
+    a = Agent(binary, "--root=" + root + "/bad", "--job=B1", "--start")
     a.send_package("workspace", {"f": b"x"})
     good = dict(trainer_nodes=[0], pserver_nodes=[], trainer_command="true", pserver_command="true")
     for body, key, says in [
@@ -513,10 +537,9 @@ def test_bad_requests():
             raise AssertionError("accepted: " + says)
         if says != "key of 32 bytes":  # a set-up that failed ends the agent
             a.wait(lambda: a.closed, "the end")
-            wait_until(lambda: not os.path.exists(where + "/B1"), "the folder's removal")
+            wait_until(lambda: not os.path.exists(root + "/bad/B1"), "the folder's removal")
             a.close()
-            where += "x"  # its guardian, which is still there, would take the next one's folder for its own
-            a = Agent(binary, "--root=" + where, "--job=B1", "--start")
+            a = Agent(binary, "--root=" + root + "/bad", "--job=B1", "--start")
             a.send_package("workspace", {"f": b"x"})
     for name, body in [("JOB_PEERS", {"nodes": []}), ("JOB_RUN", {}), ("FETCH", {"dir": "../.."}), ("LOG_SUBSCRIBE", {})]:
         try:
