@@ -1,6 +1,7 @@
 /* arena.c - see arena.h. */
 #include "net/arena.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
@@ -14,7 +15,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 
-enum { ROOMS = 256, LINE = 64 };
+enum { ROOMS = 256, LINE = 64, STEP = 256 << 10 };
 
 /* The first page of the memory; only its owner writes here. */
 struct head {
@@ -30,9 +31,10 @@ struct room {
 };
 
 struct net_arena {
-    int fd; /* -1: closed */
+    int fd; /* the sender's; else -1 */
     uint8_t *map;
     uint64_t bytes;
+    uint64_t backed; /* the sender's: so many from the beginning have memory */
     /* the sender's: rooms of turns [first, next) are in use; turns begin with 1 */
     uint32_t first, next;
     uint64_t free_at; /* behind the newest room */
@@ -40,6 +42,22 @@ struct net_arena {
 };
 
 static struct head *head_of(const struct net_arena *a) { return (struct head *)(void *)a->map; }
+
+/* Memory for the first n bytes. A page that is only touched may get none, where the kernel counts strictly what it has promised
+ * (vm.overcommit_memory = 2), or is an old one that is short of memory: the process that touches it then dies of SIGBUS. */
+static int back(struct net_arena *a, uint64_t n) {
+    const uint64_t end = n + STEP < a->bytes ? (n + STEP - 1) / STEP * STEP : a->bytes;
+    int rc = 0;
+    if (n <= a->backed)
+        return 0;
+    do
+        rc = pd_fault("net.arena") ? -1 : fallocate(a->fd, 0, (off_t)a->backed, (off_t)(end - a->backed));
+    while (rc && errno == EINTR);
+    if (rc)
+        return PD_ENOMEM;
+    a->backed = end;
+    return 0;
+}
 
 /* Takes the descriptor, also on failure. */
 static int map(struct net_arena **out, int fd, uint64_t bytes) {
@@ -71,11 +89,17 @@ int net_arena_new(struct net_arena **out, struct net_arena_name *name) {
         return PD_EIO;
     }
     n.fd = (uint32_t)fd;
-    int rc = map(out, fd, NET_ARENA_BYTES);
+    struct net_arena *a;
+    int rc = map(&a, fd, NET_ARENA_BYTES);
     if (rc)
         return rc;
-    memcpy(head_of(*out)->secret, n.secret, sizeof n.secret);
+    if ((rc = back(a, DATA))) {
+        net_arena_free(a);
+        return rc;
+    }
+    memcpy(head_of(a)->secret, n.secret, sizeof n.secret);
     *name = n;
+    *out = a;
     return 0;
 }
 
@@ -101,7 +125,8 @@ int net_arena_open(struct net_arena **out, const struct net_arena_name *name) {
     int rc = map(&a, fd, name->bytes);
     if (rc)
         return rc;
-    net_arena_named(a);
+    close(a->fd);
+    a->fd = -1;
     if (memcmp(head_of(a)->secret, name->secret, sizeof name->secret)) {
         net_arena_free(a);
         return PD_ENOENT;
@@ -110,16 +135,11 @@ int net_arena_open(struct net_arena **out, const struct net_arena_name *name) {
     return 0;
 }
 
-void net_arena_named(struct net_arena *a) {
-    if (a->fd >= 0)
-        close(a->fd);
-    a->fd = -1;
-}
-
 void net_arena_free(struct net_arena *a) {
     if (!a)
         return;
-    net_arena_named(a);
+    if (a->fd >= 0)
+        close(a->fd);
     munmap(a->map, a->bytes);
     free(a);
 }
@@ -144,7 +164,7 @@ void *net_arena_take(struct net_arena *ours, const struct net_arena *theirs, siz
     while (a->first != a->next && atomic_load_explicit(&head_of(theirs)->given_back[a->first % ROOMS], memory_order_acquire) == a->first)
         a->first++;
     const uint64_t at = bytes < n || !n || a->next - a->first == ROOMS || pd_fault("net.arena.full") ? 0 : place(a, bytes);
-    if (!at)
+    if (!at || back(a, at + bytes))
         return NULL;
     a->rooms[a->next % ROOMS] = (struct room){at, bytes};
     a->free_at = at + bytes;

@@ -7,7 +7,9 @@
  *     receiver net_arena_give_back   marks the room free, in the arena that it sends with itself
  *
  * Rooms lie in a ring and become free again in order. Nobody ever waits for one, and a process that ends, in whatever way, leaves nothing
- * behind: the memory goes with the last of the two. It is sealed against shrinking, so reading it can't fail.
+ * behind: the memory goes with the last of the two. It is sealed against shrinking, and a room has memory before it is written to, so
+ * touching it can't fail. Whoever can open it may read and write all that its peer can (the kernel asks for the same rights as for
+ * tracing it), so the two trust each other with each other's frames; what a receiver believes of offsets, lengths and turns it checks.
  */
 #ifndef PD_NET_ARENA_H
 #define PD_NET_ARENA_H
@@ -32,7 +34,6 @@ struct net_arena_name {
 int net_arena_new(struct net_arena **out, struct net_arena_name *name);
 /* The peer's: 0, or PD_ENOENT if it is not on this machine or not what it should be. */
 int net_arena_open(struct net_arena **out, const struct net_arena_name *name);
-void net_arena_named(struct net_arena *a); /* the peer has found it, or never will: its descriptor is closed */
 void net_arena_free(struct net_arena *a);  /* unmapped, for this process; NULL is fine */
 
 /* Room for n bytes in our arena, 64-byte aligned, or NULL. `theirs`, the arena that its receiver sends with, tells what is free again.

@@ -130,7 +130,6 @@ static int on_offer(struct net_conn *c, const struct wire_frame *f, struct pd_er
         offer(c, &own);
         return 0;
     }
-    net_arena_named(c->share->ours);
     answer(c, 1);
     c->share->sending = 1;
     return 0;
@@ -146,7 +145,6 @@ static int on_answer(struct net_conn *c, const struct wire_frame *f, struct pd_e
         end(c);
         return 0;
     }
-    net_arena_named(c->share->ours);
     c->share->sending = 1;
     return 0;
 }

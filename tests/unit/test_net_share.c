@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,6 +100,30 @@ static void rooms_never_overlap(void **state) {
     net_arena_free(theirs);
 }
 
+/* A room that is only promised kills who writes to it with SIGBUS where the kernel has no memory for it. */
+static void rooms_have_memory_before_they_are_written_to(void **state) {
+    (void)state;
+    struct net_arena *ours, *theirs;
+    struct net_arena_name name, other;
+    struct stat st;
+    uint64_t at;
+    uint32_t turn;
+    assert_int_equal(net_arena_new(&ours, &name), 0);
+    assert_int_equal(net_arena_new(&theirs, &other), 0);
+    for (size_t n = 1000; net_arena_take(ours, theirs, n, &at, &turn); n = n * 3 / 2) {
+        assert_int_equal(fstat((int)name.fd, &st), 0);
+        assert_true((uint64_t)st.st_blocks * 512 >= at + n);
+    }
+    net_arena_free(ours);
+    assert_int_equal(net_arena_new(&ours, &name), 0);
+    pd_fault_arm("net.arena:1");
+    assert_null(net_arena_take(ours, theirs, 1 << 20, &at, &turn));
+    pd_fault_arm(NULL);
+    assert_non_null(net_arena_take(ours, theirs, 1 << 20, &at, &turn));
+    net_arena_free(ours);
+    net_arena_free(theirs);
+}
+
 static void only_the_right_memory_is_opened(void **state) {
     (void)state;
     struct net_arena *a, *b = NULL;
@@ -126,9 +151,8 @@ static void only_the_right_memory_is_opened(void **state) {
     assert_int_equal(net_arena_open(&b, &n), PD_ENOENT);
     close(fds[0]);
     close(fds[1]);
-    net_arena_named(a); /* its descriptor is closed: nobody finds it any more */
+    net_arena_free(a); /* its descriptor is closed: nobody finds it any more */
     assert_int_equal(net_arena_open(&b, &name), PD_ENOENT);
-    net_arena_free(a);
 }
 
 /* --- a connection --- */
@@ -324,7 +348,7 @@ static void what_is_held_leaves_together(void **state) {
 /* Whoever shares nothing hears of it as of any frame; a peer that finds nothing says so. */
 static void without_memory_all_goes_through_the_socket(void **state) {
     (void)state;
-    for (int nth = 1; nth <= 6; nth++) { /* each that may fail: two made, mapped, opened */
+    for (int nth = 1; nth <= 8; nth++) { /* each that may fail: two made, mapped, backed, opened */
         struct world w;
         char fault[40];
         start(&w, 1);
@@ -373,6 +397,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rooms_come_back_in_order),
         cmocka_unit_test(rooms_never_overlap),
+        cmocka_unit_test(rooms_have_memory_before_they_are_written_to),
         cmocka_unit_test(only_the_right_memory_is_opened),
         cmocka_unit_test(large_frames_do_not_cross_the_socket),
         cmocka_unit_test(frames_that_are_kept_stay),
