@@ -181,11 +181,12 @@ static int is_done(struct seedling *l) {
 
 /* It can't take from its source. What was said of one before is not known from this: then a good one is passed by, too. */
 static int lost(struct seedling *l) {
-    int source = plan_source(l->s->plan, l->node);
+    struct seeding *s = l->s; /* telling it may be the end of it */
+    int source = plan_source(s->plan, l->node);
     if (l->state == TAKES && source >= 0) {
-        plan_unreached(l->s->plan, l->node, source, now(l->s));
-        tell_sources(l->s);
-        let_go(l->s);
+        plan_unreached(s->plan, l->node, source, now(s));
+        tell_sources(s);
+        let_go(s);
     }
     return 0;
 }

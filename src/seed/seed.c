@@ -25,7 +25,7 @@
 #include "seed/start.h"
 #include "seed/sys.h"
 
-enum { PAYLOAD_MAX = SEED_CHUNKS_MAX * SEED_CHUNK, STRANGER_MS = 5000, REACH_MS = 3000, SAY_MS = 50, LINE = 300, MAX_FDS = 3 + SEED_TAKERS };
+enum { PAYLOAD_MAX = SEED_CHUNKS_MAX * SEED_CHUNK, STRANGER_MS = 5000, REACH_MS = 3000, ALONE_MS = 15 * 60000, SAY_MS = 50, LINE = 300, MAX_FDS = 3 + SEED_TAKERS };
 enum { STREAM = 1, NONBLOCK = 04000, CLOEXEC = 02000000, DONTWAIT = 0x40, NOSIGNAL = 0x4000, LEVEL_SOCKET = 1, OPT_ERROR = 4 }; /* <sys/socket.h> is libc's */
 
 static const char UNREACHED[] = "the neighbour can't be reached";
@@ -61,7 +61,7 @@ struct seed {
     struct source source;
     struct taker takers[SEED_TAKERS];
     uint32_t said;
-    uint64_t said_ms;
+    uint64_t said_ms, moved_ms; /* moved_ms: when a record or a chunk came, or somebody took something */
 };
 
 static void end(int status) {
@@ -132,15 +132,18 @@ static void *room(size_t n) {
     return (void *)p;
 }
 
+static void check_written(long rc) {
+    if (rc < 0 && rc != -EINTR)
+        end(rc == -ENOSPC || rc == -EDQUOT ? SEED_EXIT_FULL : SEED_EXIT_WRITE);
+}
+
 static void store(struct seed *s) {
     for (uint64_t at = 0; at < s->size;) {
         long n = SYS(write, s->out, s->bytes + at, s->size - at);
-        if (n <= 0 && n != -EINTR)
-            end(n == -ENOSPC || n == -EDQUOT ? SEED_EXIT_FULL : SEED_EXIT_WRITE);
+        check_written(n ? n : -EIO);
         at += n > 0 ? (uint64_t)n : 0;
     }
-    if (SYS(close, s->out))
-        end(SEED_EXIT_WRITE);
+    check_written(SYS(close, s->out)); /* a file server says only now that there is no room */
     say(s, SEED_SAYS_DONE, -1, "");
 }
 
@@ -156,6 +159,7 @@ static int take_chunk(struct seed *s, uint32_t i, const uint8_t *p, uint32_t n) 
         return -1;
     mem_copy(s->bytes + (size_t)i * SEED_CHUNK, p, n);
     s->have++;
+    s->moved_ms = now_ms();
     say_have(s);
     if (s->have == s->n_chunks)
         store(s);
@@ -324,6 +328,7 @@ static void feed_taker(struct seed *s, struct taker *t) {
         leave_taker(t);
     else
         t->sent += (uint64_t)n;
+    s->moved_ms = now_ms();
 }
 
 /* --- paddlectl ------------------------------------------------------------------------------------------------------------ */
@@ -396,6 +401,7 @@ static void hear_launcher(struct seed *s) {
         return;
     obey(s);
     s->n_record = s->n_body = 0;
+    s->moved_ms = now_ms();
 }
 
 /* --- the loop --------------------------------------------------------------------------------------------------------------- */
@@ -426,9 +432,12 @@ static int listen_somewhere(int *port) {
 
 static int is_over(const struct seed *s) { return s->go && s->have == s->n_chunks; }
 
-/* Those that have said nothing for too long. */
+/* Those that have said nothing for too long. Were it paddlectl itself, it has given this host up long ago: its machine may be gone, without
+ * that sshd has noticed. */
 static void forget_silent(struct seed *s) {
     uint64_t now = now_ms();
+    if (now - s->moved_ms > ALONE_MS)
+        end(SEED_EXIT_LOST);
     if (s->source.fd && s->source.n_greeting < SEED_GREETING && now - s->source.since_ms > REACH_MS)
         lose_source(s, UNREACHED);
     for (struct taker *t = s->takers; t < s->takers + SEED_TAKERS; t++)
@@ -472,8 +481,7 @@ static void wait_and_serve(struct seed *s) {
 }
 
 int seed_main(const char *path, const char *marker) {
-    static struct seed seed;
-    struct seed *s = &seed;
+    struct seed seed = {0}, *s = &seed;
     int port;
     s->marker = marker;
     s->hashes = room((size_t)SEED_CHUNKS_MAX * SEED_HASH);
@@ -483,6 +491,7 @@ int seed_main(const char *path, const char *marker) {
     if (fd <= 0)
         return SEED_EXIT_NOT_BEGUN;
     s->out = (int)fd;
+    s->moved_ms = now_ms();
     say(s, SEED_SAYS_PORT, port, "");
     while (!is_over(s))
         wait_and_serve(s);

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "launcher/cluster/seeding.h"
@@ -38,7 +39,7 @@ struct fixture {
 
 struct node {
     struct fixture *f;
-    int id, open, kill_at_have, lost, told_port;
+    int id, open, kill_at_have, lost, told_port, may_break;
     struct transport *t;
     struct seedling *l;
     char line[400], path[100];
@@ -104,7 +105,14 @@ static int teardown(void **state) {
 }
 
 static void on_open(void *arg) { (void)arg; }
-static void broken(void *arg) { (void)arg; fail_msg("out of memory"); }
+
+static void broken(void *arg) {
+    struct node *x = arg;
+    if (!x->may_break)
+        fail_msg("out of memory");
+    seedling_free(x->l);
+    x->l = NULL;
+}
 
 static void on_bytes(const uint8_t *p, size_t n, void *arg) {
     struct node *x = arg;
@@ -209,6 +217,27 @@ static void one_that_is_killed_is_passed_by(void **state) {
     for (int i = 0; i < NODES; i++)
         if (i != 0 && i != 2)
             assert_has_it(&v[i]);
+}
+
+/* No memory to tell a node of its next source: the node is given up from within. The sanitizer watches. */
+static void one_that_cannot_be_told_is_given_up(void **state) {
+    struct fixture *f = *state;
+    struct node v[2];
+    struct pd_err err = {0};
+    char script[200];
+    pd_fmt(script, sizeof script, "echo %s seed port 9; exec cat >/dev/null", marker);
+    char *argv[] = {(char *)(uintptr_t)"/bin/sh", (char *)(uintptr_t)"-c", script, NULL};
+    for (int i = 0; i < 2; i++)
+        for (start_node(f, &v[i], i, argv); !v[i].told_port;)
+            uv_run(&f->loop, UV_RUN_ONCE);
+    v[1].may_break = 1;
+    pd_fault_arm("alloc:1");
+    assert_int_equal(seedling_heard(v[1].l, SEED_SAYS_LOST "it", &err), 0);
+    pd_fault_arm(NULL);
+    assert_null(v[1].l);
+    transport_close(v[0].t);
+    transport_close(v[1].t);
+    run_until_over(f, v, 0, 2);
 }
 
 /* A neighbour of the test's own, a process: what it answers after the proof; then it does not listen any more. */
@@ -477,6 +506,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(from_node_to_node, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_is_killed_is_passed_by, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_that_cannot_be_told_is_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_cannot_be_reached_is_passed_by, setup, teardown),
         cmocka_unit_test_setup_teardown(what_was_not_announced_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_cut_in_the_middle, setup, teardown),

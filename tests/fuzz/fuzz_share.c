@@ -1,0 +1,176 @@
+/* fuzz_share.c - libFuzzer: one end of a connection within a machine, whose peer says anything about shared memory, and writes anything into
+ * the memory that it shares.
+ *
+ * The input is a list of what the peer does (its offer, right or not; its answer; a frame elsewhere; bytes; turns given back) and of what this end
+ * does: offer, send, free frames that it has kept. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/arena.h"
+#include "net/internal.h"
+#include "wire/msg.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { KEEP = 4, FRAME_MAX = 1 << 20 };
+
+struct end {
+    struct net_conn *conn;
+    struct wire_frame *kept[KEEP];
+    unsigned n_kept, sum;
+};
+
+static void drop_kept(struct end *e) {
+    while (e->n_kept)
+        wire_frame_free(e->kept[--e->n_kept]);
+}
+
+static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
+    struct end *e = arg;
+    (void)c;
+    if (f->flags & WIRE_F_ELSEWHERE || f->total > FRAME_MAX)
+        abort();
+    for (uint32_t i = 0; i < f->n_sec; i++)
+        for (size_t k = 0; k < f->len[i]; k += k + 512 < f->len[i] ? 512 : f->len[i] - k)
+            e->sum += f->sec[i][k] + f->sec[i][f->len[i] - 1];
+    if (e->n_kept == KEEP)
+        drop_kept(e);
+    e->kept[e->n_kept++] = f;
+}
+
+static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
+    (void)c;
+    (void)why;
+    ((struct end *)arg)->conn = NULL;
+}
+
+/* Two ends of a connection from this machine to itself. */
+static void connect_ends(int fd[2]) {
+    static int listener = -1;
+    static struct sockaddr_in a;
+    socklen_t n = sizeof a;
+    if (listener < 0) {
+        a = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (bind(listener, (struct sockaddr *)&a, sizeof a) || listen(listener, 8) || getsockname(listener, (struct sockaddr *)&a, &n))
+            abort();
+    }
+    const struct linger none = {1, 0}; /* no TIME_WAIT: there are thousands of runs */
+    fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd[0], (struct sockaddr *)&a, sizeof a) || (fd[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0 ||
+        setsockopt(fd[0], SOL_SOCKET, SO_LINGER, &none, sizeof none) || fcntl(fd[0], F_SETFL, O_NONBLOCK))
+        abort();
+}
+
+static void peer_says(int fd, uint16_t type, const void *p, size_t n) {
+    static const uint8_t zeros[WIRE_ALIGN];
+    uint8_t head[WIRE_HEADER];
+    size_t len[WIRE_SECTIONS] = {n};
+    (void)wire_header(head, type, 0, 0, 1, len);
+    (void)!send(fd, head, sizeof head, MSG_NOSIGNAL);
+    (void)!send(fd, p, n, MSG_NOSIGNAL);
+    (void)!send(fd, zeros, wire_pad(n), MSG_NOSIGNAL);
+}
+
+static void peer_offers(int fd, const struct net_arena_name *name, struct pd_rd *r) {
+    struct pd_buf b;
+    const uint8_t wrong = pd_get_u8(r);
+    pd_buf_init(&b);
+    pd_put_u32(&b, wrong & 1 ? pd_get_u32(r) : name->pid);
+    pd_put_u32(&b, wrong & 2 ? pd_get_u8(r) : name->fd);
+    pd_put_u64(&b, wrong & 4 ? pd_get_u32(r) : name->bytes);
+    pd_put(&b, name->secret, sizeof name->secret - (wrong & 8 ? 1 : 0));
+    if (wrong & 16)
+        b.data[b.len - 1] ^= 1;
+    peer_says(fd, WIRE_HS_SHARE, b.data, b.len);
+    pd_buf_release(&b);
+}
+
+static void peer_sends_elsewhere(int fd, struct pd_rd *r) {
+    uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE];
+    size_t len[WIRE_SECTIONS] = {pd_get_u32(r) & 0xfffff, pd_get_u16(r)};
+    const uint32_t at = pd_get_u32(r);
+    const uint64_t offset = at & 1 ? at : (uint64_t)at << 6;
+    wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 1, 2, len, offset, pd_get_u32(r));
+    (void)!send(fd, wire, sizeof wire, MSG_NOSIGNAL);
+}
+
+static void ours_sends(struct end *e, size_t n) {
+    static const uint8_t bytes[65536];
+    const struct net_sec sec = {bytes, n};
+    (void)net_send(e->conn, WIRE_PS_REDUCE, 0, 1, &sec, 1, NULL, NULL);
+}
+
+static void step(struct end *e, int fd, struct net_arena *mine, const struct net_arena_name *name, struct pd_rd *r) {
+    uint32_t v;
+    const uint8_t *p;
+    size_t n;
+    switch (pd_get_u8(r) % 8) {
+    case 0:
+        peer_offers(fd, name, r);
+        break;
+    case 1:
+        v = pd_get_u8(r);
+        peer_says(fd, WIRE_HS_SHARED, &v, v & 0x80 ? 3 : 4);
+        break;
+    case 2:
+        peer_sends_elsewhere(fd, r);
+        break;
+    case 3:
+        n = pd_get_u8(r);
+        if ((p = pd_get(r, n)))
+            (void)!send(fd, p, n, MSG_NOSIGNAL);
+        break;
+    case 4:
+        net_share(e->conn);
+        break;
+    case 5:
+        ours_sends(e, pd_get_u16(r));
+        break;
+    case 6: /* of this end's rooms */
+        net_arena_give_back(mine, pd_get_u32(r));
+        break;
+    default:
+        drop_kept(e);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const struct net_events events = {.on_frame = on_frame, .on_close = on_close};
+    const struct net_opts opts = {.max_frame = FRAME_MAX, .share = 1};
+    struct end e = {0};
+    struct net_arena *mine;
+    struct net_arena_name name;
+    struct pd_rd r;
+    uv_loop_t loop;
+    uv_tcp_t *tcp = malloc(sizeof *tcp);
+    int fd[2];
+    char seen[4096];
+    connect_ends(fd);
+    if (uv_loop_init(&loop) || uv_tcp_init(&loop, tcp) || uv_tcp_open(tcp, fd[1]) || net_arena_new(&mine, &name) ||
+        net_conn_over(&e.conn, (uv_stream_t *)tcp, (uv_stream_t *)tcp, &opts, &events, &e, NULL))
+        abort();
+    for (int i = 0; i < 2; i++)
+        uv_run(&loop, UV_RUN_NOWAIT); /* it is open */
+    pd_rd_init(&r, data, size);
+    while (e.conn && !r.failed && r.p < r.end) {
+        step(&e, fd[0], mine, &name, &r);
+        for (int i = 0; i < 2; i++)
+            uv_run(&loop, UV_RUN_NOWAIT);
+        while (recv(fd[0], seen, sizeof seen, MSG_DONTWAIT) > 0)
+            ;
+    }
+    if (e.conn)
+        net_close(e.conn);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    close(fd[0]);
+    drop_kept(&e); /* what is kept outlives the connection */
+    net_arena_free(mine);
+    if (uv_loop_close(&loop))
+        abort();
+    return 0;
+}
