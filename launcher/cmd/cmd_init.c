@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@
 #include "base/str.h"
 #include "launcher/cmd/cmd.h"
 
-enum { FILE_MAX_BYTES = 64 << 20, MAX_DEPTH = 16 };
+enum { FILE_MAX_BYTES = 64 << 20, MAX_DEPTH = 16, TITLE_MAX = 200 };
 
 static int copy_file(const char *from, const char *to, mode_t mode, struct pd_err *err) {
     struct pd_buf b;
@@ -47,14 +48,39 @@ static int copy_tree(const char *from, const char *to, int depth, struct pd_err 
     return rc;
 }
 
-static void list_templates(const char *dir, FILE *f) {
-    DIR *d = opendir(dir);
-    struct dirent *e;
-    while (d && (e = readdir(d)))
-        if (e->d_name[0] != '.')
-            fprintf(f, "  %s\n", e->d_name);
-    if (d)
-        closedir(d);
+/* The title of its README.md, without "# " and "NAME: "; empty where there is none. */
+static void title_of(const char *dir, const char *name, char *out, size_t cap) {
+    char path[PATH_MAX], line[TITLE_MAX] = "";
+    FILE *f = pd_fmt(path, sizeof path, "%s/%s/README.md", dir, name) ? NULL : fopen(path, "re");
+    if (f && !fgets(line, sizeof line, f))
+        line[0] = 0;
+    if (f)
+        fclose(f);
+    line[strcspn(line, "\n")] = 0;
+    const char *at = line;
+    if (pd_starts(at, "# "))
+        at += 2;
+    if (pd_starts(at, name) && pd_starts(at + strlen(name), ": "))
+        at += strlen(name) + 2;
+    snprintf(out, cap, "%s", at);
+}
+
+static int visible(const struct dirent *e) { return e->d_name[0] != '.'; }
+
+static int list_templates(const char *dir, struct pd_err *err) {
+    struct dirent **v;
+    int n = scandir(dir, &v, visible, alphasort);
+    if (n < 0)
+        return pd_fail_errno(err, PD_EIO, errno, "cannot read %s", dir);
+    printf("templates ('paddlectl init NAME' copies one):\n");
+    for (int i = 0; i < n; i++) {
+        char title[TITLE_MAX];
+        title_of(dir, v[i]->d_name, title, sizeof title);
+        printf("  %-19s %s\n", v[i]->d_name, title); /* complete.c reads the names */
+        free(v[i]);
+    }
+    free(v);
+    return 0;
 }
 
 static int init(const char *name, const char *to, struct pd_err *err) {
@@ -66,11 +92,8 @@ static int init(const char *name, const char *to, struct pd_err *err) {
         rc = cmd_share_dir("conf", conf_dir, sizeof conf_dir, err);
     if (rc)
         return rc;
-    if (!name) {
-        printf("templates:\n");
-        list_templates(templates, stdout);
-        return 0;
-    }
+    if (!name)
+        return list_templates(templates, err);
     if (strchr(name, '/') || name[0] == '.' || pd_fmt(from, sizeof from, "%s/%s", templates, name) || stat(from, &st))
         return pd_fail(err, PD_ENOENT, "there is no template '%s'; 'paddlectl init' lists them", name);
     if (pd_fmt(conf, sizeof conf, "%s/conf.ini", conf_dir) || pd_fmt(new_conf, sizeof new_conf, "%s/conf.ini", to) ||
@@ -86,7 +109,8 @@ static int init(const char *name, const char *to, struct pd_err *err) {
     if (!rc && !own)
         rc = copy_file(conf, new_conf, 0644, err);
     if (!rc)
-        printf("%s: write your hosts there\n%s: the workspace\n", new_conf, workspace);
+        printf("%s: write your hosts there\n%s: the workspace; its README.md says what it does\n"
+               "then: %s/prepare makes its data, and 'paddlectl run' in %s starts the job\n", new_conf, workspace, workspace, to);
     return rc;
 }
 

@@ -212,6 +212,11 @@ int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pai
     struct pd_buf text;
     pd_buf_init(&text);
     int rc = pd_read_file(path, MAX_FILE, &text, err);
+    if (rc == PD_EIO || rc == PD_EDATA) { /* a folder, a file of somebody else's, one without an end: the wrong one */
+        rc = PD_ECONF;
+        if (err)
+            err->code = rc;
+    }
     if (!rc)
         rc = read_text(path, (const char *)text.data, text.len, on_section, on_pair, arg, err);
     pd_buf_release(&text);

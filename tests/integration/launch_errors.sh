@@ -27,6 +27,10 @@ wrong 2 "which files?" split --shards=2
 wrong 2 "how many shards?" split "$TMP/ws/file"
 wrong 2 "no template 'nope'" init nope
 wrong 2 "cannot open" run --conf=nope.ini
+wrong 2 "cannot read $TMP: Is a directory" run --conf="$TMP" # once 1, as of a job that failed
+wrong 0 "  word2vec            a word model from the definitions of a dictionary" init
+[ "$(grep '^  ' <<<"$OUT")" = "$(grep '^  ' <<<"$OUT" | LC_ALL=C sort)" ] || die "not sorted: $OUT"
+wrong 0 "then: fit_a_line/workspace/prepare makes its data, and 'paddlectl run' in fit_a_line starts the job" init fit_a_line
 
 # --- conf.ini: the line stands in the message
 conf '[cluster]' 'hosts = local' 'root_dri = /tmp/x'
