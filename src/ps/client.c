@@ -238,6 +238,7 @@ int ps_start(struct ps_client *c) {
         return client_fail(c, err.code, "%s", err.msg);
     if (make_layout(c))
         return c->err.code;
+    c->planes = ps_job_planes(&c->job);
     c->declaring = 1;
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++)
         ps_link_declare(c->links[i]);

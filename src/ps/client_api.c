@@ -101,7 +101,7 @@ int ps_resumed(const struct ps_client *c, uint64_t *pass, uint64_t *batches) {
     if (!c->resumed)
         return 0;
     *pass = c->pass;
-    *batches = (c->step - c->first_step) * (c->geo ? c->opts.geo_sgd_need_push_nums ? c->opts.geo_sgd_need_push_nums : 100 : 1);
+    *batches = c->geo ? geo_steps_in(c, c->first_step, c->step) : c->step - c->first_step;
     return 1;
 }
 

@@ -1,12 +1,15 @@
 /* client_geo.c - geo mode: this trainer steps by itself and every k steps exchanges what has changed.
  *
  *     values of the servers ──▶ base, w          w steps by the optimizer, here, for k batches
- *     servers: value += (w - base) / trainers    then base and w begin anew from what the servers have
+ *     servers: value += share * (w - base)       then base and w begin anew from what the servers have
  *
- * Dense values are all exchanged; of tables, the rows that were touched since the last exchange. A row is asked for when a batch
- * needs it the first time since then, and lives in a table of this process meanwhile: [w | optimizer state | base]. Optimizer
- * state stays here over exchanges and is not part of a saved model. Formula and source: docs/sources.md#update-rules.
+ * Dense values are all exchanged, their share is 1 / trainers; of tables, the rows that were touched since the last exchange, with a
+ * larger share where others have hardly touched them too. A row is asked for when a batch needs it the first time since then, and lives
+ * in a table of this process meanwhile: [w | optimizer state | base]. State that is a sum over updates (adagrad) is a value like the
+ * weights, in further planes behind them; other state stays here over exchanges and is not part of a saved model. The first windows are
+ * shorter: at the start all trainers step the same way, and far. Formula, why, and source: docs/sources.md#update-rules.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,10 +17,12 @@
 #include "ps/client_int.h"
 #include "ps/table.h"
 
-enum { DEFAULT_PUSH_NUMS = 100 };
+enum { DEFAULT_PUSH_NUMS = 100, EARLY = 8 };
 
 struct geo_dense {
-    float *w, *base, *delta, *state;
+    uint64_t stride;
+    float *w;            /* [1 + state][stride]: with the optimizer's state */
+    float *base, *delta; /* [planes][stride]: what is exchanged */
     const float *grad; /* of this step, the caller's until ps_wait */
 };
 
@@ -31,6 +36,8 @@ struct geo_table {
     const float *grad;           /* of this step */
     uint32_t *at;                /* its rows */
     size_t n_at, cap_at;
+    uint32_t *touches;           /* of each row: in how many steps since this process began */
+    size_t cap_touches;
     uint32_t *found;             /* rows of a pull, which may come between a push and the end of its step */
     size_t cap_found;
 };
@@ -47,7 +54,7 @@ struct geo_pull {
 };
 
 struct ps_geo {
-    uint32_t push_nums, since;  /* steps since the last exchange */
+    uint32_t push_nums, since;  /* steps of a window; since the last exchange */
     uint32_t window;            /* counts exchanges from 1 */
     uint64_t steps, samples;
     int stale;                  /* dense values are to be asked for again */
@@ -56,6 +63,19 @@ struct ps_geo {
     struct geo_table *tables;   /* [n_sparse] */
     struct geo_pull *pulls;
 };
+
+/* Steps before exchange number `exchanges`, counted from 0: 1 for EARLY exchanges, then 2, 4, ... up to push_nums. */
+static uint32_t window_of(const struct ps_geo *g, uint64_t exchanges) {
+    const uint64_t doubled = exchanges / EARLY;
+    return doubled < 31 && 1u << doubled < g->push_nums ? 1u << doubled : g->push_nums;
+}
+
+uint64_t geo_steps_in(const struct ps_client *c, uint64_t first, uint64_t end) {
+    uint64_t n = 0;
+    for (; first < end && window_of(c->geo, first) < c->geo->push_nums; first++)
+        n += window_of(c->geo, first);
+    return n + (end - first) * c->geo->push_nums;
+}
 
 static int no_memory(struct ps_client *c) { return client_fail(c, PD_ENOMEM, "no memory for local steps"); }
 
@@ -89,19 +109,20 @@ int geo_start(struct ps_client *c) {
     g->tables = pd_calloc(c->job.n_sparse, sizeof *g->tables);
     if (!g->dense || !g->tables)
         return no_memory(c);
+    const uint32_t n_planes = 1 + g->optim->state + 2 * c->planes;
     for (uint32_t i = 0; i < c->job.n_dense; i++) {
         uint64_t n = c->job.dense[i].n, each = (n + 15) / 16 * 16;
         struct geo_dense *d = &g->dense[i];
-        d->w = each > SIZE_MAX / sizeof(float) / (3 + g->optim->state) ? NULL : pd_alloc64(each * (3 + g->optim->state) * sizeof(float));
+        d->stride = each;
+        d->w = each > SIZE_MAX / sizeof(float) / n_planes ? NULL : pd_alloc64(each * n_planes * sizeof(float));
         if (!d->w)
             return no_memory(c);
-        d->base = d->w + each;
-        d->delta = d->base + each;
-        d->state = d->delta + each;
-        memset(d->state, 0, each * g->optim->state * sizeof(float));
+        memset(d->w, 0, each * n_planes * sizeof(float));
+        d->base = d->w + each * (1 + g->optim->state);
+        d->delta = d->base + each * c->planes;
     }
     for (uint32_t i = 0; i < c->job.n_sparse; i++) {
-        struct ps_table_opts o = {.name = c->job.sparse[i].name, .dim = c->job.sparse[i].dim, .state = g->optim->state + 1};
+        struct ps_table_opts o = {.name = c->job.sparse[i].name, .dim = c->job.sparse[i].dim, .state = g->optim->state + c->planes};
         if (ps_table_new(&g->tables[i].rows, &o))
             return no_memory(c);
     }
@@ -125,6 +146,7 @@ void geo_free(struct ps_client *c) {
         ps_table_free(t->rows);
         free(t->touched);
         free(t->keys);
+        free(t->touches);
         free(t->delta);
         free(t->at);
         free(t->found);
@@ -152,12 +174,13 @@ static float *base_of(const struct ps_geo *g, const struct ps_table *t, float *r
 static int refresh(struct ps_client *c) {
     struct ps_geo *g = c->geo;
     for (uint32_t i = 0; i < c->job.n_dense; i++)
-        if (client_pull_dense(c, (int)i, g->dense[i].base))
-            return c->err.code;
+        for (uint32_t k = 0; k < c->planes; k++)
+            if (client_pull_dense(c, (int)(i + k * c->job.n_dense), g->dense[i].base + k * g->dense[i].stride))
+                return c->err.code;
     if (client_wait_pulls(c))
         return c->err.code;
     for (uint32_t i = 0; i < c->job.n_dense; i++)
-        memcpy(g->dense[i].w, g->dense[i].base, c->job.dense[i].n * sizeof(float));
+        memcpy(g->dense[i].w, g->dense[i].base, g->dense[i].stride * c->planes * sizeof(float));
     g->stale = 0;
     return 0;
 }
@@ -177,7 +200,7 @@ static int is_fresh(const struct ps_geo *g, const struct geo_table *t, uint32_t 
 int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode) {
     struct ps_geo *g = c->geo;
     struct geo_table *t = &g->tables[table];
-    uint32_t dim = c->job.sparse[table].dim;
+    const size_t width = (size_t)c->job.sparse[table].dim * c->planes;
     struct geo_pull *p = pd_malloc(sizeof *p + n * sizeof p->keys[0]);
     if (!p)
         return no_memory(c);
@@ -185,7 +208,7 @@ int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys
     g->pulls = p;
     memcpy(p->keys, keys, n * sizeof *keys);
     p->asked_keys = pd_malloc(n * sizeof *keys);
-    p->asked = pd_alloc64(n * dim * sizeof *out);
+    p->asked = pd_alloc64(n * width * sizeof *out);
     if (!p->asked_keys || !p->asked || room(&t->found, &t->cap_found, n, sizeof *t->found))
         return no_memory(c);
     if (ps_table_find(t->rows, keys, n, 0, t->found))
@@ -200,18 +223,19 @@ int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys
 static int complete(struct ps_client *c, struct geo_pull *p) {
     struct ps_geo *g = c->geo;
     struct geo_table *t = &g->tables[p->table];
-    size_t dim = c->job.sparse[p->table].dim, k = 0;
+    const size_t dim = c->job.sparse[p->table].dim, width = dim * c->planes;
+    size_t k = 0;
     if (room(&t->found, &t->cap_found, p->n, sizeof *t->found) || ps_table_find(t->rows, p->keys, p->n, p->mode == PS_CREATE, t->found))
         return no_memory(c);
     for (size_t i = 0; i < p->n; i++) {
         int asked = k < p->n_asked && p->asked_keys[k] == p->keys[i];
-        const float *value = p->asked + k * dim;
+        const float *value = p->asked + k * width;
         k += (size_t)asked;
         /* Two pulls of a batch may have asked for the same row; the first one's answer, with steps since, counts. */
         if (!is_fresh(g, t, t->found[i]) && p->mode == PS_CREATE) {
             float *w = ps_table_change(t->rows, t->found[i]);
-            memcpy(w, value, dim * sizeof *w);
-            memcpy(base_of(g, t->rows, w), value, dim * sizeof *w);
+            memcpy(w, value, width * sizeof *w);
+            memcpy(base_of(g, t->rows, w), value, width * sizeof *w);
             ps_table_note(t->rows, t->found[i])->mark = g->window;
         }
         memcpy(p->out + i * dim, is_fresh(g, t, t->found[i]) ? ps_table_row(t->rows, t->found[i]) : value, dim * sizeof *value);
@@ -237,10 +261,18 @@ int geo_push_dense(struct ps_client *c, int id, const float *grad) {
     return 0;
 }
 
+static int room_for_touches(struct geo_table *t) {
+    const size_t had = t->cap_touches;
+    const int rc = room(&t->touches, &t->cap_touches, (size_t)ps_table_places(t->rows), sizeof *t->touches);
+    if (t->cap_touches > had)
+        memset(t->touches + had, 0, (t->cap_touches - had) * sizeof *t->touches);
+    return rc;
+}
+
 int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad) {
     struct ps_geo *g = c->geo;
     struct geo_table *t = &g->tables[table];
-    if (room(&t->at, &t->cap_at, n, sizeof *t->at) ||
+    if (room(&t->at, &t->cap_at, n, sizeof *t->at) || room_for_touches(t) ||
         room(&t->touched, &t->cap_touched, t->n_touched + n, sizeof *t->touched) ||
         ps_table_find(t->rows, keys, n, 0, t->at))
         return no_memory(c);
@@ -253,6 +285,8 @@ int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys
             t->touched[t->n_touched++] = (struct ps_index_entry){keys[i], t->at[i]};
         }
     }
+    for (size_t i = 0; i < n; i++)
+        t->touches[t->at[i]]++;
     t->n_at = n;
     t->grad = grad;
     return 0;
@@ -276,7 +310,7 @@ static int local_step(struct ps_client *c, uint64_t n_samples) {
         if (d->grad && p->lr_factor > 0 && p->average > 0)
             ps_optim_average(p->average, a.n_samples, d->w, d->grad, p->n);
         else if (d->grad && p->lr_factor > 0)
-            ps_optim_apply(g->optim, &a, d->w, d->state, (p->n + 15) / 16 * 16, d->grad, p->n);
+            ps_optim_apply(g->optim, &a, d->w, d->w + d->stride, d->stride, d->grad, p->n);
         d->grad = NULL;
     }
     for (uint32_t i = 0; i < c->job.n_sparse; i++) {
@@ -304,22 +338,29 @@ static int by_key(const void *a, const void *b) {
     return x->key < y->key ? -1 : x->key > y->key;
 }
 
+/* What a row's difference counts for: one over how many trainers, on average, have touched it in a window as long as this one, when in a
+ * step each does as often as this one has in its other steps. */
+static float share_of(const struct ps_client *c, const struct geo_table *t, uint32_t row) {
+    const struct ps_geo *g = c->geo;
+    const double often = g->steps > 1 ? (double)(t->touches[row] - 1) / (double)(g->steps - 1) : 1;
+    return (float)(1 / (1 + (c->job.n_trainers - 1) * (1 - pow(1 - fmin(often, 1), g->since))));
+}
+
 static int push_table(struct ps_client *c, uint32_t id) {
     struct ps_geo *g = c->geo;
     struct geo_table *t = &g->tables[id];
-    size_t dim = c->job.sparse[id].dim, n = t->n_touched;
-    const float share = 1.0f / (float)c->job.n_trainers;
+    const size_t width = (size_t)c->job.sparse[id].dim * c->planes, n = t->n_touched;
     if (!n)
         return 0;
-    if (room(&t->keys, &t->cap_keys, n, sizeof *t->keys) || room(&t->delta, &t->cap_delta, n * dim, sizeof *t->delta))
+    if (room(&t->keys, &t->cap_keys, n, sizeof *t->keys) || room(&t->delta, &t->cap_delta, n * width, sizeof *t->delta))
         return no_memory(c);
     qsort(t->touched, n, sizeof *t->touched, by_key);
     for (size_t i = 0; i < n; i++) {
         float *w = ps_table_change(t->rows, t->touched[i].row);
-        const float *base = base_of(g, t->rows, w);
+        const float *base = base_of(g, t->rows, w), share = share_of(c, t, t->touched[i].row);
         t->keys[i] = t->touched[i].key;
-        for (size_t k = 0; k < dim; k++)
-            t->delta[i * dim + k] = (w[k] - base[k]) * share;
+        for (size_t k = 0; k < width; k++)
+            t->delta[i * width + k] = (w[k] - base[k]) * share;
     }
     t->n_touched = 0;
     return client_push_rows(c, (int)id, n, t->keys, t->delta, NULL);
@@ -331,9 +372,10 @@ static int exchange(struct ps_client *c) {
     const float share = 1.0f / (float)c->job.n_trainers;
     for (uint32_t i = 0; i < c->job.n_dense && !c->err.code; i++) {
         struct geo_dense *d = &g->dense[i];
-        for (uint64_t k = 0; k < c->job.dense[i].n; k++)
+        for (uint64_t k = 0; k < d->stride * c->planes; k++)
             d->delta[k] = (d->w[k] - d->base[k]) * share;
-        client_push_dense(c, (int)i, d->delta);
+        for (uint32_t k = 0; k < c->planes; k++)
+            client_push_dense(c, (int)(i + k * c->job.n_dense), d->delta + k * d->stride);
     }
     for (uint32_t i = 0; i < c->job.n_sparse && !c->err.code; i++)
         push_table(c, i);
@@ -357,7 +399,7 @@ int geo_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, s
         client_keep_sums(c, &s);
     }
     g->steps++;
-    return ++g->since == g->push_nums ? exchange(c) : 0;
+    return ++g->since >= window_of(g, c->step) ? exchange(c) : 0;
 }
 
 int geo_pass_end(struct ps_client *c) { return c->geo->since ? exchange(c) : 0; }

@@ -156,6 +156,7 @@ struct ps_client {
     uint8_t key[WIRE_KEY_BYTES];
     uint64_t incarnation;
     struct ps_job job;
+    uint32_t planes; /* ps_job_planes, once started */
     struct pd_err err, relayed; /* relayed: as a server said it, when it came from one */
     int started, leaving;
     int connected, declaring; /* all were reached once; links declare as soon as they are open */
@@ -284,5 +285,6 @@ int geo_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, s
 int geo_pass_end(struct ps_client *c); /* exchanges what is left; before the barrier of the pass */
 void geo_forget(struct ps_client *c);  /* the servers' values have changed: a pass's end, a load */
 uint64_t geo_steps(const struct ps_client *c);
+uint64_t geo_steps_in(const struct ps_client *c, uint64_t first, uint64_t end); /* between the exchanges of these numbers */
 
 #endif

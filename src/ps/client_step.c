@@ -112,6 +112,11 @@ void client_step_release(struct ps_client *c) {
 
 /* --- dense pulls: those that come together leave together --- */
 
+/* Of plane * n_dense + parameter: state lies as the values do. */
+static const struct ps_seg *seg_of(const struct ps_client *c, uint32_t id, uint32_t thread) {
+    return &c->segs[(size_t)(id % c->job.n_dense) * c->n_dense + thread];
+}
+
 int client_pull_dense(struct ps_client *c, int id, float *out) {
     if (c->err.code)
         return c->err.code;
@@ -145,7 +150,7 @@ static int done_dense(struct ps_client *c, struct request *r, const struct answe
     uint64_t at = 0, have = a->len[2] / sizeof(float);
     int rc = take_applied(c, a, err);
     for (size_t i = 0; i < b->n && !rc; i++) {
-        const struct ps_seg *g = &c->segs[(size_t)b->pull[i].id * c->n_dense + l->thread];
+        const struct ps_seg *g = seg_of(c, b->pull[i].id, l->thread);
         if (!g->count)
             continue;
         if (ps_seg_padded(g->count) > have - at)
@@ -177,7 +182,7 @@ int client_flush(struct ps_client *c) {
         pd_put_u64(&c->head, c->step);
         pd_put_u64(&c->head, 0);
         for (size_t i = 0; i < b->n; i++)
-            if (c->segs[(size_t)b->pull[i].id * c->n_dense + t].count) {
+            if (seg_of(c, b->pull[i].id, t)->count) {
                 pd_put_u32(&c->head, b->pull[i].id);
                 n++;
             }
@@ -236,7 +241,7 @@ static struct rows *make_rows(struct ps_client *c, int table, size_t n, const ui
         client_fail(c, PD_ENOMEM, "no memory for %zu rows", n);
         return NULL;
     }
-    r->dim = c->job.sparse[table].dim;
+    r->dim = c->job.sparse[table].dim * c->planes;
     if (!split_keys(c, r, keys))
         return r;
     rows_put(c, r);
@@ -375,7 +380,7 @@ int client_push_dense(struct ps_client *c, int id, const float *grad) {
     if (client_flush(c) || client_take(c))
         return c->err.code;
     for (uint32_t t = 0; t < c->n_dense && !c->err.code; t++) {
-        const struct ps_seg *g = &c->segs[(size_t)id * c->n_dense + t];
+        const struct ps_seg *g = seg_of(c, (uint32_t)id, t);
         if (!g->count || c->step < c->dense[t]->from_step)
             continue;
         struct outgoing *o = out_new(c, 0);

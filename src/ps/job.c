@@ -152,6 +152,11 @@ int ps_job_check(const struct ps_job *job, struct pd_err *err) {
     return ps_optim_conf_check(&job->optim, err);
 }
 
+uint32_t ps_job_planes(const struct ps_job *job) {
+    const struct ps_optim *o = ps_optim_find(job->optim.name);
+    return ps_rule_find(job->update)->adds && o->sums ? 1 + o->state : 1;
+}
+
 void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_job *job) {
     const uint32_t head[] = {PS_PROTO, d->kind, d->thread, d->stream_lo, d->stream_hi, job->n_trainers,
                              job->n_streams, job->n_servers, job->n_dense_threads, job->n_sparse_threads};

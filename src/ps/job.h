@@ -11,7 +11,7 @@
 #include "ps/optim.h"
 
 enum {
-    PS_PROTO = 7,               /* version of the 0x4xx messages */
+    PS_PROTO = 8,               /* version of the 0x4xx messages */
     PS_PARAMS_MAX = 4096,        /* dense ones, and as many tables */
     PS_TRAINERS_MAX = 1 << 16,
     PS_THREADS_MAX = 1 << 16,   /* dense or sparse threads of all servers */
@@ -73,6 +73,10 @@ int ps_job_add_dense(struct ps_job *job, const struct ps_dense_spec *spec, struc
 int ps_job_add_table(struct ps_job *job, const struct ps_table_spec *spec, struct pd_err *err);
 /* Numbers in range, an optimizer that exists, names unique: what the two sides rely on. */
 int ps_job_check(const struct ps_job *job, struct pd_err *err);
+
+/* How many numbers of a value a job of these settings exchanges: one; where trainers apply the optimizer (geo), with its state
+ * if that is a sum over updates. */
+uint32_t ps_job_planes(const struct ps_job *job);
 
 void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_job *job);
 /* Bounded before it is allocated; checked. On failure *job is empty. */

@@ -147,21 +147,21 @@ RULE(ftrl) {
 }
 
 static const struct ps_optim table[] = {
-    {"sgd", 0, sgd, 0, 0, 0, "w -= lr * g"},
-    {"momentum", 1, momentum, 0, 0, 0, "v = momentum * v - lr * g; w += v"},
-    {"nesterov", 1, nesterov, 0, 0, 0, "v = momentum * v - lr * g; w += momentum * v - lr * g"},
-    {"adagrad", 1, adagrad, 0, 1e-6, 0, "G += g*g; w -= lr * g / (sqrt(G) + epsilon)"},
-    {"decayed_adagrad", 1, decayed_adagrad, 0, 1e-6, 0.95, "G = decay * G + (1-decay) * g*g; w -= lr * g / (sqrt(G) + epsilon)"},
-    {"adadelta", 2, adadelta, 0, 1e-6, 0.95,
+    {"sgd", 0, sgd, 0, 0, 0, 0, "w -= lr * g"},
+    {"momentum", 1, momentum, 0, 0, 0, 0, "v = momentum * v - lr * g; w += v"},
+    {"nesterov", 1, nesterov, 0, 0, 0, 0, "v = momentum * v - lr * g; w += momentum * v - lr * g"},
+    {"adagrad", 1, adagrad, 1, 0, 1e-6, 0, "G += g*g; w -= lr * g / (sqrt(G) + epsilon)"},
+    {"decayed_adagrad", 1, decayed_adagrad, 0, 0, 1e-6, 0.95, "G = decay * G + (1-decay) * g*g; w -= lr * g / (sqrt(G) + epsilon)"},
+    {"adadelta", 2, adadelta, 0, 0, 1e-6, 0.95,
      "G as above; d = sqrt(D + epsilon) / sqrt(G + epsilon) * g; D = decay * D + (1-decay) * d*d; w -= lr * d"},
-    {"rmsprop", 1, decayed_adagrad, 0, 1e-8, 0.99, "G = decay * G + (1-decay) * g*g; w -= lr * g / (sqrt(G) + epsilon)"},
-    {"rmsprop_centered", 2, rmsprop_centered, 0, 1e-8, 0.99,
+    {"rmsprop", 1, decayed_adagrad, 0, 0, 1e-8, 0.99, "G = decay * G + (1-decay) * g*g; w -= lr * g / (sqrt(G) + epsilon)"},
+    {"rmsprop_centered", 2, rmsprop_centered, 0, 0, 1e-8, 0.99,
      "G as above; M = decay * M + (1-decay) * g; w -= lr * g / (sqrt(G - M*M) + epsilon)"},
-    {"adam", 2, adam, 0, 1e-8, 0,
+    {"adam", 2, adam, 0, 0, 1e-8, 0,
      "m = beta1 * m + (1-beta1) * g; v = beta2 * v + (1-beta2) * g*g; w -= lr * m/(1-beta1^t) / (sqrt(v/(1-beta2^t)) + epsilon)"},
-    {"adamax", 2, adamax, 0, 1e-8, 0,
+    {"adamax", 2, adamax, 0, 0, 1e-8, 0,
      "m as above; u = max(beta2 * u, |g|); w -= lr/(1-beta1^t) * m / (u + epsilon)"},
-    {"ftrl", 2, ftrl, 1, 0, 0,
+    {"ftrl", 2, ftrl, 0, 1, 0, 0,
      "z += g - (sqrt(n + g*g) - sqrt(n))/lr * w; n += g*g; w = |z| <= l1 ? 0 : -(z - sign(z) l1) / ((beta + sqrt(n))/lr + l2)"},
 };
 

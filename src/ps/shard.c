@@ -108,6 +108,11 @@ void shard_initial_dense(struct ps_shard *s, uint32_t id) {
                s->segs[id].count);
 }
 
+float *shard_plane(const struct ps_shard *s, uint32_t i) {
+    const uint32_t id = i % s->job.n_dense, plane = i / s->job.n_dense;
+    return plane ? s->state + (plane - 1) * s->n_values + s->segs[id].off : shard_w(s, id);
+}
+
 static int make_dense(struct ps_shard *s) {
     uint32_t n = s->job.n_dense, threads = s->job.n_dense_threads;
     uint64_t *counts = pd_calloc(n, sizeof *counts);
@@ -165,7 +170,9 @@ static int declare(struct ps_shard *s, const struct ps_declare *d, struct ps_job
     ps_job_init(job);
     s->thread = d->thread;
     s->rule = ps_rule_find(s->job.update);
-    s->optim = ps_optim_find(s->rule->adds ? "sgd" : s->job.optim.name);
+    s->planes = ps_job_planes(&s->job);
+    s->by = ps_optim_find(s->rule->adds ? "sgd" : s->job.optim.name);
+    s->optim = s->planes > 1 ? ps_optim_find(s->job.optim.name) : s->by;
     int rc = 0;
     if (s->opts.kind & PS_KIND_DENSE)
         rc = make_dense(s);

@@ -30,18 +30,18 @@ static int reduce_and_apply(struct ps_shard *s, uint32_t m, const struct ps_opti
         if (average > 0)
             ps_optim_average(average, a->n_samples, w + at, sum, n);
         else
-            ps_optim_apply(s->optim, a, w + at, state + at, stride, sum, n);
+            ps_optim_apply(s->by, a, w + at, state + at, stride, sum, n);
     }
     return 1;
 }
 
 /* Names the parameter, and the streams that a first such number came from; of a sum that only overflowed, none. */
 static int not_finite(const struct ps_shard *s, int is_table, uint32_t id, uint32_t n_parts, struct pd_err *err) {
-    const char *what = is_table ? "table" : "parameter", *name = is_table ? s->job.sparse[id].name : s->job.dense[id].name;
+    const char *what = is_table ? "table" : "parameter", *name = is_table ? s->job.sparse[id].name : shard_dense_name(s, id);
     for (uint32_t i = 0; i < n_parts; i++) {
         const struct contribution *c = s->parts[i];
         const float *v = is_table ? c->tables[id].grad : c->dense[id];
-        size_t n = is_table ? c->tables[id].list.n * s->job.sparse[id].dim : s->segs[id].count;
+        size_t n = is_table ? c->tables[id].list.n * shard_width(s, id) : shard_seg(s, id)->count;
         if ((is_table ? c->tables[id].here : v != NULL) && !ps_all_finite(v, n))
             return pd_fail(err, PD_ENUM, "the gradient of %s '%s' is not a finite number in step %llu; it came from streams %u-%u "
                            "(stop_on_nan)", what, name, (unsigned long long)s->step, s->ranges[i].lo, s->ranges[i].hi - 1);
@@ -81,7 +81,7 @@ static void apply_slice(void *arg, uint32_t index, uint32_t n_slices) {
         if (p->average > 0)
             ps_optim_average(p->average, p->a->n_samples, p->w + at, p->sum + at, n);
         else
-            ps_optim_apply(s->optim, p->a, p->w + at, p->state + at, s->n_values, p->sum + at, n);
+            ps_optim_apply(s->by, p->a, p->w + at, p->state + at, s->n_values, p->sum + at, n);
     }
 }
 
@@ -94,20 +94,21 @@ static int apply_by_crew(struct ps_shard *s, uint32_t id, const struct ps_optim_
 
 static int apply_dense(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct ps_optim_args *a, float rate,
                        struct pd_err *err) {
-    const struct ps_seg *seg = &s->segs[id];
+    const struct ps_seg *seg = shard_seg(s, id);
+    const struct ps_dense *d = &s->job.dense[id % s->job.n_dense];
     uint32_t m = 0;
     for (uint32_t i = 0; i < n_parts; i++)
         if (s->parts[i]->dense[id]) {
             s->sub[m] = s->ranges[i];
             s->from[m++] = s->parts[i]->dense[id];
         }
-    if (!m || s->job.dense[id].lr_factor == 0)
+    if (!m || d->lr_factor == 0)
         return 0;
     ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
-    set_rates(s, a, rate, s->job.dense[id].lr_factor, s->job.dense[id].l1, s->job.dense[id].l2);
-    float average = s->rule->adds ? 0 : s->job.dense[id].average;
+    set_rates(s, a, rate, d->lr_factor, d->l1, d->l2);
+    float average = s->rule->adds ? 0 : d->average;
     int crew = m == 1 && s->opts.crew.run && seg->count >= CREW_LEAST;
-    if (crew ? apply_by_crew(s, id, a, average) : reduce_and_apply(s, m, a, average, shard_w(s, id), s->state + seg->off, s->n_values, seg->count))
+    if (crew ? apply_by_crew(s, id, a, average) : reduce_and_apply(s, m, a, average, shard_plane(s, id), s->state + seg->off, s->n_values, seg->count))
         return 0;
     return not_finite(s, 0, id, n_parts, err);
 }
@@ -161,8 +162,8 @@ static void touch(struct ps_shard *s, uint32_t id, uint32_t row, float *w) {
 static int apply_rows(struct ps_shard *s, uint32_t id, const struct row_push *p, const struct ps_optim_args *a) {
     enum { AHEAD = 16 };
     struct ps_table *table = s->tables[id];
-    uint32_t dim = s->job.sparse[id].dim;
-    if (s->job.on_nan && !ps_all_finite(p->grad, p->list.n * dim))
+    const uint32_t dim = s->job.sparse[id].dim, n = shard_width(s, id);
+    if (s->job.on_nan && !ps_all_finite(p->grad, p->list.n * n))
         return 0;
     for (size_t j = 0; j < p->list.n; j++) {
         if (j + AHEAD < p->list.n && p->list.rows[j + AHEAD] != PS_ROW_NONE)
@@ -171,7 +172,7 @@ static int apply_rows(struct ps_shard *s, uint32_t id, const struct row_push *p,
             continue; /* not admitted */
         float *w = ps_table_change(table, p->list.rows[j]);
         touch(s, id, p->list.rows[j], w);
-        ps_optim_apply(s->optim, a, w, w + dim, dim, p->grad + j * dim, dim);
+        ps_optim_apply(s->by, a, w, w + dim, dim, p->grad + j * n, n);
     }
     return 1;
 }
@@ -289,7 +290,7 @@ static int apply_parts(struct ps_shard *s, uint32_t n, uint64_t n_samples, struc
     a.n_samples = s->rule->adds ? 1 : (float)n_samples;
     if (s->rule->adds)
         a.clip = INFINITY;
-    for (uint32_t i = 0; s->segs && i < s->job.n_dense && !rc; i++)
+    for (uint32_t i = 0; s->segs && i < shard_n_planes(s) && !rc; i++)
         rc = apply_dense(s, i, n, &a, rate, err);
     for (uint32_t i = 0; s->tables && i < s->job.n_sparse && !rc; i++)
         rc = apply_table(s, i, n, &a, rate, err);

@@ -154,7 +154,9 @@ struct ps_shard {
     int declared;
     struct ps_job job;
     uint32_t thread; /* which of its kind */
-    const struct ps_optim *optim;
+    const struct ps_optim *optim; /* whose state is kept */
+    const struct ps_optim *by;    /* what contributions are given to: that; under a rule that adds, plain descent */
+    uint32_t planes;              /* values that travel for each value: 1, or with its state (ps_job_planes) */
     const struct ps_rule *rule;
     struct ps_seg *segs; /* [n_dense], of this thread */
     uint64_t n_values;
@@ -209,6 +211,12 @@ struct ps_shard {
 
 int shard_advance(struct ps_shard *s, struct pd_err *err); /* whatever is complete happens, and is answered */
 void shard_initial_dense(struct ps_shard *s, uint32_t id); /* the values of its segment are as at the beginning */
+/* Of plane * n_dense + parameter, as PS_PUSH_DENSE and PS_PULL_DENSE count. */
+static inline uint32_t shard_n_planes(const struct ps_shard *s) { return s->job.n_dense * s->planes; }
+static inline const struct ps_seg *shard_seg(const struct ps_shard *s, uint32_t i) { return &s->segs[i % s->job.n_dense]; }
+static inline const char *shard_dense_name(const struct ps_shard *s, uint32_t i) { return s->job.dense[i % s->job.n_dense].name; }
+float *shard_plane(const struct ps_shard *s, uint32_t i);
+static inline uint32_t shard_width(const struct ps_shard *s, uint32_t table) { return s->job.sparse[table].dim * s->planes; }
 static inline float *shard_w(const struct ps_shard *s, uint32_t id) { return s->values->w + s->segs[id].off; }
 
 /* Make room for n elements; *cap counts them. */

@@ -54,13 +54,13 @@ static int read_pull_dense(const struct ps_shard *s, const struct wire_frame *f,
     p->n = pd_get_u32(&r);
     uint32_t zero = pd_get_u32(&r);
     p->ids = pd_get(&r, (size_t)p->n * 4);
-    if (!pd_rd_done(&r) || zero || p->n > PS_PARAMS_MAX)
+    if (!pd_rd_done(&r) || zero || p->n > (uint64_t)PS_PARAMS_MAX * s->planes)
         return pd_fail(err, PD_EPROTO, "PS_PULL_DENSE of %zu bytes", f->len[0]);
     struct pd_rd ids;
     pd_rd_init(&ids, p->ids, (size_t)p->n * 4);
     for (uint32_t i = 0; i < p->n; i++) {
         uint32_t id = pd_get_u32(&ids);
-        if (!s->segs || id >= s->job.n_dense || !s->segs[id].count)
+        if (!s->segs || id >= shard_n_planes(s) || !shard_seg(s, id)->count)
             return pd_fail(err, PD_EPROTO, "PS_PULL_DENSE: no parameter %u here", id);
     }
     return 0;
@@ -74,11 +74,11 @@ static int contiguous(const struct ps_shard *s, const struct pull_dense *p, cons
     int one = 1;
     *floats = 0;
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct ps_seg *g = &s->segs[pd_get_u32(&ids)];
+        const uint32_t id = pd_get_u32(&ids);
+        const struct ps_seg *g = shard_seg(s, id);
+        one &= id < s->job.n_dense && (i == 0 || g->off == end);
         if (i == 0)
             *from = s->values->w + g->off;
-        else
-            one &= g->off == end;
         end = g->off + ps_seg_padded(g->count);
         *floats += ps_seg_padded(g->count);
     }
@@ -105,8 +105,8 @@ static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_
         float *to = r->data;
         for (uint32_t i = 0; i < p.n; i++) {
             uint32_t id = pd_get_u32(&ids);
-            memcpy(to, shard_w(s, id), ps_seg_padded(s->segs[id].count) * sizeof *to);
-            to += ps_seg_padded(s->segs[id].count);
+            memcpy(to, shard_plane(s, id), ps_seg_padded(shard_seg(s, id)->count) * sizeof *to);
+            to += ps_seg_padded(shard_seg(s, id)->count);
         }
         from = r->data;
     }
@@ -212,13 +212,16 @@ static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_f
             return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[p.table].name);
         rows = s->scratch.rows;
     }
-    size_t floats = p.n * s->job.sparse[p.table].dim;
+    size_t floats = p.n * shard_width(s, p.table);
     float *to = s->ops.place ? s->ops.place(s->arg, f->req, floats) : NULL;
     struct reply *r = reply_new(s, to ? 0 : floats);
     if (!r)
         return pd_fail(err, PD_ENOMEM, "no memory for an answer");
     to = to ? to : r->data;
-    shard_gather(s, p.table, keys, rows, p.n, to);
+    if (s->planes > 1)
+        ps_table_gather_all(t, keys, rows, p.n, to);
+    else
+        shard_gather(s, p.table, keys, rows, p.n, to);
     reply_send(s, trainer, f, r, to, floats);
     return 0;
 }

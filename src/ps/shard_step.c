@@ -61,7 +61,7 @@ void shard_step_clear(struct ps_shard *s, struct member_step *p) {
             wire_frame_free(c->frames[i]);
         c->n_frames = c->n_owned = 0;
         memset(c->stats, 0, sizeof c->stats);
-        memset(c->dense, 0, s->job.n_dense * sizeof *c->dense);
+        memset(c->dense, 0, shard_n_planes(s) * sizeof *c->dense);
         for (uint32_t t = 0; t < s->job.n_sparse; t++)
             c->tables[t].here = 0;
     }
@@ -80,7 +80,7 @@ static int room_for_part(const struct ps_shard *s, struct member_step *p) {
     p->parts = more;
     struct contribution *c = &more[p->cap_parts];
     memset(c, 0, sizeof *c);
-    c->dense = pd_calloc(s->job.n_dense, sizeof *c->dense);
+    c->dense = pd_calloc(shard_n_planes(s), sizeof *c->dense);
     c->tables = pd_calloc(s->job.n_sparse, sizeof *c->tables);
     if (!c->dense || !c->tables) {
         contribution_release(s, c);
@@ -144,12 +144,12 @@ static const void *own(struct ps_shard *s, struct contribution *c, const void *p
 static int own_contribution(struct ps_shard *s, struct contribution *c) {
     if (c->n_owned == c->n_frames)
         return 0;
-    for (uint32_t i = 0; i < s->job.n_dense; i++)
-        if (c->dense[i] && !(c->dense[i] = own(s, c, c->dense[i], s->segs[i].count * sizeof(float))))
+    for (uint32_t i = 0; i < shard_n_planes(s); i++)
+        if (c->dense[i] && !(c->dense[i] = own(s, c, c->dense[i], shard_seg(s, i)->count * sizeof(float))))
             return PD_ENOMEM;
     for (uint32_t t = 0; t < s->job.n_sparse; t++) {
         struct row_push *p = &c->tables[t];
-        if (p->here && !(p->grad = own(s, c, p->grad, p->list.n * s->job.sparse[t].dim * sizeof(float))))
+        if (p->here && !(p->grad = own(s, c, p->grad, p->list.n * shard_width(s, t) * sizeof(float))))
             return PD_ENOMEM;
     }
     c->n_owned = c->n_frames;
@@ -214,14 +214,14 @@ static int read_dense(struct ps_shard *s, struct contribution *c, const struct w
     for (uint32_t i = 0; i < n && !r->failed; i++) {
         uint32_t id = pd_get_u32(r), z = pd_get_u32(r);
         uint64_t count = pd_get_u64(r);
-        if (r->failed || z || !s->segs || id >= s->job.n_dense)
+        if (r->failed || z || !s->segs || id >= shard_n_planes(s))
             return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: no parameter %u here", id);
-        if (count != s->segs[id].count || count == 0 || at > have || count > have - at)
+        if (count != shard_seg(s, id)->count || count == 0 || at > have || count > have - at)
             return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: %llu values for parameter '%s', which has %llu here",
-                           (unsigned long long)count, s->job.dense[id].name, (unsigned long long)s->segs[id].count);
+                           (unsigned long long)count, shard_dense_name(s, id), (unsigned long long)shard_seg(s, id)->count);
         if (!set && s->job.on_nan == PS_NAN_REFUSE && !ps_all_finite((const float *)(const void *)f->sec[2] + at, count))
             return pd_fail(err, PD_ENUM, "PS_PUSH_DENSE: the gradient of parameter '%s' is not a finite number (reject_nan)",
-                           s->job.dense[id].name);
+                           shard_dense_name(s, id));
         if (set && c->dense[id])
             s->stats.duplicates++;
         else if (set) {
@@ -311,7 +311,7 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
     uint64_t n = pd_get_u64(&r);
     if (!pd_rd_done(&r) || !s->tables || table >= s->job.n_sparse)
         return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: no table %u here", table);
-    uint32_t dim = s->job.sparse[table].dim;
+    uint32_t dim = shard_width(s, table);
     if (n >= PS_ROW_NONE || (*f)->len[2] != n * dim * sizeof(float))
         return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: %llu rows of %u floats in %zu bytes", (unsigned long long)n, dim,
                        (*f)->len[2]);

@@ -22,7 +22,8 @@ int ps_table_new(struct ps_table **out, const struct ps_table_opts *opts) {
     if (!t)
         return PD_ENOMEM;
     t->dim = opts->dim;
-    t->width = (opts->dim * (1 + opts->state) + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
+    t->all = opts->dim * (1 + opts->state);
+    t->width = (t->all + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
     t->mean = opts->mean;
     t->std = opts->std;
     t->ageing = opts->ageing;
@@ -219,20 +220,31 @@ int ps_table_find(struct ps_table *t, const uint64_t *keys, size_t n, int create
     return 0;
 }
 
-void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows, size_t n, float *out) {
-    size_t bytes = t->dim * sizeof(float);
-    for (size_t i = 0; i < n; i++, out += t->dim) {
+/* The first `width` floats of each row; of one that is not there, its initial values and zeros. */
+static void gather(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows, size_t n, size_t width, float *out) {
+    const size_t bytes = width * sizeof(float);
+    for (size_t i = 0; i < n; i++, out += width) {
         if (i + AHEAD_ROW < n && rows[i + AHEAD_ROW] != PS_ROW_NONE) {
             const char *p = (const char *)row_of(t, rows[i + AHEAD_ROW]);
             size_t in = (uintptr_t)p % TABLE_LINE;
             for (size_t k = 0; k < in + bytes && k < 512; k += TABLE_LINE)
                 __builtin_prefetch(p - in + k);
         }
-        if (rows[i] == PS_ROW_NONE)
-            ps_table_initial(t, keys[i], out);
-        else
+        if (rows[i] != PS_ROW_NONE) {
             memcpy(out, row_of(t, rows[i]), bytes);
+            continue;
+        }
+        ps_table_initial(t, keys[i], out);
+        memset(out + t->dim, 0, bytes - t->dim * sizeof *out);
     }
+}
+
+void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows, size_t n, float *out) {
+    gather(t, keys, rows, n, t->dim, out);
+}
+
+void ps_table_gather_all(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows, size_t n, float *out) {
+    gather(t, keys, rows, n, t->all, out);
 }
 
 uint64_t ps_table_list(const struct ps_table *t, const struct ps_changed *only, struct ps_index_entry *rows, uint64_t cap,

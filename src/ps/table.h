@@ -53,6 +53,7 @@ int ps_table_find(struct ps_table *t, const uint64_t *keys, size_t n, int create
 
 /* Copy rows to out[n * dim]; PS_ROW_NONE reads as the key's initial value. */
 void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows, size_t n, float *out);
+void ps_table_gather_all(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows, size_t n, float *out); /* state too */
 void ps_table_initial(const struct ps_table *t, uint64_t key, float *out);
 
 const float *ps_table_row(const struct ps_table *t, uint32_t row); /* dim weights, then state * dim floats */

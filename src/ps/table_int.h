@@ -16,7 +16,7 @@ struct slab {
 };
 
 struct ps_table {
-    uint32_t dim, width; /* width: floats from one row to the next */
+    uint32_t dim, all, width; /* all: with the state; width: floats from one row to the next */
     float mean, std;
     uint64_t seed, name_hash;
     struct ps_index *index;

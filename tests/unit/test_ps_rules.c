@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "conf/options.h"
+#include "ps/client_int.h"
 #include "ps/rule.h"
 #include "ps/table.h"
 #include "tests/support/ps_cluster.h"
@@ -243,10 +244,45 @@ static void *peer_main(void *arg) {
     return NULL;
 }
 
-/* All trainers' steps taken from the initial values on, in any order. Under geo each trainer's count for one N_TRAINERS-th. */
-static void closed_form(const char *update, double *dense, double *rows) {
+/* Of geo with one trainer's steps: where its windows end, and for what a row's difference counts that it has touched in `touches` of
+ * `steps` steps, the last `since` of them in this window (docs/sources.md#update-rules). */
+static uint32_t window_length(uint32_t push_nums, uint32_t exchanges) {
+    uint32_t n = 1;
+    for (uint32_t i = 8; i <= exchanges && n < push_nums; i += 8)
+        n *= 2;
+    return n < push_nums ? n : push_nums;
+}
+
+static double row_share(int touches, int steps, int since) {
+    const double often = steps > 1 && touches > 0 ? (touches - 1) / (double)(steps - 1) : 1;
+    return 1 / (1 + (N_TRAINERS - 1) * (1 - pow(1 - often, since)));
+}
+
+static double descent(uint32_t t, int k) { return 0.1 / (double)samples_of(t, k); }
+
+static void geo_rows(uint32_t t, uint32_t push_nums, int row, double *w) {
+    double moved[DIM] = {0};
+    int touches = 0, since = 0;
+    uint32_t exchanges = 0;
+    for (int k = 0; k < steps_of(t); k++) {
+        touches += has_row(t, k, row);
+        for (uint64_t d = 0; has_row(t, k, row) && d < DIM; d++)
+            moved[d] -= 0.5 * descent(t, k) * (double)grad_of(t, k, 1000 + toy_key(row), d);
+        if (++since < (int)window_length(push_nums, exchanges) && k + 1 < steps_of(t))
+            continue;
+        for (int d = 0; d < DIM; d++) {
+            w[d] += moved[d] * row_share(touches, k + 1, since);
+            moved[d] = 0;
+        }
+        since = 0;
+        exchanges++;
+    }
+}
+
+/* All trainers' steps taken from the initial values on, in any order. Under geo each trainer's count for one N_TRAINERS-th, of rows for more. */
+static void closed_form(const char *update, uint32_t push_nums, double *dense, double *rows) {
     static float x[VALUES];
-    double share = strcmp(update, "geo") ? 1 : 1.0 / N_TRAINERS;
+    const int geo = !strcmp(update, "geo");
     pd_rng_normal_range(pd_rng_key(42, PD_RNG_INIT, ps_name_hash("w"), 0), 1, 0, x, VALUES);
     for (int i = 0; i < VALUES; i++)
         dense[i] = (double)x[i];
@@ -255,15 +291,17 @@ static void closed_form(const char *update, double *dense, double *rows) {
         for (int d = 0; d < DIM; d++)
             rows[i * DIM + d] = (double)x[d];
     }
-    for (uint32_t t = 0; t < N_TRAINERS; t++)
+    for (uint32_t t = 0; t < N_TRAINERS; t++) {
         for (int k = 0; k < steps_of(t); k++) {
-            double lr = 0.1 * share / (double)samples_of(t, k);
             for (uint64_t i = 0; i < VALUES; i++)
-                dense[i] -= lr * (double)grad_of(t, k, 1, i);
-            for (int i = 0; i < ROWS; i++)
+                dense[i] -= descent(t, k) * (double)grad_of(t, k, 1, i) / (geo ? N_TRAINERS : 1);
+            for (int i = 0; i < ROWS && !geo; i++)
                 for (uint64_t d = 0; has_row(t, k, i) && d < DIM; d++)
-                    rows[i * DIM + (int)d] -= 0.5 * lr * (double)grad_of(t, k, 1000 + toy_key(i), d);
+                    rows[i * DIM + (int)d] -= 0.5 * descent(t, k) * (double)grad_of(t, k, 1000 + toy_key(i), d);
         }
+        for (int i = 0; i < ROWS && geo; i++)
+            geo_rows(t, push_nums, i, rows + i * DIM);
+    }
 }
 
 static void job(const char *update, uint32_t push_nums, int n_servers, int n_dense, int n_sparse) {
@@ -291,7 +329,7 @@ static void job(const char *update, uint32_t push_nums, int n_servers, int n_den
             fail_msg("%s, trainer %d: %s", update, i, p[i].err.msg);
     if (rc)
         fail_msg("%s: %s", update, err.msg);
-    closed_form(update, dense, rows);
+    closed_form(update, push_nums, dense, rows);
     for (int t = 0; t < N_TRAINERS; t++) {
         for (int i = 0; i < VALUES; i++)
             if (!(fabs((double)p[t].dense[i] - dense[i]) < 2e-5))
@@ -352,6 +390,98 @@ static void test_a_pull_between_a_push_and_the_end_of_its_step(void **state) {
     }
 }
 
+/* --- geo: the sums of adagrad are exchanged --- */
+
+struct values {
+    float dense, rows[2]; /* of keys 5 and 6 */
+};
+
+static struct ps_client *geo_trainer(const char *servers, uint32_t id) {
+    struct ps_client *c = NULL;
+    struct pd_err err = {0};
+    struct ps_client_opts o = {.pservers = servers, .trainer_id = id, .n_trainers = 2, .optimizer = {"adagrad", 1, 0}, .update = "geo",
+                               .geo_sgd_need_push_nums = 100, .job = "J", .key = cluster_key, .connect_timeout_ms = 20000};
+    struct ps_dense_spec d = {.name = "w", .n_dims = 1, .shape = {1}, .lr_factor = 1};
+    struct ps_table_spec t = {.name = "t", .dim = 1, .lr_factor = 1};
+    if (ps_client_new(&c, &o, &err))
+        fail_msg("%s", err.msg);
+    if (ps_declare_dense(c, &d) || ps_declare_table(c, &t) || ps_start(c))
+        fail_msg("%s", ps_client_err(c)->msg);
+    return c;
+}
+
+static void geo_pull(struct ps_client *c, struct values *v) {
+    static const uint64_t keys[2] = {5, 6};
+    if (ps_pull_dense(c, 0, &v->dense, 1) || ps_pull_rows(c, 0, 2, keys, v->rows, PS_CREATE) || ps_wait(c))
+        fail_msg("%s", ps_client_err(c)->msg);
+}
+
+/* A step, which in these first windows is an exchange: gradient g of the dense value and of the n keys. */
+static void geo_step(struct ps_client *c, float g, const uint64_t *keys, size_t n) {
+    const float of_rows[2] = {g, g};
+    if (ps_push_dense(c, 0, &g, 1) || ps_push_rows(c, 0, n, keys, of_rows) || ps_step_end(c, 1, NULL, 0))
+        fail_msg("%s", ps_client_err(c)->msg);
+}
+
+static void near(float x, double y) {
+    if (!(fabs((double)x - y) < 1e-5))
+        fail_msg("%.9g, not %.9g", (double)x, y);
+}
+
+static void *say_bye(void *c) {
+    (void)ps_bye(c);
+    return NULL;
+}
+
+static void test_geo_trainers_step_from_common_sums_of_squares(void **state) {
+    (void)state;
+    static const uint64_t keys[2] = {5, 6};
+    struct cluster cl;
+    struct values v;
+    pthread_t thread;
+    cluster_start(&cl, 1, 1, 1, 2, 0, -1);
+    struct ps_client *a = geo_trainer(cl.list, 0), *b = geo_trainer(cl.list, 1);
+    geo_pull(a, &v);
+    geo_pull(b, &v);
+    geo_step(a, 3, keys, 1); /* G = 9 and -1 here; half of it there: 4.5 and -0.5 */
+    geo_pull(a, &v);
+    near(v.dense, -0.5);
+    near(v.rows[0], -0.5);
+    geo_step(b, 4, keys, 1); /* from zeros: G = 16, -1 */
+    geo_pull(b, &v);
+    near(v.dense, -1);
+    near(v.rows[0], -1);
+    geo_step(a, 2, keys, 2); /* from G = 4.5; of key 6 from zeros, and it counts whole: who touches a row once in two steps is probably alone */
+    geo_pull(a, &v);
+    near(v.dense, -1 - 1 / sqrt(8.5));
+    near(v.rows[0], -1 - 1 / sqrt(8.5));
+    near(v.rows[1], -1);
+    geo_step(b, 3, keys + 1, 1); /* from G = 12.5; key 6 from what was there when it was asked for */
+    geo_pull(b, &v);
+    near(v.dense, -1 - 1 / sqrt(8.5) - 1.5 / sqrt(21.5));
+    near(v.rows[1], -2);
+    geo_step(b, 3, keys + 1, 1); /* now from the squares of both; it was touched in two of three steps: half of the other two */
+    geo_pull(b, &v);
+    near(v.rows[1], -2 - 3 / sqrt(4 + 9 + 9) / 1.5);
+    pthread_create(&thread, NULL, say_bye, a);
+    (void)ps_bye(b);
+    pthread_join(thread, NULL);
+    ps_client_free(a);
+    ps_client_free(b);
+    assert_int_equal(cluster_join(&cl, NULL), 0);
+}
+
+static void test_geo_windows_grow(void **state) {
+    (void)state;
+    struct ps_client c = {.geo = geo_new(5)};
+    assert_non_null(c.geo);
+    assert_int_equal(geo_steps_in(&c, 0, 8), 8);
+    assert_int_equal(geo_steps_in(&c, 7, 9), 3);
+    assert_int_equal(geo_steps_in(&c, 8, 24), 16 + 32);
+    assert_int_equal(geo_steps_in(&c, 0, 30), 8 + 16 + 32 + 6 * 5);
+    free(c.geo);
+}
+
 static void test_the_option_names_the_rules_of_the_table(void **state) {
     (void)state;
     size_t n;
@@ -373,6 +503,8 @@ int main(void) {
         cmocka_unit_test(test_repeated_and_stale_pushes_are_dropped_without_a_barrier_too),
         cmocka_unit_test(test_whole_jobs_reach_their_closed_form),
         cmocka_unit_test(test_a_pull_between_a_push_and_the_end_of_its_step),
+        cmocka_unit_test(test_geo_trainers_step_from_common_sums_of_squares),
+        cmocka_unit_test(test_geo_windows_grow),
         cmocka_unit_test(test_the_option_names_the_rules_of_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
