@@ -49,11 +49,13 @@ void manual_help(const struct manual *m, struct pd_buf *out) {
     const struct cmd_line *line = m->line;
     const char *what = description(line->usage), *lead = "usage: ";
     int width = term_width(STDOUT_FILENO);
+    width = width > 100 ? 100 : width;
     for (const char *s = line->usage; s < what; s += strcspn(s, "\n") + 1, lead = "       ")
         pd_put_fmt(out, "%s%.*s\n", lead, (int)strcspn(s, "\n"), s);
-    size_t n = strlen(what);
-    pd_put_fmt(out, "\n%s%s\nOptions:\n", what, n && what[n - 1] == '\n' ? "" : "\n");
-    pd_options_help(line->who, line->who ? manual_which(line) : "", m->extra, width > 100 ? 100 : width, out);
+    pd_put_fmt(out, "\n");
+    pd_help_text(out, what, width);
+    pd_put_fmt(out, "\nOptions:\n");
+    pd_options_help(line->who, line->who ? manual_which(line) : "", m->extra, width, out);
     if (line->who && !strstr(manual_which(line), "train"))
         pd_put_fmt(out, "\nEvery other option of conf.ini may be given too; see paddlectl.ini(5).\n");
     if (line->examples)

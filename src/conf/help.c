@@ -77,6 +77,8 @@ static void wrap(struct pd_buf *out, const char *text, size_t at, size_t from, s
     pd_put_fmt(out, "\n");
 }
 
+void pd_help_text(struct pd_buf *out, const char *text, int width) { wrap(out, text, 0, 0, width < 60 ? 60 : (size_t)width); }
+
 void pd_help_row(struct pd_buf *out, const char *left, const char *text, int width) {
     size_t at = 2 + strlen(left);
     pd_put_fmt(out, "  %s", left);
