@@ -10,7 +10,8 @@ on_cleanup() {
     hosts_end
     [ -z "${SSH_AGENT_PID:-}" ] || kill "$SSH_AGENT_PID"
 }
-SSHD_FIXTURE_CONFIG='MaxAuthTries 2' ssh_hosts 3
+# servers that take none of the key exchanges that we like best
+SSHD_FIXTURE_CONFIG=$'MaxAuthTries 2\nKexAlgorithms diffie-hellman-group14-sha256' ssh_hosts 3
 hosts=$(cat "$fx/hosts") first=${hosts%%,*} rest=${hosts#*, }
 third=${hosts##*, }
 x() { "$ctl" exec --conf="$fx/conf.ini" "$@"; }
