@@ -15,7 +15,7 @@ for c in $commands; do
     own=$OUT
     expect 0 "$ctl" help "$c"
     [ "$OUT" = "$own" ] || die "help $c differs from $c --help"
-    [ -z "$(sed -n '/^$/,/^Options:/p' <<<"$own" | awk 'length > 80')" ] || die "$c --help: what it does is wider than 80 columns"
+    [ -z "$(awk '/^Options:/ { exit } !/^usage:/ && !/^  / && length > 80' <<<"$own")" ] || die "$c --help: what it does is wider than 80 columns"
     [ -z "$(awk 'length > 120' <<<"$own")" ] || die "long lines: $(awk 'length > 120' <<<"$own")"
     [ "$(wc -l <<<"$own")" -lt 260 ] || die "$c --help has $(wc -l <<<"$own") lines"
 done
