@@ -12,8 +12,10 @@ enum { WAIT_LOG_S = 10 };
 /* The servers hear why this trainer fails, so that the first cause, and not its consequences, stands in every log. */
 void client_tell_servers(const struct ps_client *c, const struct pd_err *why, int relayed) {
     for (uint32_t i = 0; i < c->n_links; i++)
-        if (c->links[i]->state >= LINK_DECLARING && c->links[i]->conn)
+        if (c->links[i]->state >= LINK_DECLARING && c->links[i]->conn) {
             net_send_error(c->links[i]->conn, WIRE_PS_BYE, relayed ? WIRE_BYE_RELAYED : 0, why);
+            net_hold(c->links[i]->conn, 0);
+        }
 }
 
 int client_fail(struct ps_client *c, int code, const char *fmt, ...) {
