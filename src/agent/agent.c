@@ -56,6 +56,7 @@ static int agent_finish(struct agent *ag) {
     ag_job_free(ag->job);
     json_decref(ag->result);
     free(ag->data_root);
+    agent_let_data_go(ag);
     if (ag->logs_open)
         logs_close(&ag->logs);
     return uv_loop_close(&ag->loop) ? 1 : 0;
@@ -94,6 +95,12 @@ void agent_quit(struct agent *ag) {
 }
 
 void agent_quit_soon(struct agent *ag) { ag->quit_soon = 1; }
+
+void agent_let_data_go(struct agent *ag) {
+    if (ag->data_held > 0)
+        close(ag->data_held);
+    ag->data_held = 0;
+}
 
 static void free_handle(uv_handle_t *h) { free(h); }
 

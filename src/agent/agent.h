@@ -35,6 +35,7 @@ struct agent {
     int logs_open;
     uint8_t *data_root;         /* of the last package of kind "data" that began: its root object, malloc'ed */
     size_t data_root_n;
+    int data_held;              /* a descriptor that holds its catalog until it is opened for the job; 0: none */
     int ending;                 /* a lease or a signal ends the job */
     int said_bye;               /* a client has all it wants of a job that is over */
     uint64_t over_ns;
@@ -68,6 +69,7 @@ int agent_run_stdio(const struct place *p, enum agent_mode mode, const char *bui
 void agent_set_state(struct agent *ag, const char *state, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void agent_quit(struct agent *ag); /* close everything; the run functions return when all is closed */
 void agent_quit_soon(struct agent *ag); /* from the next turn of the loop, so that an answer can still be sent */
+void agent_let_data_go(struct agent *ag); /* closes data_held */
 int agent_node(const struct agent *ag);
 
 #endif

@@ -74,6 +74,7 @@ static void open_store(uv_work_t *w) {
 static void on_store_open(uv_work_t *w, int status) {
     struct data_serve *v = w->data;
     (void)status;
+    agent_let_data_go(v->ag);
     if (v->no_store.code)
         pd_warn(&v->ag->log, "data files can't be given to others: %s", v->no_store.msg);
 }

@@ -302,9 +302,21 @@ static void judge(struct ds *d) {
     say_end(d);
 }
 
+/* Data files lie where the catalog says only when the job is set up, maybe by a later session: until then `clean` must not take it for one of
+ * a tree that is gone. */
+static void hold_data(struct ds *d) {
+    struct agent *ag = d->s->ag;
+    if (d->w.held <= 0)
+        return;
+    agent_let_data_go(ag);
+    ag->data_held = d->w.held;
+    d->w.held = 0;
+}
+
 static void on_worked(uv_work_t *r, int status) {
     struct ds *d = r->data;
     d->busy = 0;
+    hold_data(d);
     d->totals = d->w.totals;
     d->served = d->w.served;
     if (d->finishing) {

@@ -83,6 +83,7 @@ struct ds_work {
     size_t n_need;
     uint64_t served;
     struct assemble_totals totals;
+    int held;                /* of finished data files: a descriptor (assemble_hold), the loop's; 0: none */
     /* its own */
     struct store *st;
     struct assemble *a;

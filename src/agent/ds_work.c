@@ -193,6 +193,8 @@ static void finish(struct ds_work *w) {
         store_open(&w->st, w->place.root, &w->err);
     }
     w->finished = !w->err.code && !unpack(w);
+    if (w->finished && w->a && w->kind == DS_DATA)
+        w->held = assemble_hold(w->a);
 }
 
 void ds_work_turn(struct ds_work *w) {
@@ -234,6 +236,8 @@ void ds_work_end(struct ds_work *w) {
 }
 
 void ds_work_release(struct ds_work *w) {
+    if (w->held > 0)
+        close(w->held);
     for (size_t i = 0; i < DS_CACHE; i++)
         free(w->cache[i].record);
     object_codec_free(w->codec);

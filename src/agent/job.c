@@ -247,6 +247,8 @@ static int job_start(struct job *j, json_t *body, int *port, struct pd_err *err)
         rc = node_new(&j->node, &ag->loop, &ag->place, &j->spec, &ag->logs, &ag->log, &io, j, err);
     if (!rc)
         rc = j->spec.data_apart ? data_new(&j->data, j, err) : 0;
+    if (!j->spec.data_apart) /* nobody will ask for them here */
+        agent_let_data_go(ag);
     if (!rc)
         rc = link_new(&j->link, j, port, err);
     return rc;

@@ -535,6 +535,8 @@ int assemble_finish(struct assemble *a, struct pd_err *err) {
     return 0;
 }
 
+int assemble_hold(const struct assemble *a) { return store_part_hold(a->part); }
+
 /* --- for relays --- */
 
 int assemble_read(struct assemble *a, const struct object_id *id, uint8_t buf[OBJECT_MAX], uint32_t *raw_len) {

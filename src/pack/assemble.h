@@ -51,6 +51,8 @@ void assemble_ask_again(struct assemble *a); /* another source: everything that 
 int assemble_complete(const struct assemble *a); /* 1: all is in the tree, assemble_finish may be called */
 /* Times and modes of folders, sync, rename, catalog. The target may have appeared: PD_EEXIST, and the tree goes. */
 int assemble_finish(struct assemble *a, struct pd_err *err);
+/* store_part_hold of a finished package's catalog. */
+int assemble_hold(const struct assemble *a);
 
 /* For relays: an object that is here already: 1, and its bytes (verified); 0: not yet. Also after assemble_finish. */
 int assemble_read(struct assemble *a, const struct object_id *id, uint8_t buf[OBJECT_MAX], uint32_t *raw_len);

@@ -56,6 +56,8 @@ int store_part_get(const struct store_part *p, const struct object_id *id, uint8
  * tree is in place: it becomes <root>-<unique>.cat. Between the two a kill leaves a tree that is in place and no catalog. */
 int store_part_seal(struct store_part *p, const char *base, const char *const *paths, size_t n_paths, int durable, struct pd_err *err);
 int store_part_publish(struct store_part *p, const struct object_id *root, struct pd_err *err);
+/* A descriptor for which the catalog counts as held, as it does for p, also once p is freed. -1: there is none. */
+int store_part_hold(const struct store_part *p);
 
 /* --- housekeeping --- */
 

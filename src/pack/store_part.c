@@ -90,6 +90,8 @@ void store_part_free(struct store_part *p) {
     free(p);
 }
 
+int store_part_hold(const struct store_part *p) { return p->fd < 0 ? -1 : fcntl(p->fd, F_DUPFD_CLOEXEC, 3); }
+
 /* --- the index --- */
 
 static uint32_t *slot_of(const struct store_part *p, const struct object_id *id) {

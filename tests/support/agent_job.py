@@ -521,6 +521,34 @@ def test_a_late_guardian_does_not_write_into_the_next_job_of_that_name():
     b.bye()
 
 
+def test_data_files_of_an_earlier_session_stay_known_until_the_job_is_set_up():
+    for apart in (True, False):
+        data_files_stay_known(root + "/held-%d" % apart, apart)
+
+
+def data_files_stay_known(where, apart):
+    a = Agent(binary, "--root=" + where, "--job=H1", "--node=0", "--start")
+    data = a.send_package("data", {"d/part": b"late"})
+    t = Agent(binary, "--root=" + where)
+    known = lambda: [f for f in os.listdir(where + "/.paddlectl/chunks") if f.startswith(data["id"]) and f.endswith(".cat")]
+    clean = lambda: t.ask("CLEAN", {"keep": 0, "store_limit": 1}) and known()
+    assert clean()
+    a.close()  # a cut
+    for _ in range(3):
+        assert clean(), "the data files' catalog was taken for one of a tree that is gone"
+        time.sleep(0.2)
+    b = Agent(binary, "--root=" + where, "--job=H1")
+    b.send_package("workspace", {"f": b"x"})
+    assert b.send_package("data", {"d/part": b"late"})["have"]
+    spec = dict(job="H1", trainer_nodes=[0], pserver_nodes=[], trainer_command="true", pserver_command="true", port=23000, attach_lease_ms=30000)
+    b.ask("JOB_SETUP", dict(job="H1", node=0, n_nodes=1, spec=spec, worker="", workspace="", data=data["id"], data_apart=apart), KEY)
+    wait_until(lambda: not clean(), "the catalog is nobody's any more")
+    t.bye()
+    b.send("BYE", {"abandon": True})
+    wait_until(lambda: not os.path.exists(where + "/H1"), "the folder's removal")
+    b.close()
+
+
 def test_bad_requests():
     a = Agent(binary, "--root=" + root + "/bad", "--job=B1", "--start")
     a.send_package("workspace", {"f": b"x"})

@@ -336,7 +336,12 @@ static void the_store_is_bounded_and_cleaned(void **state) {
     assert_int_equal(store_part_publish(part, &id, &err), 0);
     assert_int_equal(store_clean(root, 1, 0, &n, &bytes, &err), 0);
     assert_int_equal(n, 0);
+    const int hold = store_part_hold(part);
+    assert_true(hold > 2);
     store_part_free(part);
+    assert_int_equal(store_clean(root, 1, 0, &n, &bytes, &err), 0);
+    assert_int_equal(n, 0);
+    close(hold);
     store_close(held);
     assert_int_equal(store_clean(root, 1, 0, &n, &bytes, &err), 0);
     assert_int_equal(n, 1);
