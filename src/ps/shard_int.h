@@ -182,7 +182,7 @@ struct ps_shard {
     uint32_t n_reduced;
     uint64_t step, pass; /* steps applied (without a barrier: by every member that is in the pass), passes ended */
     struct waiting *waiting;
-    size_t n_waiting, cap_waiting;
+    size_t n_waiting, cap_waiting, n_answering; /* n_answering: of them, those that shard_answer_waiting has answered, or is about to */
 
     struct {             /* data = queue: the files of the pass; see shard_task.c */
         uint32_t *owner; /* [n] NULL: nobody has asked */

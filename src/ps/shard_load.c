@@ -168,7 +168,7 @@ void shard_forget_rows(struct ps_shard *s) {
 }
 
 int shard_steps_under_way(const struct ps_shard *s) {
-    int any = s->n_waiting > 0;
+    int any = s->n_waiting > s->n_answering;
     for (uint32_t i = 0; i < s->n_joined; i++) {
         const struct member *m = &s->members[s->order[i]];
         any |= m->step > s->step;

@@ -309,11 +309,13 @@ void shard_answer_waiting(struct ps_shard *s) {
             continue;
         }
         struct pd_err err = {0};
+        s->n_answering++;
         if (s->members[w.trainer].state == MEMBER_JOINED && answer(s, w.trainer, w.f, &err))
             s->ops.fail(s->arg, w.trainer, w.f->type, w.f->req, &err);
         wire_frame_free(w.f);
     }
     s->n_waiting = kept;
+    s->n_answering = 0;
 }
 
 void ps_shard_drained(struct ps_shard *s) { shard_answer_waiting(s); }

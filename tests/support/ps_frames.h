@@ -282,8 +282,16 @@ static inline void rec_fail(void *arg, uint32_t trainer, uint16_t type, uint64_t
 
 static int (*fr_save)(void *arg, struct ps_saving *j, struct pd_err *err); /* NULL: at once */
 
+static int fr_congested; /* every member is */
+
+static inline int rec_congested(void *arg, uint32_t trainer) {
+    (void)arg;
+    (void)trainer;
+    return fr_congested;
+}
+
 static inline struct ps_shard *rec_shard(struct recorder *r, uint32_t n_trainers) {
-    const struct ps_shard_ops ops = {.answer = rec_answer, .fail = rec_fail, .save = fr_save};
+    const struct ps_shard_ops ops = {.answer = rec_answer, .fail = rec_fail, .save = fr_save, .congested = rec_congested};
     struct ps_shard_opts o = {.kind = PS_KIND_BOTH, .n_trainers = n_trainers, .epoch = FR_EPOCH, .on_lost = fr_on_lost};
     struct ps_shard *s = NULL;
     memset(r, 0, sizeof *r);

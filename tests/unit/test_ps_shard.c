@@ -564,8 +564,42 @@ static void test_every_allocation_may_fail(void **state) {
     assert_true(failed > 40);
 }
 
+/* A day's end and a load wait until the trainer has taken what lies unread for it; their own wait is no step under way. */
+static void a_load_and_a_days_end_that_had_to_wait(void **state) {
+    (void)state;
+    struct recorder r;
+    struct ps_shard *s = rec_shard(&r, 1);
+    struct pd_buf load;
+    const uint8_t zeros[8] = {0};
+    pd_buf_init(&load);
+    pd_put_u64(&load, 0);
+    pd_put_str(&load, "/nonexistent");
+    pd_put_u32(&load, 0);
+    pd_put_u32(&load, 0);
+    ok(s, 0, f_declare(1, 0));
+    const int before = r.n_answers;
+    fr_congested = 1;
+    ok(s, 0, frame(WIRE_PS_DAY_END, next_req(), zeros, 8, NULL, 0, NULL, 0));
+    ps_shard_drained(s);
+    assert_int_equal(r.n_answers + r.n_fails, before);
+    fr_congested = 0;
+    ps_shard_drained(s);
+    if (r.n_fails)
+        fail_msg("%s", r.last_fail.msg);
+    assert_int_equal(r.n_answers, before + 1);
+    fr_congested = 1;
+    ok(s, 0, frame(WIRE_PS_LOAD, next_req(), load.data, load.len, NULL, 0, NULL, 0));
+    fr_congested = 0;
+    ps_shard_drained(s);
+    assert_int_equal(r.n_fails, 1);
+    assert_int_equal(r.last_fail.code, PD_ENOENT);
+    pd_buf_release(&load);
+    ps_shard_free(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_load_and_a_days_end_that_had_to_wait),
         cmocka_unit_test(test_arrival_order_does_not_matter),
         cmocka_unit_test(test_a_gradient_that_is_no_number_is_named),
         cmocka_unit_test(test_pull_waits_for_the_step),
