@@ -27,6 +27,8 @@ static int read_bundle(const struct scan *s, const struct scan_object *o, uint8_
     int rc = 0;
     *bad = &s->entries[s->members[o->off]];
     for (uint32_t at = 0, i = 0; at < o->raw_len && !rc; i++) {
+        if (o->off + i == s->n_members) /* they were longer when it was hashed, in an earlier run */
+            return PD_EDATA;
         const struct scan_entry *e = &s->entries[s->members[o->off + i]];
         if (e->size > o->raw_len - at) { /* it was another one when it was hashed, in an earlier run */
             *bad = e;

@@ -370,6 +370,31 @@ static void some_of_a_tree(void **state) {
     scan_free(s);
 }
 
+/* A node still asks for a bundle of an earlier run, whose last file has become short since: that file changed, and nothing behind it is read. */
+static void a_bundle_of_before_that_has_become_short(void **state) {
+    struct env *e = *state;
+    struct scan_totals t;
+    uint8_t *raw = malloc(OBJECT_MAX);
+    uint32_t n;
+    int n_bad = 0;
+    assert_non_null(raw);
+    put_bytes(e, "a", 1, 10);
+    put_bytes(e, "b", 2, 3000);
+    struct scan *s = scanned(e->src);
+    put_bytes(e, "b", 3, 1);
+    assert_int_equal(scan_run(s, NULL), 0);
+    scan_get_totals(s, &t);
+    for (long i = 0; i < (long)t.objects; i++) {
+        struct pd_err err = {0};
+        const int rc = scan_read(s, i, raw, &n, &err);
+        assert_true(!rc || rc == PD_EDATA);
+        n_bad += rc != 0;
+    }
+    assert_int_equal(n_bad, 1);
+    scan_free(s);
+    free(raw);
+}
+
 static void one_file(void **state) {
     struct env *e = *state;
     struct scan *s;
@@ -457,6 +482,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(hostile_archives, setup, teardown),
         cmocka_unit_test_setup_teardown(ignored_is_listed, setup, teardown),
         cmocka_unit_test_setup_teardown(some_of_a_tree, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_bundle_of_before_that_has_become_short, setup, teardown),
         cmocka_unit_test_setup_teardown(one_file, setup, teardown),
         cmocka_unit_test_setup_teardown(largest_first, setup, teardown),
         cmocka_unit_test_setup_teardown(cancelled, setup, teardown),
