@@ -48,6 +48,8 @@ static void batch(struct pd_batch *b, const struct data_schema *s, uint32_t cap)
         abort();
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[40];
     struct data_files files = {0};

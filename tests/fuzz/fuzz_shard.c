@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         abort(); /* accepted, but out of range */
     ps_job_release(&job);
     fr_width = 4;
-    static const char *const rules[] = {"sync", "async", "ssp", "sync"};
+    static const char *const rules[] = {"sync", "async", "ssp", "geo"};
     struct pd_row_life life;
     pd_row_life_init(&life);
     life.admit_count = 2;
