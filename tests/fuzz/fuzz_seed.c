@@ -26,7 +26,7 @@ static struct {
     uint64_t ms;
     void *rooms[ROOMS];
     int n_rooms;
-    struct { enum kind kind; int sent, proved; uint8_t *in; size_t n_in, at; } fd[FDS]; /* in: what is still to be read there */
+    struct { enum kind kind; int sent, said, proved; uint8_t *in; size_t n_in, at; } fd[FDS]; /* in: what is still to be read there */
 } k;
 
 static uint8_t next(void) { return k.p < k.end ? *k.p++ : 0; }
@@ -92,10 +92,11 @@ static void queue_for_taker(int fd) {
     const uint8_t how = next();
     const uint32_t first = how & 3;
     const int right = !(how & 4);
-    if (first == 3 || k.fd[fd].n_in) { /* said once */
+    if (first == 3 || k.fd[fd].said) { /* said once */
         queue_input(fd);
         return;
     }
+    k.fd[fd].said = 1;
     mem_copy(text + sizeof text - 4, &first, 4); /* the nonce is zeros */
     mem_copy(proof, &first, 4);
     blake2b_256(proof + 4, secret, sizeof secret, text, sizeof text);
@@ -138,7 +139,7 @@ static long opened(enum kind kind) {
             free(k.fd[i].in);
             k.fd[i].in = NULL;
             k.fd[i].n_in = k.fd[i].at = 0;
-            k.fd[i].sent = k.fd[i].proved = 0;
+            k.fd[i].sent = k.fd[i].said = k.fd[i].proved = 0;
             k.fd[i].kind = kind;
             return i;
         }

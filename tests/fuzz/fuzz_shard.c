@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     life.admit_candidates = 1024;
     life.ageing = 1;
     fr_update = rules[size ? data[0] >> 1 & 3 : 0];
-    fr_life = size && data[0] & 8 ? &life : NULL;
+    fr_life = size && data[0] & 8 && strcmp(fr_update, "geo") ? &life : NULL; /* under geo there are none */
     fr_on_lost = size ? (enum ps_lost)(data[0] >> 4 & 3) % 3 : PS_LOST_FAIL;
     struct ps_shard *s = rec_shard(&r, 2);
     struct pd_rd rd;
