@@ -33,7 +33,7 @@ B := build/$(FLAVOR)
 CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE -Isrc -I. $(CFLAGS_OPT) -Wall -Wextra -Wformat=2 -Wshadow \
     -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings -ffp-contract=off -fno-math-errno -ffunction-sections \
     -fdata-sections -fstack-protector-strong $(WERROR) $(CFLAGS)
-LDFLAGS_ALL = -Wl,--gc-sections $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
+LDFLAGS_ALL = -Wl,--gc-sections $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter thread,$(SANITIZE)),tests/support/tsan_close.c) $(LDFLAGS)
 
 # --- what each program links -------------------------------------------------------------------------
 libdir := $(shell $(PKG) --variable=libdir libuv 2>/dev/null)
