@@ -1,5 +1,5 @@
-/* ending.c - ending every process of the job on this node: TERM to all that descend from the agent, KILL after
- * the grace period, and again until none is left. As a sub-reaper the agent has no child only when it has no
+/* ending.c - ending every process of the job on this node: TERM to all that descend from the agent (in a stop: first to all but the
+ * pserver), KILL after the grace period, and again until none is left. As a sub-reaper the agent has no child only when it has no
  * descendant, whatever sessions and groups they made for themselves. */
 #include <errno.h>
 #include <signal.h>
@@ -12,7 +12,9 @@
 #include "base/clock.h"
 #include "base/fault.h"
 
-enum { TURN_MS = 20, PIPE_MS = 1000 };
+enum { TURN_MS = 20, PIPE_MS = 1000, HEAD_MS = 200, SERVER_MS = 300 };
+
+#define NS_PER_MS UINT64_C(1000000)
 
 static int any_child(void) {
     siginfo_t si;
@@ -21,7 +23,7 @@ static int any_child(void) {
 
 /* Without processes the pipes are at their end; should somebody else hold one, it is not waited for long. */
 static int all_reported(const struct node *n) {
-    int late = pd_mono_ns() > n->kill_at_ns + PIPE_MS * UINT64_C(1000000);
+    int late = pd_mono_ns() > n->kill_at_ns + PIPE_MS * NS_PER_MS;
     for (int i = 0; i < N_ROLES; i++) {
         const struct node_role *r = &n->role[i];
         if (r->started && (!r->exit_body || !(late || proc_drained(r->proc))))
@@ -30,10 +32,33 @@ static int all_reported(const struct node *n) {
     return 1;
 }
 
+static pid_t server_pid(const struct node *n) {
+    const struct node_role *r = &n->role[ROLE_PSERVER];
+    return r->proc ? proc_pid(r->proc) : 0;
+}
+
+static void tell_to_end(const struct node *n) {
+    const pid_t spare = n->servers_stay ? server_pid(n) : 0;
+    procs_signal_below(getpid(), spare, SIGTERM);
+    procs_signal_below(getpid(), spare, SIGCONT); /* a stopped process does not see TERM */
+}
+
+/* No trainer is left, or has time left. */
+static void let_server_go(struct node *n, unsigned least_ms) {
+    const uint64_t least = pd_mono_ns() + least_ms * NS_PER_MS;
+    n->servers_stay = 0;
+    if (n->kill_at_ns < least)
+        n->kill_at_ns = least;
+    tell_to_end(n);
+}
+
 static void on_turn(uv_timer_t *t) {
     struct node *n = t->data;
-    if (any_child() && pd_mono_ns() >= n->kill_at_ns)
-        procs_signal_below(getpid(), SIGKILL);
+    const uint64_t now = pd_mono_ns();
+    if (any_child() && now >= n->kill_at_ns)
+        procs_signal_below(getpid(), n->servers_stay ? server_pid(n) : 0, SIGKILL);
+    if (n->servers_stay && now >= n->kill_at_ns + HEAD_MS * NS_PER_MS) /* the head is out of reach, or late */
+        let_server_go(n, SERVER_MS);
     ending_check(n);
 }
 
@@ -77,24 +102,44 @@ static void add_waiter(struct node *n, int for_restart, void (*done)(void *), vo
     n->waiters = w;
 }
 
-static void end(struct node *n, unsigned grace_ms, int for_restart) {
-    uint64_t kill_at = pd_mono_ns() + (uint64_t)grace_ms * 1000000u;
+/* A shorter grace than the one that runs counts. */
+static void begin(struct node *n, unsigned grace_ms, int for_restart, int servers_stay) {
+    uint64_t kill_at = pd_mono_ns() + grace_ms * NS_PER_MS;
     if (!n->ending || kill_at < n->kill_at_ns)
         n->kill_at_ns = kill_at;
     n->for_restart = for_restart && (!n->ending || n->for_restart);
     if (!n->ending) {
         n->ending = 1;
+        n->servers_stay = servers_stay;
         for (int i = 0; i < N_ROLES; i++)
             ready_stop(&n->role[i]);
-        procs_signal_below(getpid(), SIGTERM);
-        procs_signal_below(getpid(), SIGCONT); /* a stopped process does not see TERM */
+        tell_to_end(n);
     }
     uv_timer_start(&n->end_timer, on_turn, any_child() ? TURN_MS : 0, TURN_MS);
+}
+
+static void end(struct node *n, unsigned grace_ms, int for_restart) {
+    begin(n, grace_ms, for_restart, 0);
+    if (n->servers_stay)
+        let_server_go(n, grace_ms ? SERVER_MS : 0);
 }
 
 void node_end(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg) {
     add_waiter(n, 0, done, arg);
     end(n, grace_ms, 0);
+}
+
+void node_stop(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg) {
+    const pid_t server = server_pid(n);
+    if (done)
+        add_waiter(n, 0, done, arg);
+    if (!grace_ms || !server || !n->spec->roles.n[ROLE_TRAINER]) {
+        end(n, grace_ms, 0);
+        return;
+    }
+    if (!*n->spec->command[ROLE_PSERVER])
+        kill(server, SIGUSR1); /* not reaped yet: the number is its */
+    begin(n, grace_ms, 0, 1);
 }
 
 void node_when_ended(struct node *n, void (*done)(void *), void *arg) { add_waiter(n, 0, done, arg); }

@@ -13,7 +13,7 @@
 #include "net/conn.h"
 #include "wire/msg.h"
 
-enum { PROBE_MS = 60000, BIND_MS = 30000, START_SLACK_MS = 15000, CLOSE_SLACK_MS = 10000, ABORT_SLACK_MS = 500, NOTICE_MS = 500 };
+enum { PROBE_MS = 60000, BIND_MS = 30000, START_SLACK_MS = 15000, CLOSE_SLACK_MS = 10000, ABORT_SLACK_MS = 500, STOP_SLACK_MS = 100, NOTICE_MS = 500 };
 
 /* --- per state: what has to hold before the next one --- */
 
@@ -36,6 +36,11 @@ static int pserver_done(const struct head *h, int i) {
     return roles_rank(&h->roles, ROLE_PSERVER, i) < 0 || h->node[i].exited[ROLE_PSERVER] || *h->spec->command[ROLE_PSERVER];
 }
 
+/* Not waited for: nodes that are away, which end by their lease; nodes without a trainer. */
+static int trainer_ended(const struct head *h, int i) {
+    return !h->node[i].joined || (h->node[i].answered && h->node[i].exited[ROLE_TRAINER]);
+}
+
 /* One that is gone ends its processes by itself. */
 static int closed(const struct head *h, int i) { return h->node[i].answered || !h->node[i].joined; }
 
@@ -55,6 +60,7 @@ static const struct {
     [HEAD_RESTARTING] = {"restarting", "ending processes on", head_ask_restart, node_answered, HEAD_BACKOFF, HEAD_IDLE},
     [HEAD_BACKOFF] = {"restarting", NULL, NULL, NULL, HEAD_BINDING, HEAD_BINDING},
     [HEAD_ENDING] = {"ending", "waiting for the pservers to end on", NULL, pserver_done, HEAD_CLOSING, HEAD_CLOSING},
+    [HEAD_STOPPING] = {"ending", "ending the trainers on", head_ask_stop, trainer_ended, HEAD_CLOSING, HEAD_CLOSING},
     [HEAD_CLOSING] = {"ending", "ending processes on", head_ask_end, closed, HEAD_OVER, HEAD_OVER},
     [HEAD_OVER] = {NULL, NULL, NULL, NULL, HEAD_OVER, HEAD_OVER},
 };
@@ -81,6 +87,8 @@ static uint64_t deadline_ms(const struct head *h) {
         return head_backoff_ms(h) + 1;
     case HEAD_ENDING:
         return h->spec->end_ms + 1;
+    case HEAD_STOPPING:
+        return h->grace_ms + STOP_SLACK_MS;
     case HEAD_CLOSING:
         return head_end_grace_ms(h) + (h->aborted ? ABORT_SLACK_MS : CLOSE_SLACK_MS);
     default:
@@ -283,7 +291,9 @@ static void take_exit(struct head *h, int node, const json_t *body) {
         n->trained = msg_bool(body, "trained");
     if (*msg_str(body, "saved"))
         snprintf(h->saved, sizeof h->saved, "%s", msg_str(body, "saved"));
-    if (h->state == HEAD_RESTARTING || h->state == HEAD_CLOSING || h->state == HEAD_OVER || msg_bool(body, "ending"))
+    if (h->state == HEAD_STOPPING)
+        head_check(h);
+    if (h->state == HEAD_RESTARTING || h->state == HEAD_CLOSING || h->state == HEAD_OVER || h->state == HEAD_STOPPING || msg_bool(body, "ending"))
         return; /* that node ends its processes, and has said why */
     if (h->state == HEAD_SAVING && *h->spec->command[r])
         head_check(h); /* a user's program ends by TERM as it likes */
@@ -330,7 +340,7 @@ static void take_fail(struct head *h, int node, const json_t *body) {
         head_save(h, (unsigned)msg_int(body, "save_ms", 0, SAVE_MS_MAX, 0), (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 0),
                   msg_str(body, "reason"));
     else if (msg_bool(body, "stopped")) /* a client told that node to stop */
-        head_stop(h, h->grace_ms, msg_str(body, "reason"));
+        head_stop(h, (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, h->grace_ms), msg_str(body, "reason"));
     else
         take_reason(h, node, msg_str(body, "reason"), *msg_str(body, "role") != 0);
 }
@@ -361,6 +371,8 @@ void head_message(struct head *h, int node, uint16_t type, uint64_t req, const j
         take_probe(h, node, body);
     else if (type == WIRE_HD_BIND)
         take_bind(h, node, body);
+    else if (type == WIRE_HD_STOP && !msg_bool(body, "trainer"))
+        n->exited[ROLE_TRAINER] = 1;
     head_check(h);
 }
 
@@ -416,8 +428,12 @@ void head_abort(struct head *h, unsigned grace_ms, int node, const char *reason)
     head_close(h);
 }
 
+static int trainers_may_run(const struct head *h) {
+    return (h->state == HEAD_TRAINERS || h->state == HEAD_SAVING) && h->roles.n[ROLE_TRAINER] && h->roles.n[ROLE_PSERVER];
+}
+
 void head_stop(struct head *h, unsigned grace_ms, const char *reason) {
-    if (h->state == HEAD_OVER || h->state == HEAD_CLOSING)
+    if (h->state == HEAD_OVER || h->state == HEAD_CLOSING || (h->state == HEAD_STOPPING && grace_ms >= h->grace_ms))
         return;
     h->stopped = 1;
     h->grace_ms = grace_ms;
@@ -426,7 +442,7 @@ void head_stop(struct head *h, unsigned grace_ms, const char *reason) {
     h->failure = NULL;
     h->later = 0;
     pd_info(h->log, "stopped: %s", reason);
-    head_enter(h, HEAD_CLOSING);
+    head_enter(h, grace_ms && trainers_may_run(h) ? HEAD_STOPPING : HEAD_CLOSING);
 }
 
 void head_save(struct head *h, unsigned save_ms, unsigned grace_ms, const char *reason) {

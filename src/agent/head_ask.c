@@ -186,6 +186,12 @@ json_t *head_ask_save(struct head *h, int node, uint16_t *type) {
     return roles_rank(&h->roles, ROLE_TRAINER, node) < 0 ? NULL : json_pack("{s:i}", "save_ms", (int)h->save_ms);
 }
 
+json_t *head_ask_stop(struct head *h, int node, uint16_t *type) {
+    (void)node;
+    *type = WIRE_HD_STOP;
+    return json_pack("{s:i}", "grace_ms", (int)h->grace_ms);
+}
+
 /* A user's trainer may be a shell that is gone while what it started still saves: that gets the rest of its time. */
 unsigned head_end_grace_ms(const struct head *h) {
     uint64_t now = pd_mono_ns();

@@ -18,6 +18,7 @@ enum head_state {
     HEAD_RESTARTING, /* every process is ended */
     HEAD_BACKOFF,
     HEAD_ENDING,
+    HEAD_STOPPING,   /* by a client: the trainers end first */
     HEAD_CLOSING,
     HEAD_OVER,
     N_HEAD_STATES
@@ -102,6 +103,7 @@ json_t *head_ask_bind(struct head *h, int node, uint16_t *type);
 json_t *head_ask_pserver(struct head *h, int node, uint16_t *type);
 json_t *head_ask_trainer(struct head *h, int node, uint16_t *type);
 json_t *head_ask_save(struct head *h, int node, uint16_t *type);
+json_t *head_ask_stop(struct head *h, int node, uint16_t *type);
 json_t *head_ask_restart(struct head *h, int node, uint16_t *type);
 json_t *head_ask_end(struct head *h, int node, uint16_t *type);
 json_t *head_ask_leave(struct head *h, int node, uint16_t *type); /* of one that is gone, and is back */

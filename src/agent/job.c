@@ -158,7 +158,7 @@ void job_from_head(struct job *j, uint16_t type, uint64_t req, const json_t *bod
     static const struct {
         uint16_t type;
         const char *state;
-    } states[] = {{WIRE_HD_PROBE, "probing"}, {WIRE_HD_BIND, "binding"}, {WIRE_HD_END, "ending"}};
+    } states[] = {{WIRE_HD_PROBE, "probing"}, {WIRE_HD_BIND, "binding"}, {WIRE_HD_STOP, "ending"}, {WIRE_HD_END, "ending"}};
     j->ran = 1;
     if (j->spec.node != 0 && !j->ag->result) { /* node 0 tells the head's own states */
         for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
@@ -399,7 +399,7 @@ int job_on_stop(struct session *s, const struct wire_frame *f, const json_t *bod
         link_to_head(j->link, WIRE_HD_FAIL, 0, json_pack("{s:s, s:b, s:b, s:i, s:i}", "reason", reason, "stopped", 1, "save", save,
                                                         "save_ms", (int)save_ms, "grace_ms", (int)grace));
     if (!save)
-        node_end(j->node, grace, on_stopped, r);
+        node_stop(j->node, grace, on_stopped, r);
     return 0;
 }
 

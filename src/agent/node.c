@@ -347,6 +347,14 @@ static void on_save(struct node *n, uint64_t req) {
     n->io.send(n->arg, WIRE_HD_SAVE, req, json_object());
 }
 
+/* --- HD_STOP --- */
+
+static void on_stop(struct node *n, uint64_t req, const json_t *body) {
+    const struct proc *p = n->role[ROLE_TRAINER].proc;
+    node_stop(n, (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000), NULL, NULL);
+    n->io.send(n->arg, WIRE_HD_STOP, req, json_pack("{s:b}", "trainer", p && !n->role[ROLE_TRAINER].exit_body));
+}
+
 /* --- HD_END, and the rest --- */
 
 struct end_request {
@@ -367,6 +375,8 @@ void node_message(struct node *n, uint16_t type, uint64_t req, const json_t *bod
         on_start(n, req, body);
     } else if (type == WIRE_HD_SAVE) {
         on_save(n, req);
+    } else if (type == WIRE_HD_STOP) {
+        on_stop(n, req, body);
     } else if (type == WIRE_HD_END) {
         struct end_request *e = pd_malloc(sizeof *e);
         if (e)

@@ -56,6 +56,7 @@ struct node {
     uv_timer_t end_timer;
     int ending;            /* no process is started any more ... */
     int for_restart;       /* ... until this end is complete */
+    int servers_stay;      /* ... and the pserver runs until it is told too, since trainers may still need it */
     uint64_t kill_at_ns;
     struct ending_waiter *waiters;
     int n_handles, freeing;

@@ -89,13 +89,14 @@ static int by_pid(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Mark what descends from `top`: repeat until nothing changes, since pids need not grow downwards. */
-static void mark_below(struct entry *v, size_t n, pid_t top) {
+/* Mark what descends from `top`, but not from or through `spare` (0: nobody): repeat until nothing changes, since pids need not grow
+ * downwards. */
+static void mark_below(struct entry *v, size_t n, pid_t top, pid_t spare) {
     qsort(v, n, sizeof *v, by_pid);
     for (int changed = 1; changed;) {
         changed = 0;
         for (size_t i = 0; i < n; i++) {
-            if (v[i].below || v[i].pid == top)
+            if (v[i].below || v[i].pid == top || v[i].pid == spare)
                 continue;
             const struct entry key = {.pid = v[i].ppid};
             const struct entry *p = bsearch(&key, v, n, sizeof *v, by_pid);
@@ -119,13 +120,13 @@ static int signal_one(const struct entry *e, int sig) {
     return ok;
 }
 
-int procs_signal_below(pid_t top, int sig) {
+int procs_signal_below(pid_t top, pid_t spare, int sig) {
     struct entry *v;
     size_t n;
     int count = 0;
     if (read_table(&v, &n))
         return -1;
-    mark_below(v, n, top);
+    mark_below(v, n, top, spare);
     for (size_t i = 0; i < n; i++)
         if (v[i].below && v[i].state != 'Z')
             count += signal_one(&v[i], sig);
@@ -153,7 +154,7 @@ int procs_usage(pid_t top, struct procs_usage *u) {
     *u = (struct procs_usage){0};
     if (read_table(&v, &n))
         return -1;
-    mark_below(v, n, top);
+    mark_below(v, n, top, 0);
     int found = 0;
     for (size_t i = 0; i < n; i++) {
         if (!v[i].below && v[i].pid != top)
@@ -176,8 +177,8 @@ void procs_end_all(unsigned grace_ms) {
     sigset_t chld;
     sigemptyset(&chld);
     sigaddset(&chld, SIGCHLD);
-    procs_signal_below(getpid(), SIGTERM);
-    procs_signal_below(getpid(), SIGCONT); /* a stopped process does not see TERM */
+    procs_signal_below(getpid(), 0, SIGTERM);
+    procs_signal_below(getpid(), 0, SIGCONT); /* a stopped process does not see TERM */
     for (;;) {
         pid_t pid;
         while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
@@ -185,7 +186,7 @@ void procs_end_all(unsigned grace_ms) {
         if (pid < 0 && errno == ECHILD)
             return;
         if (pd_mono_ns() - start >= (uint64_t)grace_ms * 1000000u)
-            procs_signal_below(getpid(), SIGKILL);
+            procs_signal_below(getpid(), 0, SIGKILL);
         const struct timespec turn = {0, TURN_MS * 1000000};
         sigtimedwait(&chld, NULL, &turn);
     }

@@ -9,10 +9,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Send `sig` to every descendant of `top` that is not a zombie; `top` itself is spared. Returns how many were
- * signalled, or -1 when /proc can't be read. A process that ends meanwhile is not confused with a later one of
+/* Send `sig` to every descendant of `top` that is not a zombie; `top` itself is spared, and so are `spare` (0: nobody) and what
+ * descends from it. Returns how many were signalled, or -1 when /proc can't be read. A process that ends meanwhile is not confused with a later one of
  * the same number. */
-int procs_signal_below(pid_t top, int sig);
+int procs_signal_below(pid_t top, pid_t spare, int sig);
 
 /* What `top` and all below it use now; cpu_ms also counts children that ended and were waited for. -1: it is gone. */
 struct procs_usage {

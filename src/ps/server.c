@@ -21,6 +21,8 @@ static void wake_all(struct ps_server *s) {
             uv_async_send(&s->threads[i].wake);
 }
 
+enum pd_level server_level(struct ps_server *s, enum pd_level level) { return atomic_load(&s->ending) ? PD_INFO : level; }
+
 void server_fail(struct ps_server *s, const struct pd_err *why) {
     uv_mutex_lock(&s->lock);
     int first = !s->err.code;
@@ -29,7 +31,7 @@ void server_fail(struct ps_server *s, const struct pd_err *why) {
     wake_all(s);
     uv_mutex_unlock(&s->lock);
     if (first)
-        pd_error(s->opts.log, "%s", why->msg);
+        pd_log_at(s->opts.log, server_level(s, PD_ERROR), __FILE__, __LINE__, "%s", why->msg);
 }
 
 void server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation, const struct pd_err *why) {
@@ -79,7 +81,7 @@ void ps_server_stop(struct ps_server *s) {
 /* --- the caller's loop: signals, and the news that a thread has ended --- */
 
 static void close_main(struct ps_server *s) {
-    uv_handle_t *h[] = {(uv_handle_t *)&s->ended, (uv_handle_t *)&s->term, (uv_handle_t *)&s->intr, (uv_handle_t *)&s->late};
+    uv_handle_t *h[] = {(uv_handle_t *)&s->ended, (uv_handle_t *)&s->term, (uv_handle_t *)&s->intr, (uv_handle_t *)&s->told, (uv_handle_t *)&s->late};
     for (size_t i = 0; i < sizeof h / sizeof h[0]; i++)
         if (!uv_is_closing(h[i]))
             uv_close(h[i], NULL);
@@ -107,6 +109,23 @@ static void on_signal(uv_signal_t *h, int signum) {
     uv_timer_start(&s->late, on_late, STOP_MS, 0);
 }
 
+static void on_told(uv_signal_t *h, int signum) {
+    struct ps_server *s = h->data;
+    (void)signum;
+    if (!atomic_exchange(&s->ending, 1))
+        pd_info(s->opts.log, "the job is being stopped");
+}
+
+static void listen_to(struct ps_server *s) {
+    sigset_t told;
+    uv_signal_start(&s->term, on_signal, SIGTERM);
+    uv_signal_start(&s->intr, on_signal, SIGINT);
+    uv_signal_start(&s->told, on_told, SIGUSR1);
+    sigemptyset(&told);
+    sigaddset(&told, SIGUSR1);
+    pthread_sigmask(SIG_UNBLOCK, &told, NULL); /* who started us may have blocked it until somebody listens */
+}
+
 static void thread_main(void *arg) {
     struct server_thread *t = arg;
     const struct ps_server_opts *o = &t->server->opts;
@@ -125,13 +144,14 @@ static int init_main(struct ps_server *s) {
     uv_async_init(&s->loop, &s->ended, on_ended);
     uv_signal_init(&s->loop, &s->term);
     uv_signal_init(&s->loop, &s->intr);
+    uv_signal_init(&s->loop, &s->told);
     uv_timer_init(&s->loop, &s->late);
-    s->ended.data = s->term.data = s->intr.data = s->late.data = s;
+    s->ended.data = s->term.data = s->intr.data = s->told.data = s->late.data = s;
     if (s->opts.signals) {
-        uv_signal_start(&s->term, on_signal, SIGTERM);
-        uv_signal_start(&s->intr, on_signal, SIGINT);
+        listen_to(s);
         uv_unref((uv_handle_t *)&s->term);
         uv_unref((uv_handle_t *)&s->intr);
+        uv_unref((uv_handle_t *)&s->told);
     }
     return 0;
 }

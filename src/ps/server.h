@@ -22,7 +22,7 @@ struct ps_server_opts {
     uint32_t n_trainers;
     const char *job;
     const uint8_t *key;         /* 32 bytes */
-    int signals;                /* 1: SIGTERM and SIGINT stop it */
+    int signals;                /* 1: SIGTERM and SIGINT stop it; SIGUSR1 says that the job is being stopped and trainers will go away */
     enum ps_lost on_lost;       /* what a trainer that is gone for good means */
     uint64_t reconnect_ms;      /* how long a trainer whose connection broke may take to come back; 0: 10 s */
     uint64_t wait_log_ms;       /* a wait that lasts so long is logged with who is missing; 0: 10 s */

@@ -2,6 +2,7 @@
 #ifndef PD_PS_SERVER_INT_H
 #define PD_PS_SERVER_INT_H
 
+#include <stdatomic.h>
 #include <uv.h>
 
 #include "net/conn.h"
@@ -19,6 +20,7 @@ struct seat {
     uint64_t incarnation; /* of the process that has declared last */
     struct pd_err *lost; /* why that is gone, while the trainer may come back */
     uint64_t lost_ms;
+    int said;            /* a warning has told of it */
 };
 
 struct server_thread {
@@ -42,7 +44,7 @@ struct server_thread {
     uv_prepare_t before;      /* the loop waits: answers that were held leave */
     int holds;
     uint32_t n_members, n_lost; /* trainers that are connected, that may come back */
-    uv_timer_t patience;        /* runs while n_lost > 0, unless they are waited for without a limit */
+    uv_timer_t patience;        /* runs while n_lost > 0 */
     uint64_t progress, stalled_ms, said_ms;
 };
 
@@ -50,6 +52,7 @@ struct ps_server {
     struct ps_server_opts opts;
     uint64_t epoch;
     uv_mutex_t lock;
+    atomic_int ending; /* the job is being stopped: trainers that go away are no trouble */
     int stop;          /* under lock, as what follows */
     struct pd_err err; /* the first failure */
     struct given_up {  /* trainers that a thread has given up: the others do, too */
@@ -61,13 +64,15 @@ struct ps_server {
     uv_loop_t loop;
     int has_loop, abandoned;
     uv_async_t ended;
-    uv_signal_t term, intr;
+    uv_signal_t term, intr, told;
     uv_timer_t late;
     struct server_thread *threads;
     uint16_t *ports; /* of all threads */
     uint32_t first; /* threads from here on are initialised */
 };
 
+/* The level of trouble with trainers: PD_INFO while the job is being stopped. From any thread. */
+enum pd_level server_level(struct ps_server *s, enum pd_level level);
 /* This process of a trainer has no place any more; every thread hears of it. From any thread. */
 void server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation, const struct pd_err *why);
 int server_given_up(struct ps_server *s, uint32_t trainer, const uint64_t *incarnation, struct pd_err *why); /* 1: it is, and why; NULL: any process of it */

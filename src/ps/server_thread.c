@@ -10,7 +10,7 @@
 #include "wire/msg.h"
 
 enum { TICK_MS = 1000, LINGER_BYE_MS = 1000, LINGER_FAIL_MS = 3000, WAIT_LOG_MS = 10000, SAY_AGAIN_MS = 60000,
-       RECONNECT_MS = 10000, PATIENCE_TICK_MS = 50, UNREAD_MAX = 64 << 20, HOLD_MOST = 16 << 10 };
+       RECONNECT_MS = 10000, PATIENCE_TICK_MS = 50, LOUD_MS = 1000, UNREAD_MAX = 64 << 20, HOLD_MOST = 16 << 10 };
 
 static void gone(struct server_thread *t, uint32_t trainer, const struct pd_err *why);
 static void refuse(struct peer *p, uint16_t type, uint64_t req, const struct pd_err *why);
@@ -167,8 +167,20 @@ static void found(struct server_thread *t, struct seat *s) {
         return;
     free(s->lost);
     s->lost = NULL;
+    s->said = 0;
     if (!--t->n_lost)
         uv_timer_stop(&t->patience);
+}
+
+/* In the first moment a connection that is lost is only noted: when the job is stopped, this server is told just then, too. */
+static void say_lost(struct server_thread *t, uint32_t trainer) {
+    struct seat *s = &t->seats[trainer];
+    char limit[60] = "until it comes back or is started again";
+    if (on_lost(t) != PS_LOST_WAIT)
+        snprintf(limit, sizeof limit, "%.3g s for it to come back", (double)reconnect_ms(t) / 1000);
+    s->said = 1;
+    pd_log_at(log_of(t), server_level(t->server, PD_WARN), __FILE__, __LINE__, "thread %u: the connection of trainer %u is lost: %s; waiting %s",
+              t->index, trainer, s->lost->msg, limit);
 }
 
 /* Ticks are counted and not the clock: while this process was stopped nobody could come back. */
@@ -176,7 +188,12 @@ static void on_patience(uv_timer_t *timer) {
     struct server_thread *t = timer->data;
     for (uint32_t i = 0; i < t->server->opts.n_trainers && t->n_lost; i++) {
         struct seat *s = &t->seats[i];
-        if (!s->lost || (s->lost_ms += PATIENCE_TICK_MS) < reconnect_ms(t))
+        if (!s->lost)
+            continue;
+        s->lost_ms += PATIENCE_TICK_MS;
+        if (!s->said && s->lost_ms >= LOUD_MS)
+            say_lost(t, i);
+        if (on_lost(t) == PS_LOST_WAIT || s->lost_ms < reconnect_ms(t))
             continue;
         struct pd_err why = {0};
         pd_fail(&why, PD_EFAIL, "%.700s; it did not come back in %.3g s", s->lost->msg, (double)reconnect_ms(t) / 1000);
@@ -199,14 +216,10 @@ static void lost(struct peer *p, const struct pd_err *why) {
         if (!s->lost) {
             gone(t, p->trainer, why);
         } else {
-            char limit[60] = "until it comes back or is started again";
-            if (on_lost(t) != PS_LOST_WAIT)
-                snprintf(limit, sizeof limit, "%.3g s for it to come back", (double)reconnect_ms(t) / 1000);
-            pd_warn(log_of(t), "thread %u: the connection of trainer %u (%s) is lost: %s; waiting %s", t->index, p->trainer,
-                    net_peer_addr(p->conn), why->msg, limit);
+            pd_info(log_of(t), "thread %u: the connection of trainer %u (%s) is lost: %s", t->index, p->trainer, net_peer_addr(p->conn), why->msg);
             *s->lost = *why;
             s->lost_ms = 0;
-            if (!t->n_lost++ && on_lost(t) != PS_LOST_WAIT)
+            if (!t->n_lost++)
                 uv_timer_start(&t->patience, on_patience, PATIENCE_TICK_MS, PATIENCE_TICK_MS);
         }
     }
@@ -225,6 +238,9 @@ static void seated(struct peer *p) {
         net_close(s->peer->conn);
         t->n_members--;
     }
+    if (s->lost && !s->said)
+        pd_log_at(log_of(t), server_level(t->server, PD_WARN), __FILE__, __LINE__, "thread %u: trainer %u had lost its connection for %.2g s: %s",
+                  t->index, p->trainer, (double)s->lost_ms / 1000, s->lost->msg);
     found(t, s);
     p->joined = 1;
     s->peer = p;
@@ -238,8 +254,8 @@ static void refuse(struct peer *p, uint16_t type, uint64_t req, const struct pd_
     if (p->refused)
         return;
     p->refused = 1;
-    pd_warn(log_of(p->t), "trainer %u (%s): %s: refused: %s", p->trainer, net_peer_addr(p->conn), wire_msg_name(type),
-            why->msg);
+    pd_log_at(log_of(p->t), server_level(p->t->server, PD_WARN), __FILE__, __LINE__, "trainer %u (%s): %s: refused: %s", p->trainer,
+              net_peer_addr(p->conn), wire_msg_name(type), why->msg);
     net_send_error(p->conn, type, req, why);
     net_close_after_flush(p->conn);
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What `make demo` runs, on a little of the text: to its end, and interrupted in the middle. Nothing stays.
+# What `make demo` runs, on a little of the text: to its end, and interrupted in the middle. Nothing stays, and a stop looks like none of its
+# processes had failed.
 . "$(dirname "$0")/../support/lib.sh"
 [ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
 [ -r /usr/share/wordnet/data.noun ] || skip "wordnet-base is not installed"
@@ -30,5 +31,8 @@ for sig in INT TERM; do
     [ $status = 130 ] || die "status $status after SIG$sig: $OUT"
     has "was stopped"
     has "all processes are gone, all ports are closed"
+    # A healthy stop is no trouble to anybody, on the screen or in the nodes' logs.
+    troubles=$(grep -E '\| [WE][0-9]{4} ' "$TMP/demo.log"; grep -E '^[WE]' "$TMP"/demo/hosts/node*/root/JOB*/log/paddle_{pserver,trainer}.INFO)
+    [ -z "$troubles" ] || die "warnings after SIG$sig: $troubles"
 done
 exit 0

@@ -373,26 +373,61 @@ static void nothing_survives_the_end(void **state) {
     finish(e);
 }
 
+static void wait_for_output(struct env *e, const char *log) {
+    int up = 0;
+    limit_60s(e);
+    while (!up && !e->late) {
+        struct pd_buf b;
+        uv_run(&e->loop, UV_RUN_ONCE);
+        read_log(e, log, &b);
+        up = b.len > 0;
+        pd_buf_release(&b);
+    }
+    assert_true(up);
+}
+
 static void gentle_end_is_quick(void **state) {
     (void)state;
     struct env *e = begin("", "trap 'echo got TERM; exit 0' TERM; echo up; while :; do sleep 0.05; done");
     bind_roles(e, 0, 1);
     start(e, "trainer", 2);
-    struct pd_buf b;
-    int up = 0;
-    limit_60s(e);
-    while (!up && !e->late) {
-        uv_run(&e->loop, UV_RUN_ONCE);
-        read_log(e, "train.log", &b);
-        up = b.len > 0;
-        pd_buf_release(&b);
-    }
+    wait_for_output(e, "train.log");
     uint64_t t = pd_mono_ns();
     tell(e, WIRE_HD_END, 9, json_pack("{s:i}", "grace_ms", 60000));
     assert_int_equal(hear(e, WIRE_HD_END, 1)->req, 9);
     assert_true(pd_mono_ns() - t < 50000000000ull);
     assert_int_equal(msg_int(hear(e, WIRE_HD_EXITED, 1)->body, "exit_code", -1, 255, 99), 0);
     finish(e);
+}
+
+/* HD_STOP leaves the pserver to HD_END, or to the moment after the grace period when that does not come. */
+static void a_stop_spares_the_pserver(void **state) {
+    static const char *loop = "trap 'exit 7' TERM; sleep 1000 & echo up; while :; do sleep 0.05; done";
+    (void)state;
+    for (int told = 0; told <= 1; told++) {
+        struct env *e = begin(loop, told ? loop : "trap '' TERM; echo up; while :; do sleep 0.05; done");
+        bind_roles(e, 1, 1);
+        start(e, "pserver", 2);
+        start(e, "trainer", 3);
+        wait_for_output(e, "server.log");
+        wait_for_output(e, "train.log");
+        tell(e, WIRE_HD_STOP, 9, json_pack("{s:i}", "grace_ms", told ? 60000 : 100));
+        assert_true(msg_bool(hear(e, WIRE_HD_STOP, 1)->body, "trainer"));
+        const json_t *first = hear(e, WIRE_HD_EXITED, 1)->body;
+        assert_string_equal(msg_str(first, "role"), "trainer");
+        assert_int_equal(msg_int(first, "signal", 0, 255, 99), told ? 0 : SIGKILL);
+        for (int i = 0; i < 20 && told; i++) /* some time */
+            uv_run(&e->loop, UV_RUN_ONCE);
+        if (told) {
+            assert_int_equal(e->said[e->n_said - 1].type, WIRE_HD_EXITED); /* of the trainer: nothing came after it */
+            tell(e, WIRE_HD_END, 10, json_pack("{s:i}", "grace_ms", 60000));
+        }
+        const json_t *second = hear(e, WIRE_HD_EXITED, 2)->body;
+        assert_string_equal(msg_str(second, "role"), "pserver");
+        if (told) /* else it has little time, which may be too little here */
+            assert_int_equal(msg_int(second, "exit_code", -1, 255, 99), 7);
+        finish(e);
+    }
 }
 
 /* All end, ports are bound anew, the log goes on with a line of ours; then the last end completes the streams. */
@@ -556,6 +591,7 @@ int main(void) {
         cmocka_unit_test(refusals),
         cmocka_unit_test(nothing_survives_the_end),
         cmocka_unit_test(gentle_end_is_quick),
+        cmocka_unit_test(a_stop_spares_the_pserver),
         cmocka_unit_test(restarted_processes),
         cmocka_unit_test(a_restart_that_is_overtaken),
         cmocka_unit_test(end_all_without_a_loop),
