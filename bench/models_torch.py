@@ -7,7 +7,7 @@ usage: models_torch.py NAME FOLDER PASSES [RANK RANKS PORT SETTING]
 FOLDER is that of models.py, with init.npz, our first values. Alone: one process, at the best of its settings (one or two threads,
 gradients of embeddings sparse or dense, optimizer one kernel for each parameter or for all), which are tried for some steps first and
 undone. With RANK: that process of a job of DistributedDataParallel over gloo, one thread each, with one of its settings; 0 passes: a trial of
-some steps, whose seconds it prints. With NAME alone: how many settings a job has. Samples are tensors before the clock starts.
+some steps, whose seconds it prints; a job's settings are also with and without a core of its own for each process. With NAME alone: how many settings a job has. Samples are tensors before the clock starts.
 Prints the setting, and a line "pass K rate R cost C" for each pass, the cost being the mean of what was trained."""
 import itertools
 import os
@@ -140,7 +140,10 @@ def main():
 
 
 def job(name, folder, passes, values, rank, ranks, port, number):
-    s = job_settings(name)[number]
+    s, own_core = job_settings(name)[number]
+    cores = sorted(os.sched_getaffinity(0))
+    if own_core and len(cores) >= ranks:
+        os.sched_setaffinity(0, cores[rank * len(cores) // ranks:(rank + 1) * len(cores) // ranks])  # before gloo starts its threads
     dist.init_process_group("gloo", init_method="tcp://127.0.0.1:%d" % port, rank=rank, world_size=ranks)
     data = batches(name, folder, [rank])
     net, step = make(name, values, s)
@@ -151,7 +154,7 @@ def job(name, folder, passes, values, rank, ranks, port, number):
         dist.all_reduce(t, dist.ReduceOp.MAX)
         say(rank, "trial %f" % t.item())
     else:
-        say(rank, "setting threads %d sparse %d foreach %d" % tuple(map(int, s)))
+        say(rank, "setting threads %d sparse %d foreach %d own core %d" % (*map(int, s), own_core))
     for k in range(passes):
         dist.barrier()
         took, cost = steps(net, step, data)
@@ -165,7 +168,7 @@ def job(name, folder, passes, values, rank, ranks, port, number):
 
 
 def job_settings(name):
-    return [s for s in settings(name) if s[0] == 1]
+    return [(s, own_core) for s in settings(name) if s[0] == 1 for own_core in (False, True)]
 
 
 def say(rank, text):

@@ -65,6 +65,15 @@ static json_t *env_object(const struct pd_options *o) {
     return e;
 }
 
+static json_t *option(const struct pd_options *o, size_t i) {
+    struct pd_buf text;
+    pd_buf_init(&text);
+    pd_options_text(o, i, &text);
+    json_t *j = json_stringn((char *)text.data, text.len);
+    pd_buf_release(&text);
+    return j;
+}
+
 /* What conf.ini and the command line say of [train]: it wins over the workspace's train.ini, whose values the workers
  * read themselves. */
 static json_t *train_object(const struct pd_options *o) {
@@ -72,25 +81,18 @@ static json_t *train_object(const struct pd_options *o) {
     const struct pd_option *t = pd_option_table(&n);
     json_t *train = json_object();
     for (size_t i = 0; i < n; i++) {
-        struct pd_buf text;
         int its = !strcmp(t[i].section, "train") || !strcmp(t[i].name, "data_layout");
-        if (!its || o->origin[i].level <= PD_FROM_TRAIN_INI)
-            continue;
-        pd_buf_init(&text);
-        pd_options_text(o, i, &text);
-        json_object_set_new(train, t[i].name, json_stringn((char *)text.data, text.len));
-        pd_buf_release(&text);
+        if (its && o->origin[i].level > PD_FROM_TRAIN_INI)
+            json_object_set_new(train, t[i].name, option(o, i));
     }
     return train;
 }
-
-static const char *const bind_names[] = {[PD_BIND_NONE] = "none", [PD_BIND_CORES] = "cores", [PD_BIND_NUMA] = "numa"};
 
 int job_make_spec(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     json_decref(j->spec);
     j->spec = json_pack(
-        "{s:s, s:b, s:I, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:s, s:I, s:b}",
+        "{s:s, s:b, s:I, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:s, s:o, s:I, s:I, s:s, s:I, s:b}",
         "job", j->id, "attached", !j->flags.detach, "attach_lease_ms", (json_int_t)(o->attach_lease * 1000),
         "detach_lease_ms", (json_int_t)(o->detach_lease * 1000), "grace_ms", NODE_GRACE_MS,
         "pserver_nodes", ids(j->c.pservers, j->c.n_pservers), "trainer_nodes", ids(j->c.trainers, j->c.n_trainers),
@@ -98,7 +100,7 @@ int job_make_spec(struct job *j, struct pd_err *err) {
         "ports_num_for_sparse", (json_int_t)o->ports_num_for_sparse, "nic", o->nic,
         "pserver_command", o->pserver_command, "trainer_command", o->trainer_command,
         "env", env_object(o), "train", train_object(o), "outputs", "output",
-        "bind", bind_names[o->bind], "log_max_size", (json_int_t)o->log_max_size, "log_keep", (json_int_t)o->log_keep,
+        "bind", option(o, (size_t)pd_options_find("bind", PD_LAUNCHER)), "log_max_size", (json_int_t)o->log_max_size, "log_keep", (json_int_t)o->log_keep,
         "on_failure", o->on_failure == PD_FAILURE_RESTART ? "restart" : "stop", "max_restarts", (json_int_t)o->max_restarts, "encrypt", o->encrypt != PD_ENCRYPT_OFF);
     return j->spec ? 0 : pd_fail(err, PD_ECONF, "a value of the configuration is not UTF-8 text");
 }

@@ -11,7 +11,7 @@
 /* <linux/mempolicy.h> is not everywhere. */
 enum { POLICY_PREFERRED = 1, POLICY_PREFERRED_MANY = 5 };
 
-const char *const bind_names[N_BINDS] = {"none", "cores", "numa"};
+const char *const bind_names[N_BINDS] = {"none", "auto", "cores", "numa"};
 
 int bind_of(const char *name) {
     for (int i = 0; i < N_BINDS; i++)
@@ -23,7 +23,7 @@ int bind_of(const char *name) {
 /* Cores or NUMA nodes are counted along the sorted CPUs: a new one begins where the number changes. */
 static int begins_unit(const struct pd_cpus *c, enum bind_how how, int i) {
     const struct pd_cpu *v = c->v;
-    return !i || v[i].node != v[i - 1].node || (how == BIND_CORES && v[i].core != v[i - 1].core);
+    return !i || v[i].node != v[i - 1].node || (how != BIND_NUMA && v[i].core != v[i - 1].core);
 }
 
 static int count_units(const struct pd_cpus *c, enum bind_how how) {
@@ -58,6 +58,14 @@ void bind_deal(const struct pd_cpus *c, enum bind_how how, int index, int count,
     int units = count_units(c, how), lo, hi, share[BIND_MAX];
     assert(n > 0 && n <= BIND_MAX);
     agent_units(units, index, count, &lo, &hi);
+    if (how == BIND_AUTO) {
+        for (int i = 0; i < n; i++) {
+            out[i] = (struct bind_set){.on = count > 1 && units % count == 0};
+            if (out[i].on)
+                fill(c, how, lo, hi, &out[i]);
+        }
+        return;
+    }
     int crowded = hi - lo < n;
     for (int i = 0; i < n; i++)
         share[i] = 1;

@@ -138,7 +138,7 @@ char **env_build(const struct place *p, const struct spec *s, const struct env_r
     put(&l, "PADDLE_LOG_MAX_SIZE", "%llu", (unsigned long long)s->log_max_size);
     put(&l, "PADDLE_LOG_KEEP", "%u", s->log_keep);
     put(&l, "PADDLE_EVENT_FD", "%d", PROC_EVENT_FD);
-    if (s->bind != BIND_NONE)
+    if (s->bind == BIND_CORES || s->bind == BIND_NUMA)
         put(&l, "PADDLE_BIND", "%s", bind_names[s->bind]);
     put_listen_fds(&l, r->n_listen_fds);
     if (r->has_data_fd)

@@ -27,6 +27,8 @@ static unsigned threads_of(const struct node *n, enum role r, int cpus) {
 
 static void say_cpus(const struct node *n, const struct node_role *r, int count) {
     char cpus[300], memory[100];
+    if (!r->bind.on)
+        return;
     pd_cpuset_text(&r->bind.cpus, cpus, sizeof cpus);
     pd_cpuset_text(&r->bind.memory, memory, sizeof memory);
     pd_info(n->log, "%s: CPUs %s%s%s", role_names[r->role], cpus, *memory ? ", memory of NUMA nodes " : "", memory);
@@ -50,7 +52,8 @@ static void deal_cpus(struct node *n, const json_t *body) {
     if (how == BIND_NONE)
         return;
     if (pd_cpuset_mine(&may) || pd_cpus_read(&cpus, PD_SYS_DEVICES, &may, &err)) {
-        pd_warn(n->log, "bind = %s has no effect: %s", bind_names[how], err.code ? err.msg : "the CPUs are not known");
+        if (how != BIND_AUTO)
+            pd_warn(n->log, "bind = %s has no effect: %s", bind_names[how], err.code ? err.msg : "the CPUs are not known");
         return;
     }
     int mine = bind_agent_cpus(&cpus, how, index, count);

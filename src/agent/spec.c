@@ -124,7 +124,7 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
     if (s->n_nodes < 1 || s->n_nodes > SPEC_MAX_NODES || s->node < 0 || s->node >= s->n_nodes)
         rc = pd_fail(err, PD_EPROTO, "node %d of %d nodes is no node", s->node, s->n_nodes);
     else if (how < 0)
-        rc = pd_fail(err, PD_ECONF, "bind is none, cores or numa, not '%.20s'", msg_str(o, "bind"));
+        rc = pd_fail(err, PD_ECONF, "bind is none, auto, cores or numa, not '%.20s'", msg_str(o, "bind"));
     else if (pd_fmt(s->nic, sizeof s->nic, "%s", msg_str(o, "nic")))
         rc = pd_fail(err, PD_ECONF, "nic is too long");
     else if (*s->workspace && *s->workspace != '/')

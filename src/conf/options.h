@@ -25,7 +25,6 @@ enum pd_opt_who { PD_LAUNCHER = 1, PD_PSERVER = 2, PD_TRAINER = 4, PD_WORKER = P
 enum pd_opt_type { PD_STR, PD_PATH, PD_INT, PD_F64, PD_BOOL, PD_CHOICE, PD_SIZE };
 
 enum pd_host_key_policy { PD_HOSTKEY_STRICT, PD_HOSTKEY_ACCEPT_NEW };
-enum pd_bind { PD_BIND_NONE, PD_BIND_CORES, PD_BIND_NUMA };
 enum pd_relay { PD_RELAY_AUTO, PD_RELAY_OFF };
 enum pd_data_layout { PD_DATA_DISPATCHED, PD_DATA_SHARED, PD_DATA_LOCAL };
 enum pd_encrypt { PD_ENCRYPT_RELAY, PD_ENCRYPT_OFF };
@@ -75,7 +74,7 @@ struct pd_options {
     char *job_dispatch_package, *job_workspace, *outputs, *trainer_command, *pserver_command;
     double attach_lease, detach_lease, silence_timeout; /* seconds */
     int64_t min_nodes, job_save_on_stop;
-    int64_t bind;                      /* enum pd_bind */
+    int64_t bind;                      /* which of its choices */
     int64_t log_max_size, keep_jobs, log_keep;    /* bytes, files */
     int64_t relay, encrypt, store_limit;          /* enum pd_relay, enum pd_encrypt, bytes */
     int64_t data_layout;               /* enum pd_data_layout */

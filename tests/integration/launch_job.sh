@@ -127,6 +127,11 @@ fi
 expect 0 "$ctl" run --conf=conf.ini --hosts='local*2' --root_dir="$TMP/local%n"
 has "local.1/trainer | trainer 1 of 2 on node 1: TRAINER"
 wait_for 60 "nothing runs" bash -c "! ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -q '$TMP/local'"
+# --- the CPUs of their processes: each word of `bind` reaches the agents (agent_run.sh has what becomes of it)
+for how in none auto cores numa; do
+    expect 0 "$ctl" run --conf=conf.ini --hosts='local*2' --root_dir="$TMP/bound%n" --bind="$how" --pservers=none --trainer_command='echo "bind: $PADDLE_BIND."'
+    case $how in cores | numa) has "bind: $how." ;; *) has "bind: ." ;; esac
+done
 # --- commands that need nothing but the hosts; and the worker goes only to who runs it
 cat "$fx/conf.ini" - >bare.ini <<CONF
 [cluster]

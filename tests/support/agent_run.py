@@ -18,25 +18,29 @@ def numbers(text):
 def test_processes_are_bound_to_cpus_of_their_own():
     show = "echo $PADDLE_BIND $(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)"
     may = os.sched_getaffinity(0)
-    for how in ("cores", "numa", "none"):
+    for how in ("cores", "numa", "auto", "none"):
         j = Job(n=2, pserver_nodes=[], trainer_command=show, bind=how).run()
         assert j.result()["status"] == "done"
         words = [j.log(i).split() for i in range(2)]
         sets = [numbers(w[-1]) for w in words]
         assert all(s and s <= may for s in sets), sets
-        if how == "none":
-            assert sets == [may, may] and len(words[0]) == 1, words
+        if how in ("auto", "none"):
+            assert len(words[0]) == 1, words
         else:
             assert words[0][0] == words[1][0] == how, words
         with open("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list" % min(may)) as f:
             siblings = numbers(f.read().strip())
+        if how == "none" or may <= siblings:
+            assert how == "cores" or sets == [may, may], words
+        if how == "auto" and len(may) % 2 == 0 and siblings == {min(may)}:  # plain CPUs: half of them each
+            assert sets[0] | sets[1] == may and len(sets[0]) == len(sets[1]) == len(may) / 2, sets
         if how == "cores" and not may <= siblings:  # two cores at least: one agent each
             assert not sets[0] & sets[1], sets
         j.bye()
     try:
         Job(n=1, bind="sockets")
     except Exception as e:
-        assert "bind is none, cores or numa" in str(e), e
+        assert "bind is none, auto, cores or numa" in str(e), e
     else:
         raise AssertionError("accepted")
 
