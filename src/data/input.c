@@ -140,15 +140,13 @@ static int broken(const struct data_input *in, const char *why, struct pd_err *e
 
 /* Unpack from raw into p: the number of bytes; *again: the input must be refilled first. */
 static int64_t gunzip(struct data_input *in, void *p, size_t n, struct pd_err *err) {
-    if (!in->inside) { /* between members: another one, or padding that gzip ignores */
-        if (!is_gzip(in) && in->len - in->pos >= 2) {
-            in->pos = in->len;
+    if (!in->inside) { /* between members: another one, or zeros that fill a block up; never text, which would be left out in silence */
+        while (in->pos < in->len && !in->raw[in->pos])
+            in->pos++;
+        if (in->pos == in->len)
             return 0;
-        }
-        if (in->raw[in->pos] != 0x1f) {
-            in->pos = in->len;
-            return 0;
-        }
+        if (!is_gzip(in) && (in->len - in->pos > 1 || in->raw[in->pos] != gzip_magic[0]))
+            return broken(in, "what follows is not gzip", err);
         inflateReset(&in->z);
         in->inside = 1;
     }

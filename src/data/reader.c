@@ -300,7 +300,9 @@ static void go_to(struct data_reader *r, uint64_t pass, uint64_t file, uint64_t 
 void data_reader_rewind(struct data_reader *r, uint64_t pass) { go_to(r, pass, 0, 0, 1); }
 
 void data_reader_only(struct data_reader *r, uint64_t pass, uint64_t file) {
+    uint64_t bad_lines = pass == r->pass ? r->bad_lines : 0;
     go_to(r, pass, file, 0, 1);
+    r->bad_lines = bad_lines;
     r->end = file + 1;
     r->name = (uint32_t)file;
 }

@@ -100,7 +100,7 @@ int data_reader_next(struct data_reader *r, uint32_t n, struct pd_batch *b, stru
 
 void data_reader_rewind(struct data_reader *r, uint64_t pass); /* to the start of the stream, for pass number `pass` */
 /* The same, but only this file of the stream's is read, as a stream by itself whose number is the file's: what comes out is the same
- * whoever reads it. Until the next rewind or seek. */
+ * whoever reads it. Until the next rewind or seek. Bad lines of the files that are read so in one pass add up. */
 void data_reader_only(struct data_reader *r, uint64_t pass, uint64_t file);
 /* This file may be read next: where it is not on this node, it is brought meanwhile. */
 void data_reader_expect(const struct data_reader *r, uint64_t file);

@@ -199,6 +199,14 @@ static int evaluate(struct trainer *t, struct train_loop *l, const char *word, u
     return train_evaluate(l, t->test, when, err);
 }
 
+/* A pass from its beginning without one sample: nobody means to save what has learned nothing. */
+static int check_samples(const struct trainer *t, const struct train_loop *l, struct pd_err *err) {
+    const struct model_ini *m = nn_graph_model(t->graph);
+    int whole = !l->cut && !t->from_pass && !train_resumed(l);
+    return !whole || l->batches || t->report.samples ? 0 : pd_fail(err, PD_EDATA, "%s:%d: there is no sample in the files of 'train = %s'", m->file,
+                                                                  m->data.train.line, m->data.train.text);
+}
+
 static int run_passes(struct trainer *t, struct train_loop *l, struct pd_err *err) {
     const struct pd_options *o = t->o;
     const uint64_t first = t->from_pass ? t->from_pass - 1 : train_first_pass(l); /* of a pass that had ended, what comes behind it */
@@ -211,6 +219,8 @@ static int run_passes(struct trainer *t, struct train_loop *l, struct pd_err *er
     for (uint64_t pass = first; pass < (uint64_t)o->num_passes && !rc && !l->leave; pass++) { /* asked before: nothing new to save */
         l->skip = pass == t->from_pass ? t->from_batch : 0;
         rc = train_pass(l, t->train, pass, err);
+        if (!rc)
+            rc = check_samples(t, l, err);
         if (!rc && !l->leave)
             rc = evaluate(t, l, "after", pass, err);
         int last = pass + 1 == (uint64_t)o->num_passes || l->leave;

@@ -48,6 +48,13 @@ sed 's/^header = true/&\ncolumns = x z y/' train.ini >named.ini
 OUT=$("$CTL" infer --model=$model --train_ini=named.ini --data=- < <(cat table.csv)) || die "a pipe with named columns: $OUT"
 [ "$(wc -l <<<"$OUT")" = 3000 ] || die "a pipe with named columns: $(wc -l <<<"$OUT") lines"
 
+# --- files without one sample: no model comes of them
+echo x,z,y >empty.csv
+sed 's,stream/.*,empty.csv,' train.ini >empty.ini
+expect 1 "$WORKER" trainer --local=1 --config=empty.ini --save_dir=none
+has "empty.ini:4: there is no sample in the files of 'train = empty.csv'"
+[ ! -e none ] || die "a model was saved"
+
 # --- labels of -1 and 1: the cost would fall for ever
 sed 's/y:label/y:dense/; s,stream/.*,table-1.csv,' train.ini >minus.ini
 sed 's/,0$/,-1/' table.csv >table-1.csv

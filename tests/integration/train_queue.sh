@@ -92,6 +92,15 @@ expect 0 "$WORKER" trainer --local=1 --update=async --save_dir=alone --resume=la
 has "Going on from alone/pass-00000-batch-000200: pass 0, batch 0"
 [ "$(samples /dev/stdin 0 <<<"$OUT")" = $((FILES * LINES_OF)) ] || die "after a checkpoint: $OUT"
 
+# --- lines that can't be read are those of the pass, not of the file that was read last
+mkdir bad && for i in 0 1 2 3; do (head -n 40 data/part-00; echo "x y"; echo "1 2 3") >bad/$i; done
+sed 's,^train = .*,train = bad/*,' train.ini >bad.ini
+expect 0 "$WORKER" trainer --local=1 --update=async --config=bad.ini --max_bad_lines=8 --num_passes=2
+has "Pass 0: 8 unreadable lines were skipped"
+has "Pass 1: 8 unreadable lines were skipped"
+expect 1 "$WORKER" trainer --local=1 --update=async --config=bad.ini --max_bad_lines=4
+has "bad/2:41: 'x' is not an id (bad lines: 5, allowed: 4)"
+
 expect 2 "$WORKER" trainer --local=1
 has "data = queue needs update = async, ssp or geo"
 expect 2 "$WORKER" trainer --local=1 --update=geo --n_streams=3

@@ -274,6 +274,22 @@ static void packed_files_are_read_in_full_or_named(void **state) {
                 fail_msg("%d cut at %zu: %d %s", p, cut, rc, err.msg);
             assert_memory_equal(got.data, text, got.len);
         }
+        memset(two + na, 0, 700); /* zeros fill up the last block of a tape; of zstd they are no frame */
+        for (size_t more = 1; more <= 700; more += 233) {
+            pd_buf_clear(&got);
+            put("packed", two, na + more);
+            assert_int_equal(read_packed("packed", &got, NULL), p == DATA_GZIP ? 0 : PD_EDATA);
+            assert_int_equal(got.len, N / 3);
+        }
+        for (size_t zeros = 0; zeros < 3; zeros++) { /* text behind packed data would be left out in silence */
+            pd_buf_clear(&got);
+            err.code = 0;
+            memcpy(two + na + zeros, "1 2\n", 4);
+            put("packed", two, na + zeros + 4);
+            assert_int_equal(read_packed("packed", &got, &err), PD_EDATA);
+            assert_non_null(strstr(err.msg, "data is broken after 100000 bytes"));
+        }
+        memcpy(two + na, b, nb);
         two[na / 2] ^= 0x55;
         put("packed", two, na + nb);
         pd_buf_clear(&got);
