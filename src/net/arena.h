@@ -18,27 +18,26 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "net/memory.h"
 
-enum { NET_ARENA_BYTES = 16 << 20, NET_ARENA_SECRET = 16 };
+enum { NET_ARENA_BYTES = 16 << 20 };
 
 struct net_arena;
 
-/* What the other process needs to find one. */
-struct net_arena_name {
-    uint32_t pid, fd;
-    uint64_t bytes;
-    uint8_t secret[NET_ARENA_SECRET];
-};
-
 /* Ours. 0, or PD_EIO/PD_ENOMEM where the kernel gives none. */
-int net_arena_new(struct net_arena **out, struct net_arena_name *name);
+int net_arena_new(struct net_arena **out, struct net_memory_name *name);
 /* The peer's: 0, or PD_ENOENT if it is not on this machine or not what it should be. */
-int net_arena_open(struct net_arena **out, const struct net_arena_name *name);
+int net_arena_open(struct net_arena **out, const struct net_memory_name *name);
 void net_arena_free(struct net_arena *a);  /* unmapped, for this process; NULL is fine */
 
 /* Room for n bytes in our arena, 64-byte aligned, or NULL. `theirs`, the arena that its receiver sends with, tells what is free again.
  * *offset and *turn name it. One thread. */
 void *net_arena_take(struct net_arena *ours, const struct net_arena *theirs, size_t n, uint64_t *offset, uint32_t *turn);
+/* Free rooms are free now: as when one is taken. */
+void net_arena_look(struct net_arena *ours, const struct net_arena *theirs);
+/* What is to happen when the room that was taken last is free, as the two above find out, or all are dropped. */
+void net_arena_then(struct net_arena *ours, void (*release)(void *arg), void *arg);
+void net_arena_drop_all(struct net_arena *ours); /* nobody tells any more: all count as free */
 /* n bytes at that offset of the peer's arena, or NULL: it has none such. */
 uint8_t *net_arena_at(const struct net_arena *theirs, uint64_t offset, uint64_t n);
 /* The room of that turn in the peer's arena is free. Any thread. */

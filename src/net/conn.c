@@ -34,8 +34,8 @@ struct net_conn *net_conn_new(uv_loop_t *loop, const struct wire_hs_opts *hs, in
 }
 
 void net_conn_free(struct net_conn *c) {
+    net_share_end(c);
     wire_decoder_free(c->decoder);
-    net_share_drop(c->share);
     wire_hs_free(c->hs);
     pd_buf_release(&c->cork);
     free(c);
@@ -206,6 +206,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
     } else {
         struct pd_err err = {0};
         c->received += (uint64_t)n;
+        net_share_look(c->share); /* before what came is heard: it may come behind what was read */
         (void)wire_decoder_commit(c->decoder, (size_t)n, &err); /* pump reports the error behind the good frames */
         pump(c);
     }

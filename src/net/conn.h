@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "net/region.h"
 #include "wire/frame.h"
 #include "wire/handshake.h"
 
@@ -99,6 +100,8 @@ void net_check_host(struct net_conn *c);
  * room there goes through the socket, in the same order. */
 void net_share(struct net_conn *c);
 int net_shares(const struct net_conn *c); /* it has taken effect */
+/* Sections that lie in the region are lent and not copied where memory is shared. Before net_share, or the peer's; it outlives the connection. */
+void net_lend(struct net_conn *c, const struct net_region *r);
 
 uint64_t net_received_bytes(const struct net_conn *c); /* so far, of complete frames or not */
 size_t net_queued_bytes(const struct net_conn *c);   /* not yet taken by the kernel */

@@ -28,6 +28,7 @@ struct net_conn {
     struct pd_buf cork; /* what waits to leave for either reason */
     uint64_t received;
     struct net_share *share; /* NULL: all goes through the socket */
+    const struct net_region *region; /* net_lend */
     char addr[80];
     /* of an accepted connection that is not open yet */
     struct net_listener *listener;

@@ -147,9 +147,7 @@ int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, co
     for (uint32_t i = 0; i < n_sec; i++)
         len[i] = sec[i].n;
     size_t total = wire_header(header, type, flags, req, n_sec, len);
-    if (net_share_sends(c->share) && total >= NET_SHARE_LEAST && net_share_put(c->share, type, flags, req, sec, n_sec, len, shared)) {
-        if (release)
-            release(release_arg);
+    if (net_share_sends(c->share) && total >= NET_SHARE_LEAST && net_share_put(c->share, type, flags, req, sec, n_sec, len, release, release_arg, shared)) {
         release = NULL;
         total = sizeof shared;
         bufs[n_bufs++] = span(shared, sizeof shared);

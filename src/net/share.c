@@ -13,18 +13,23 @@
 struct net_share {
     atomic_uint refs; /* the connection's, and one of each frame */
     struct net_arena *ours, *theirs;
+    const struct net_region *region; /* that we lend from, or NULL */
+    struct net_memory lent;          /* by the peer; map NULL: nothing */
     int sending;
 };
 
-void net_share_drop(struct net_share *s) {
-    if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1)
+static void drop(struct net_share *s) {
+    if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1)
         return;
     net_arena_free(s->ours);
     net_arena_free(s->theirs);
+    net_memory_free(&s->lent);
     free(s);
 }
 
 int net_share_sends(const struct net_share *s) { return s && s->sending; }
+
+void net_lend(struct net_conn *c, const struct net_region *r) { c->region = r; }
 
 int net_shares(const struct net_conn *c) { return net_share_sends(c->share); }
 
@@ -38,29 +43,43 @@ static uint8_t *frame_at(void *arg, uint64_t offset, uint64_t n) {
     return p;
 }
 
+static uint8_t *lent_at(void *arg, uint64_t offset, uint64_t n) {
+    const struct net_memory *m = &((struct net_share *)arg)->lent;
+    return m->map && offset >= NET_MEMORY_DATA && offset % WIRE_ALIGN == 0 && offset <= m->bytes && n <= m->bytes - offset ? m->map + offset : NULL;
+}
+
 static void frame_done(void *arg, uint32_t turn) {
     struct net_share *s = arg;
     net_arena_give_back(s->ours, turn);
-    net_share_drop(s);
+    drop(s);
 }
 
 /* --- getting there --- */
 
-static int begin(struct net_conn *c, struct net_arena_name *name) {
+static int begin(struct net_conn *c, struct net_memory_name *name) {
     struct net_share *s = pd_calloc(1, sizeof *s);
     if (!s || net_arena_new(&s->ours, name)) {
         free(s);
         return PD_ENOMEM;
     }
     atomic_init(&s->refs, 1);
+    s->region = c->region;
     c->share = s;
     return 0;
 }
 
-static void end(struct net_conn *c) {
+void net_share_end(struct net_conn *c) {
+    if (!c->share)
+        return;
     wire_decoder_elsewhere(c->decoder, NULL);
-    net_share_drop(c->share);
+    net_arena_drop_all(c->share->ours);
+    drop(c->share);
     c->share = NULL;
+}
+
+void net_share_look(struct net_share *s) {
+    if (s && s->sending && s->region)
+        net_arena_look(s->ours, s->theirs);
 }
 
 static void say(struct net_conn *c, uint16_t type, const struct pd_buf *b) {
@@ -68,14 +87,29 @@ static void say(struct net_conn *c, uint16_t type, const struct pd_buf *b) {
     (void)net_send(c, type, 0, 0, &sec, 1, NULL, NULL);
 }
 
-/* u32 pid, u32 fd, u64 bytes, 16 bytes that stand at its beginning */
-static void offer(struct net_conn *c, const struct net_arena_name *name) {
+static void put_name(struct pd_buf *b, const struct net_memory_name *name) {
+    pd_put_u32(b, name->pid);
+    pd_put_u32(b, name->fd);
+    pd_put_u64(b, name->bytes);
+    pd_put(b, name->secret, sizeof name->secret);
+}
+
+static void get_name(struct pd_rd *r, struct net_memory_name *name) {
+    name->pid = pd_get_u32(r);
+    name->fd = pd_get_u32(r);
+    name->bytes = pd_get_u64(r);
+    const uint8_t *secret = pd_get(r, sizeof name->secret);
+    if (secret)
+        memcpy(name->secret, secret, sizeof name->secret);
+}
+
+/* The arena, and what is lent from, if anything. */
+static void offer(struct net_conn *c, const struct net_memory_name *name) {
     struct pd_buf b;
     pd_buf_init(&b);
-    pd_put_u32(&b, name->pid);
-    pd_put_u32(&b, name->fd);
-    pd_put_u64(&b, name->bytes);
-    pd_put(&b, name->secret, sizeof name->secret);
+    put_name(&b, name);
+    if (c->share->region)
+        put_name(&b, net_region_name(c->share->region));
     if (!b.failed)
         say(c, WIRE_HS_SHARE, &b);
     pd_buf_release(&b);
@@ -91,37 +125,34 @@ static void answer(struct net_conn *c, uint32_t found) {
 }
 
 void net_share(struct net_conn *c) {
-    struct net_arena_name name;
+    struct net_memory_name name;
     if (c->closing || c->share || !c->opts.share || !net_same_machine(c->in) || begin(c, &name))
         return;
     offer(c, &name);
 }
 
 static void receive(struct net_conn *c) {
-    const struct wire_elsewhere e = {frame_at, frame_done, c->share};
+    const struct wire_elsewhere e = {lent_at, frame_at, frame_done, c->share};
     wire_decoder_elsewhere(c->decoder, &e);
 }
 
 /* The connector has begun with its own arena before this comes, the acceptor has none yet. */
 static int on_offer(struct net_conn *c, const struct wire_frame *f, struct pd_err *err) {
-    const int connector = c->share != NULL;
-    struct net_arena_name name, own;
+    const int connector = c->share != NULL, lends = f->len[0] > NET_MEMORY_NAME;
+    struct net_memory_name name, lent, own;
     struct pd_rd r;
     pd_rd_init(&r, f->sec[0], f->len[0]);
-    name.pid = pd_get_u32(&r);
-    name.fd = pd_get_u32(&r);
-    name.bytes = pd_get_u64(&r);
-    const uint8_t *secret = pd_get(&r, sizeof name.secret);
-    if (secret)
-        memcpy(name.secret, secret, sizeof name.secret);
+    get_name(&r, &name);
+    if (lends)
+        get_name(&r, &lent);
     if (!pd_rd_done(&r) || (connector && c->share->theirs))
         return pd_fail(err, PD_EPROTO, "HS_SHARE of %zu bytes", f->len[0]);
     if (!connector && (!net_same_machine(c->in) || begin(c, &own))) {
         answer(c, 0);
         return 0;
     }
-    if (net_arena_open(&c->share->theirs, &name)) {
-        end(c);
+    if (net_arena_open(&c->share->theirs, &name) || (lends && net_memory_open(&c->share->lent, &lent, 0))) {
+        net_share_end(c);
         answer(c, 0);
         return 0;
     }
@@ -142,7 +173,7 @@ static int on_answer(struct net_conn *c, const struct wire_frame *f, struct pd_e
     if (!pd_rd_done(&r) || found > 1 || !c->share || c->share->sending || (found && !c->share->theirs))
         return pd_fail(err, PD_EPROTO, "HS_SHARED of %zu bytes", f->len[0]);
     if (!found) {
-        end(c);
+        net_share_end(c);
         return 0;
     }
     c->share->sending = 1;
@@ -155,22 +186,36 @@ int net_share_frame(struct net_conn *c, const struct wire_frame *f, struct pd_er
 
 /* --- sending --- */
 
+/* The section that lies in what we lend and is worth it: its index plus one, or 0. */
+static uint32_t lent_section(const struct net_share *s, const struct net_sec *sec, uint32_t n_sec, uint64_t *offset) {
+    for (uint32_t i = 0; s->region && i < n_sec; i++)
+        if (sec[i].n >= NET_SHARE_LEAST && net_region_has(s->region, sec[i].p, sec[i].n, offset))
+            return i + 1;
+    return 0;
+}
+
 int net_share_put(struct net_share *s, uint16_t type, uint16_t flags, uint64_t req, const struct net_sec *sec, uint32_t n_sec,
-                  const size_t *len, uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE]) {
+                  const size_t *len, void (*release)(void *), void *release_arg, uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE]) {
+    struct wire_place w = {0};
     size_t n = 0;
-    uint64_t offset;
-    uint32_t turn;
+    w.lent = lent_section(s, sec, n_sec, &w.lent_offset);
     for (uint32_t i = 0; i < n_sec; i++)
-        n += len[i] + wire_pad(len[i]);
-    uint8_t *to = net_arena_take(s->ours, s->theirs, n, &offset, &turn);
+        n += i + 1 == w.lent ? 0 : len[i] + wire_pad(len[i]);
+    uint8_t *to = net_arena_take(s->ours, s->theirs, n ? n : 1, &w.offset, &w.turn);
     if (!to)
         return 0;
     for (uint32_t i = 0; i < n_sec; i++) {
+        if (i + 1 == w.lent)
+            continue;
         if (len[i])
             memcpy(to, sec[i].p, len[i]);
         memset(to + len[i], 0, wire_pad(len[i]));
         to += len[i] + wire_pad(len[i]);
     }
-    wire_header_elsewhere(wire, type, flags, req, n_sec, len, offset, turn);
+    wire_header_elsewhere(wire, type, flags, req, n_sec, len, &w);
+    if (release && w.lent && net_region_lent(s->region) == NET_LENT_UNTIL_READ)
+        net_arena_then(s->ours, release, release_arg);
+    else if (release)
+        release(release_arg);
     return 1;
 }

@@ -10,6 +10,9 @@
 #include "base/str.h"
 #include "ps/client_int.h"
 
+enum { COPIES_LENT = 32 };
+static const uint64_t MAX_LENT = UINT64_C(1) << 40;
+
 #define FLUSH_NS 1000000000u
 
 static const char zero_key[WIRE_KEY_BYTES];
@@ -215,6 +218,17 @@ static int make_layout(struct ps_client *c) {
     return rc ? client_fail(c, rc, "no memory for a client") : 0;
 }
 
+/* Virtual memory for many copies of all dense gradients: of a step's parts, and of each thread. */
+static void make_region(struct ps_client *c) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < c->job.n_dense && bytes < MAX_LENT / COPIES_LENT; i++)
+        bytes += ps_seg_padded(c->job.dense[i].n) * sizeof(float);
+    if (bytes && bytes < MAX_LENT / COPIES_LENT)
+        (void)net_region_new(&c->region, bytes * COPIES_LENT, NET_LENT_AT_ONCE); /* without one it is slower */
+}
+
+float *ps_lend(struct ps_client *c, size_t n) { return n < MAX_LENT / sizeof(float) ? net_region_take(c->region, n * sizeof(float)) : NULL; }
+
 static int all_attached(const struct ps_client *c) {
     for (uint32_t i = 0; i < c->n_links; i++)
         if (c->links[i]->state != LINK_ATTACHED)
@@ -239,6 +253,8 @@ int ps_start(struct ps_client *c) {
     if (make_layout(c))
         return c->err.code;
     c->planes = ps_job_planes(&c->job);
+    if (!c->opts.local && !c->geo)
+        make_region(c);
     c->declaring = 1;
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++)
         ps_link_declare(c->links[i]);
@@ -285,6 +301,7 @@ void ps_client_free(struct ps_client *c) {
     client_step_release(c); /* after the loop: buffers come back when their connections close */
     client_save_release(c);
     ps_shard_free(c->shard);
+    net_region_free(c->region);
     geo_free(c);
     for (uint32_t i = 0; i < c->n_servers; i++)
         free(c->servers[i].links);

@@ -158,6 +158,10 @@ int ps_part(struct ps_client *c, uint32_t lo, uint32_t hi, const double *stats, 
 /* Gradient SUM over this trainer's samples of the step. At most once per parameter and contribution; a parameter that no
  * trainer pushes in a step is not changed by it. `grad` must stay as it is until the next ps_wait. */
 int ps_push_dense(struct ps_client *c, int id, const float *grad, size_t n);
+/* n floats, of any content, that servers on this machine read where they are: gradients that are pushed from there are not copied. Also on
+ * other machines such a gradient must stay as it is until values have been pulled that are from after its step. They go with the client.
+ * After ps_start; NULL: there are none, or no more. */
+float *ps_lend(struct ps_client *c, size_t n);
 /* The same for rows of sorted, unique keys; when they are those of one of the last two PS_CREATE pulls of the table, they are
  * not sent again. */
 int ps_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad);

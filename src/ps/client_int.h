@@ -168,6 +168,7 @@ struct ps_client {
     uint64_t ticked_at_ms;
     struct sent *free_sent;
     struct pd_pool *pool; /* of frames */
+    struct net_region *region; /* of ps_lend, or NULL */
     struct server *servers;
     uint32_t n_servers;
     struct link **links, **dense, **sparse; /* all; by thread */

@@ -265,8 +265,10 @@ static int done_declare(struct ps_client *c, struct request *r, const struct ans
     l->state = LINK_ATTACHED;
     l->attached_at_ms = c->shard ? 0 : uv_now(&c->loop);
     if (!l->epoch) {
-        if (l->conn)
+        if (l->conn) {
+            net_lend(l->conn, c->region);
             net_share(l->conn); /* a link that has broken before goes on without: the next message may be its last */
+        }
         l->epoch = epoch;
         l->applied = resumed ? 0 : step;
         l->from_step = step;

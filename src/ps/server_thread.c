@@ -418,8 +418,10 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
             found(t, seat_of(p)); /* it has heard the reason */
         return;
     }
-    if (!p->joined)
+    if (!p->joined) {
+        net_lend(c, ps_shard_region(t->shard));
         seated(p);
+    }
     if (ps_shard_all_left(t->shard))
         linger(t, LINGER_BYE_MS, 0);
     if (t->state == THREAD_LINGERING && over(t))
@@ -483,7 +485,7 @@ int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, stru
     struct ps_shard_opts so = {.kind = index < s->opts.n_dense ? PS_KIND_DENSE : PS_KIND_SPARSE,
                                .n_trainers = s->opts.n_trainers, .epoch = s->epoch,
                                .output_dir = s->opts.output_dir, .on_lost = s->opts.on_lost, .log = s->opts.log,
-                               .pool = t->pool};
+                               .pool = t->pool, .lends = 1};
     t->server = s;
     t->index = index;
     t->seats = pd_calloc(s->opts.n_trainers, sizeof *t->seats);

@@ -9,6 +9,8 @@
 #include "ps/initial.h"
 #include "ps/shard_int.h"
 
+enum { VALUES_MOST = 4 /* copies of the dense values in the region: in use, in a save, and still being read */ };
+
 int shard_room(void *array, size_t *cap, size_t n, size_t size) {
     void **a = array;
     if (n <= *cap)
@@ -59,6 +61,8 @@ static void drop_declaration(struct ps_shard *s) {
     s->lives = NULL;
     free(s->segs);
     ps_values_drop(s->values);
+    net_region_free(s->region);
+    s->region = NULL;
     free(s->state);
     s->tables = NULL;
     s->segs = NULL;
@@ -100,6 +104,8 @@ void ps_shard_free(struct ps_shard *s) {
     free(s);
 }
 
+const struct net_region *ps_shard_region(const struct ps_shard *s) { return s->region; }
+
 /* --- declaration --- */
 
 void shard_initial_dense(struct ps_shard *s, uint32_t id) {
@@ -131,7 +137,10 @@ static int make_dense(struct ps_shard *s) {
     free(all);
     if (rc || s->n_values > SIZE_MAX / sizeof(float) / (1 + s->optim->state))
         return PD_ENOMEM;
-    s->values = ps_values_new(s->opts.pool, s->n_values);
+    /* Without a barrier somebody's update comes while others read, and would need a copy each time. Where there is no region it is slower. */
+    if (s->opts.lends && s->rule->barrier && s->n_values)
+        (void)net_region_new(&s->region, s->n_values * sizeof(float) * VALUES_MOST, NET_LENT_UNTIL_READ);
+    s->values = ps_values_new(s->opts.pool, s->region, s->n_values);
     s->state = pd_alloc64(s->n_values * sizeof(float) * s->optim->state);
     if (!s->values || !s->state)
         return PD_ENOMEM;

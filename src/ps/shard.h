@@ -26,6 +26,7 @@
 #include "base/crew.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "net/region.h"
 #include "ps/job.h"
 #include "wire/frame.h"
 
@@ -72,11 +73,14 @@ struct ps_shard_opts {
     const char *output_dir; /* where the folder "output" of a save or load really is, on this node; NULL: as it says */
     const struct pd_log *log;
     struct pd_pool *pool; /* memory of answers; outlives the shard; may be NULL */
+    int lends; /* to trainers of this machine: its values are in memory that they map (ps_shard_region) */
     struct pd_crew crew;  /* updates large dense parameters; changes no bit of them */
 };
 
 int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts, const struct ps_shard_ops *ops, void *arg);
 void ps_shard_free(struct ps_shard *s); /* every `release` must have been called */
+/* For the connections: what answers are lent from, once a trainer has declared; NULL: nothing. It goes with the shard. */
+const struct net_region *ps_shard_region(const struct ps_shard *s);
 
 /* Takes the frame, whatever it returns. The first one of a trainer must be PS_DECLARE; `addr` is for messages. */
 int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f, struct pd_err *err);

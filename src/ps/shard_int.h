@@ -161,6 +161,7 @@ struct ps_shard {
     struct ps_seg *segs; /* [n_dense], of this thread */
     uint64_t n_values;
     struct ps_values *values; /* NULL without dense parameters */
+    struct net_region *region; /* that they lie in, or NULL */
     float *state;
     struct ps_table **tables; /* [n_sparse] or NULL in a dense thread */
     struct ps_decay *decays;  /* [n_sparse], likewise: l1 and l2 of rows that updates do not touch */

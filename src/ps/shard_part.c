@@ -115,6 +115,8 @@ int part_make_room(struct ps_saving *j, const char *folder, const char *file, st
     j->tables = s->tables ? pd_calloc(s->job.n_sparse, sizeof *j->tables) : NULL;
     if (!j->entries || (s->tables && !j->tables))
         return pd_fail(err, PD_ENOMEM, "no memory to save");
+    if (s->values && s->values->in_region)
+        j->values = ps_values_lend(s->values);
     describe(j);
     for (uint32_t i = 0; j->tables && i < s->job.n_sparse; i++) {
         widest = j->tables[i].dim > widest ? j->tables[i].dim : widest;
@@ -135,6 +137,7 @@ static void drop_lists(struct ps_saving *j) {
 
 void part_release(struct ps_saving *j) {
     model_writer_free(j->w);
+    ps_values_drop(j->values);
     for (uint32_t i = 0; j->tables && i < j->s->job.n_sparse; i++)
         ps_cut_end(j->tables[i].cut);
     drop_lists(j);

@@ -33,6 +33,7 @@ struct ps_saving {
     uint32_t n_layers;
     struct pd_buf tail;        /* of the answer: what is known before the part is written */
 
+    struct ps_values *values;  /* dense ones that a child of fork would share and not have a copy of, or NULL: they are kept as they are */
     struct model_entry *entries;
     size_t n_entries;
     struct model_writer *w;

@@ -10,15 +10,19 @@
 #include <stddef.h>
 
 #include "base/pool.h"
+#include "net/region.h"
 
 struct ps_values {
     struct pd_pool *pool; /* may be NULL */
+    struct net_region *region; /* may be NULL */
+    int in_region; /* w is; else it is the pool's */
     size_t n;
     int refs; /* one of the owner, one of each answer under way */
     float *w; /* 64-byte aligned */
 };
 
-struct ps_values *ps_values_new(struct pd_pool *pool, size_t n); /* not set; NULL: out of memory */
+/* Where trainers of this machine can read them, if the region has room; else of the pool. Not set; NULL: out of memory. */
+struct ps_values *ps_values_new(struct pd_pool *pool, struct net_region *region, size_t n);
 static inline struct ps_values *ps_values_lend(struct ps_values *v) {
     v->refs++;
     return v;

@@ -26,7 +26,7 @@ struct buffer { /* gradients of one parameter */
     size_t cap, n_dirty;  /* rows */
     uint64_t *used;       /* tables: a bit for each row of the feed */
     uint64_t *keys;       /* scratch for a push of some rows */
-    int pushed;
+    int pushed, lent; /* lent: g is the client's */
 };
 
 struct train_grads {
@@ -100,7 +100,8 @@ int train_params_new(struct train_params **out, const struct nn_graph *g, struct
 
 static void grads_free(const struct train_params *p, struct train_grads *g) {
     for (uint32_t i = 0; i < p->n; i++) {
-        free(g->of[i].g);
+        if (!g->of[i].lent)
+            free(g->of[i].g);
         free(g->of[i].used);
         free(g->of[i].keys);
     }
@@ -183,13 +184,17 @@ void train_params_bind(struct train_params *p, struct nn_exec *exec, struct trai
 
 static size_t n_words(size_t rows) { return (rows + 63) / 64; }
 
-static int grow(const struct slot *s, struct buffer *b) {
+/* A dense one never grows: it is taken once, from where servers read it. It is used again when the values behind its step are here. */
+static int grow(const struct train_params *p, const struct slot *s, struct buffer *b) {
     int table = s->param->kind == NN_TABLE;
     size_t cap = table ? n_rows(s) + n_rows(s) / 2 + 1 : s->param->rows, bytes = cap * s->param->cols * sizeof *b->g;
     free(b->g);
     free(b->used);
     free(b->keys);
-    *b = (struct buffer){.cap = cap, .g = pd_alloc64(bytes)};
+    *b = (struct buffer){.cap = cap, .g = table ? NULL : ps_lend(p->client, bytes / sizeof *b->g)};
+    b->lent = b->g != NULL;
+    if (!b->g)
+        b->g = pd_alloc64(bytes);
     if (table) {
         b->used = pd_calloc(n_words(cap), sizeof *b->used);
         b->keys = pd_calloc(cap, sizeof *b->keys);
@@ -208,7 +213,7 @@ static int make_ready(const struct train_params *p, struct train_grads *g) {
     for (uint32_t i = 0; i < p->n; i++) {
         const struct slot *s = &p->slot[i];
         struct buffer *b = &g->of[i];
-        if ((!b->g || n_rows(s) > b->cap) && grow(s, b))
+        if ((!b->g || n_rows(s) > b->cap) && grow(p, s, b))
             return PD_ENOMEM;
         memset(b->g, 0, b->n_dirty * s->param->cols * sizeof *b->g);
         if (b->used)

@@ -67,12 +67,14 @@ uint64_t wire_header(uint8_t out[WIRE_HEADER], uint16_t type, uint16_t flags, ui
 }
 
 void wire_header_elsewhere(uint8_t out[WIRE_HEADER + WIRE_ELSEWHERE], uint16_t type, uint16_t flags, uint64_t req, uint32_t n_sec,
-                           const size_t *len, uint64_t offset, uint32_t turn) {
+                           const size_t *len, const struct wire_place *at) {
     (void)wire_header(out, type, flags | WIRE_F_ELSEWHERE, req, n_sec, len);
     put_le(out + 16, WIRE_HEADER + WIRE_ELSEWHERE, 8);
     memset(out + WIRE_HEADER, 0, WIRE_ELSEWHERE);
-    put_le(out + WIRE_HEADER, offset, 8);
-    put_le(out + WIRE_HEADER + 8, turn, 4);
+    put_le(out + WIRE_HEADER, at->offset, 8);
+    put_le(out + WIRE_HEADER + 8, at->turn, 4);
+    put_le(out + WIRE_HEADER + 12, at->lent, 4);
+    put_le(out + WIRE_HEADER + 16, at->lent_offset, 8);
 }
 
 struct wire_decoder *wire_decoder_new(uint64_t max_frame) {
@@ -114,9 +116,12 @@ void wire_decoder_space(struct wire_decoder *d, uint8_t **p, size_t *n) {
     *n = d->direct ? d->body_len - d->body_got : STAGE;
 }
 
-static void place_sections(struct wire_frame *f) {
+/* In f->data, one behind the other; not the one before `lent`, which is elsewhere. */
+static void place_sections(struct wire_frame *f, uint32_t lent) {
     size_t at = 0;
     for (uint32_t i = 0; i < f->n_sec; i++) {
+        if (i + 1 == lent)
+            continue;
         f->sec[i] = f->data + at;
         at += f->len[i] + wire_pad(f->len[i]);
     }
@@ -124,19 +129,32 @@ static void place_sections(struct wire_frame *f) {
 
 /* What came is where the sections are. */
 static int find_sections(struct wire_decoder *d, struct wire_frame *f) {
+    const struct wire_elsewhere *e = &d->elsewhere;
+    struct wire_place w;
     struct pd_rd r;
     pd_rd_init(&r, f->data, WIRE_ELSEWHERE);
-    const uint64_t offset = pd_get_u64(&r);
-    const uint32_t turn = pd_get_u32(&r);
-    uint8_t *p = d->elsewhere.at ? d->elsewhere.at(d->elsewhere.arg, offset, f->total - WIRE_HEADER) : NULL;
+    w.offset = pd_get_u64(&r);
+    w.turn = pd_get_u32(&r);
+    w.lent = pd_get_u32(&r);
+    w.lent_offset = pd_get_u64(&r);
+    uint64_t bytes = f->total - WIRE_HEADER;
+    const uint8_t *lent = NULL;
+    if (w.lent && w.lent <= f->n_sec && e->lent) {
+        const uint64_t n = f->len[w.lent - 1];
+        lent = n ? e->lent(e->arg, w.lent_offset, n) : NULL;
+        bytes -= n + wire_pad(n);
+    }
+    uint8_t *p = e->at && (lent || !w.lent) ? e->at(e->arg, w.offset, bytes) : NULL;
     if (!p)
-        return pd_fail(&d->err, PD_EPROTO, "%s: %zu bytes at %llu of the shared memory", wire_msg_name(f->type), f->total - WIRE_HEADER,
-                       (unsigned long long)offset);
+        return pd_fail(&d->err, PD_EPROTO, "%s: %zu bytes at %llu and %llu of the shared memory", wire_msg_name(f->type), f->total - WIRE_HEADER,
+                       (unsigned long long)w.offset, (unsigned long long)w.lent_offset);
     f->data = p;
-    place_sections(f);
-    f->release = d->elsewhere.release;
-    f->release_arg = d->elsewhere.arg;
-    f->turn = turn;
+    place_sections(f, w.lent);
+    if (lent)
+        f->sec[w.lent - 1] = lent;
+    f->release = e->release;
+    f->release_arg = e->arg;
+    f->turn = w.turn;
     f->flags &= (uint16_t)~WIRE_F_ELSEWHERE;
     return 0;
 }
@@ -180,7 +198,7 @@ static int begin_frame(struct wire_decoder *d) {
     *f = (struct wire_frame){.type = type, .flags = flags, .req = req, .n_sec = n_sec, .total = total,
                              .data = mem + FRAME_SPACE, .pool = d->pool};
     memcpy(f->len, len, sizeof f->len);
-    place_sections(f);
+    place_sections(f, 0);
     if (elsewhere)
         f->total = sum;
     d->cur = f;

@@ -25,7 +25,7 @@ enum { WIRE_HEADER = 64, WIRE_ALIGN = 64, WIRE_SECTIONS = 4, WIRE_ELSEWHERE = 64
 
 enum wire_flag {
     WIRE_F_ERROR = 1,  /* section 0 is {u32 PD_E* as a positive number, str message} */
-    WIRE_F_ELSEWHERE = 4, /* the sections lie in memory that both share: WIRE_ELSEWHERE bytes {u64 offset, u32 turn, zeros} say where */
+    WIRE_F_ELSEWHERE = 4, /* the sections lie in memory that both share: WIRE_ELSEWHERE bytes say where (struct wire_place) */
     WIRE_F_SEALED = 2, /* reserved for encrypted sections; refused until a version defines it */
 };
 
@@ -51,8 +51,14 @@ void wire_frame_free(struct wire_frame *f); /* NULL is fine */
 uint64_t wire_header(uint8_t out[WIRE_HEADER], uint16_t type, uint16_t flags, uint64_t req, uint32_t n_sec,
                      const size_t *len);
 /* The same of a frame whose sections are elsewhere, and what follows its header. */
+struct wire_place {
+    uint64_t offset;
+    uint32_t turn;
+    uint32_t lent; /* 0, or 1 + the section that is not among the others but lies in what the sender lends, at lent_offset */
+    uint64_t lent_offset;
+};
 void wire_header_elsewhere(uint8_t out[WIRE_HEADER + WIRE_ELSEWHERE], uint16_t type, uint16_t flags, uint64_t req, uint32_t n_sec,
-                           const size_t *len, uint64_t offset, uint32_t turn);
+                           const size_t *len, const struct wire_place *at);
 static inline size_t wire_pad(size_t n) { return (WIRE_ALIGN - n % WIRE_ALIGN) % WIRE_ALIGN; }
 
 /* The decoder: where the next bytes should be read to, and what came of them.
@@ -72,8 +78,9 @@ void wire_decoder_use_pool(struct wire_decoder *d, struct pd_pool *pool); /* for
 void wire_decoder_free(struct wire_decoder *d);
 void wire_decoder_limit(struct wire_decoder *d, uint64_t max_frame); /* checked before any allocation */
 /* Where the sections of WIRE_F_ELSEWHERE are, which without it no frame may have. `at`: n bytes, or NULL; the frame then has them until
- * `release`, which wire_frame_free calls from whatever thread it is called. */
+ * `release`, which wire_frame_free calls from whatever thread it is called. `lent`: n bytes of what the peer lends, or NULL; asked first. */
 struct wire_elsewhere {
+    uint8_t *(*lent)(void *arg, uint64_t offset, uint64_t n);
     uint8_t *(*at)(void *arg, uint64_t offset, uint64_t n);
     void (*release)(void *arg, uint32_t turn);
     void *arg;

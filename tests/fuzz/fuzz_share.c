@@ -2,7 +2,7 @@
  * the memory that it shares.
  *
  * The input is a list of what the peer does (its offer, right or not; its answer; a frame elsewhere; bytes; turns given back) and of what this end
- * does: offer, send, free frames that it has kept. */
+ * does: offer, send, lend, free frames that it has kept. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,12 +16,22 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { KEEP = 4, FRAME_MAX = 1 << 20 };
+enum { KEEP = 4, FRAME_MAX = 1 << 20, LENT = 1 << 17 };
 
 struct end {
     struct net_conn *conn;
     struct wire_frame *kept[KEEP];
     unsigned n_kept, sum;
+    struct net_region *region;
+    uint8_t *lent; /* LENT bytes of it */
+    unsigned n_lent, n_released;
+};
+
+/* The peer's memory: what it sends with, and what it lends. */
+struct peer {
+    struct net_arena *arena;
+    struct net_memory_name arena_name;
+    struct net_region *region;
 };
 
 static void drop_kept(struct end *e) {
@@ -76,16 +86,22 @@ static void peer_says(int fd, uint16_t type, const void *p, size_t n) {
     (void)!send(fd, zeros, wire_pad(n), MSG_NOSIGNAL);
 }
 
-static void peer_offers(int fd, const struct net_arena_name *name, struct pd_rd *r) {
+static void put_name(struct pd_buf *b, const struct net_memory_name *name, uint8_t wrong, struct pd_rd *r) {
+    pd_put_u32(b, wrong & 1 ? pd_get_u32(r) : name->pid);
+    pd_put_u32(b, wrong & 2 ? pd_get_u8(r) : name->fd);
+    pd_put_u64(b, wrong & 4 ? pd_get_u32(r) : name->bytes);
+    pd_put(b, name->secret, sizeof name->secret - (wrong & 8 ? 1 : 0));
+    if (wrong & 16)
+        b->data[b->len - 1] ^= 1;
+}
+
+static void peer_offers(int fd, const struct peer *peer, struct pd_rd *r) {
     struct pd_buf b;
     const uint8_t wrong = pd_get_u8(r);
     pd_buf_init(&b);
-    pd_put_u32(&b, wrong & 1 ? pd_get_u32(r) : name->pid);
-    pd_put_u32(&b, wrong & 2 ? pd_get_u8(r) : name->fd);
-    pd_put_u64(&b, wrong & 4 ? pd_get_u32(r) : name->bytes);
-    pd_put(&b, name->secret, sizeof name->secret - (wrong & 8 ? 1 : 0));
-    if (wrong & 16)
-        b.data[b.len - 1] ^= 1;
+    put_name(&b, &peer->arena_name, wrong, r);
+    if (wrong & 32)
+        put_name(&b, net_region_name(peer->region), wrong & 64 ? pd_get_u8(r) : 0, r);
     peer_says(fd, WIRE_HS_SHARE, b.data, b.len);
     pd_buf_release(&b);
 }
@@ -94,8 +110,13 @@ static void peer_sends_elsewhere(int fd, struct pd_rd *r) {
     uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE];
     size_t len[WIRE_SECTIONS] = {pd_get_u32(r) & 0xfffff, pd_get_u16(r)};
     const uint32_t at = pd_get_u32(r);
-    const uint64_t offset = at & 1 ? at : (uint64_t)at << 6;
-    wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 1, 2, len, offset, pd_get_u32(r));
+    struct wire_place w = {.offset = at & 1 ? at : (uint64_t)at << 6, .turn = pd_get_u32(r)};
+    if (at & 2) {
+        w.lent = pd_get_u8(r);
+        const uint32_t lent = pd_get_u32(r);
+        w.lent_offset = lent & 1 ? lent : (uint64_t)lent << 6;
+    }
+    wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 1, 2, len, &w);
     (void)!send(fd, wire, sizeof wire, MSG_NOSIGNAL);
 }
 
@@ -105,13 +126,21 @@ static void ours_sends(struct end *e, size_t n) {
     (void)net_send(e->conn, WIRE_PS_REDUCE, 0, 1, &sec, 1, NULL, NULL);
 }
 
-static void step(struct end *e, int fd, struct net_arena *mine, const struct net_arena_name *name, struct pd_rd *r) {
+static void on_released(void *arg) { ((struct end *)arg)->n_released++; }
+
+static void ours_lends(struct end *e, size_t at, size_t n) {
+    const struct net_sec sec[2] = {{e->lent, 100}, {e->lent + at % LENT / WIRE_ALIGN * WIRE_ALIGN, n < LENT - at % LENT ? n : LENT - at % LENT}};
+    e->n_lent++;
+    (void)net_send(e->conn, WIRE_PS_REDUCE, 0, 1, sec, 2, on_released, e);
+}
+
+static void step(struct end *e, int fd, struct peer *peer, struct pd_rd *r) {
     uint32_t v;
     const uint8_t *p;
     size_t n;
-    switch (pd_get_u8(r) % 8) {
+    switch (pd_get_u8(r) % 9) {
     case 0:
-        peer_offers(fd, name, r);
+        peer_offers(fd, peer, r);
         break;
     case 1:
         v = pd_get_u8(r);
@@ -132,7 +161,11 @@ static void step(struct end *e, int fd, struct net_arena *mine, const struct net
         ours_sends(e, pd_get_u16(r));
         break;
     case 6: /* of this end's rooms */
-        net_arena_give_back(mine, pd_get_u32(r));
+        net_arena_give_back(peer->arena, pd_get_u32(r));
+        break;
+    case 8:
+        v = pd_get_u32(r);
+        ours_lends(e, v, pd_get_u32(r) % LENT);
         break;
     default:
         drop_kept(e);
@@ -143,22 +176,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const struct net_events events = {.on_frame = on_frame, .on_close = on_close};
     const struct net_opts opts = {.max_frame = FRAME_MAX, .share = 1};
     struct end e = {0};
-    struct net_arena *mine;
-    struct net_arena_name name;
+    struct peer peer;
     struct pd_rd r;
     uv_loop_t loop;
     uv_tcp_t *tcp = malloc(sizeof *tcp);
     int fd[2];
     char seen[4096];
     connect_ends(fd);
-    if (uv_loop_init(&loop) || uv_tcp_init(&loop, tcp) || uv_tcp_open(tcp, fd[1]) || net_arena_new(&mine, &name) ||
+    if (uv_loop_init(&loop) || uv_tcp_init(&loop, tcp) || uv_tcp_open(tcp, fd[1]) || net_arena_new(&peer.arena, &peer.arena_name) ||
+        net_region_new(&peer.region, LENT, NET_LENT_AT_ONCE) || net_region_new(&e.region, LENT, size & 1 ? NET_LENT_AT_ONCE : NET_LENT_UNTIL_READ) ||
+        !net_region_take(peer.region, LENT / 2) || !(e.lent = net_region_take(e.region, LENT)) ||
         net_conn_over(&e.conn, (uv_stream_t *)tcp, (uv_stream_t *)tcp, &opts, &events, &e, NULL))
         abort();
+    net_lend(e.conn, e.region);
     for (int i = 0; i < 2; i++)
         uv_run(&loop, UV_RUN_NOWAIT); /* it is open */
     pd_rd_init(&r, data, size);
     while (e.conn && !r.failed && r.p < r.end) {
-        step(&e, fd[0], mine, &name, &r);
+        step(&e, fd[0], &peer, &r);
         for (int i = 0; i < 2; i++)
             uv_run(&loop, UV_RUN_NOWAIT);
         while (recv(fd[0], seen, sizeof seen, MSG_DONTWAIT) > 0)
@@ -169,8 +204,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uv_run(&loop, UV_RUN_DEFAULT);
     close(fd[0]);
     drop_kept(&e); /* what is kept outlives the connection */
-    net_arena_free(mine);
-    if (uv_loop_close(&loop))
+    net_arena_free(peer.arena);
+    net_region_free(peer.region);
+    net_region_free(e.region);
+    if (uv_loop_close(&loop) || e.n_released != e.n_lent) /* each once, whatever the peer did */
         abort();
     return 0;
 }

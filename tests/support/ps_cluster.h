@@ -92,12 +92,15 @@ static int cluster_join(struct cluster *c, struct pd_err *err) {
 /* --- the job --- */
 
 #ifdef TOY_SMALL /* for those who run it hundreds of times */
-enum { TOY_ROWS = 60, TOY_DIM = 8, TOY_MIDDLE = 300, TOY_LARGE = 2100 };
+enum { TOY_ROWS = 60, TOY_DIM = 8, TOY_MIDDLE = 300, TOY_LARGE = 9000 }; /* the last: half of it is enough to be lent */
 #else
 enum { TOY_ROWS = 600, TOY_DIM = 8, TOY_MIDDLE = 3000, TOY_LARGE = 40000 };
 #endif
 static const uint64_t toy_sizes[] = {5, TOY_MIDDLE, TOY_LARGE};
 enum { TOY_DENSE = 3, TOY_VALUES = 5 + TOY_MIDDLE + TOY_LARGE };
+/* Gradients of a contribution: each dense parameter's at a multiple of 64 bytes, then the rows'. */
+enum { TOY_LINE = 16, TOY_GRADS = TOY_LINE + (TOY_MIDDLE + TOY_LINE - 1) / TOY_LINE * TOY_LINE + (TOY_LARGE + TOY_LINE - 1) / TOY_LINE * TOY_LINE };
+enum { TOY_PART = TOY_GRADS + TOY_ROWS * TOY_DIM };
 
 struct toy {
     int n_trainers, n_servers, n_dense, n_sparse, n_streams, n_passes, steps; /* steps of stream 0; stream s: + s % 3 */
@@ -195,14 +198,14 @@ static int toy_declare(struct ps_client *c, const struct toy *t, int *dense, int
     return *table < 0 ? *table : 0;
 }
 
-/* One contribution: step k's gradients of the streams [lo, hi). mem has room for TOY_VALUES and TOY_ROWS * TOY_DIM. */
+/* One contribution: step k's gradients of the streams [lo, hi). mem has room for TOY_PART. */
 static int toy_push(struct toy_trainer *me, struct ps_client *c, int lo, int hi, int k, const int *dense, int table, float *mem,
                     uint64_t *samples, double *stats) {
     const struct toy *t = me->t;
     struct ps_range r[16];
     struct ps_add plan[16];
     uint64_t step = ps_step(c), keys[TOY_ROWS];
-    float *g = mem, *rows = mem + TOY_VALUES;
+    float *g = mem, *rows = mem + TOY_GRADS;
     int n = toy_streams(t, lo, hi, k, r), n_rows = 0, rc = 0;
     uint64_t mine = 0;
     double noise[16], *each[16];
@@ -223,7 +226,7 @@ static int toy_push(struct toy_trainer *me, struct ps_client *c, int lo, int hi,
     for (int i = 0; i < TOY_ROWS; i++)
         if (toy_row_sum(t, r, n, step, toy_key(i), rows + n_rows * TOY_DIM))
             keys[n_rows++] = toy_key(i);
-    for (int i = 0; i < TOY_DENSE && !rc; g += toy_sizes[i++]) {
+    for (int i = 0; i < TOY_DENSE && !rc; g += (toy_sizes[i++] + TOY_LINE - 1) / TOY_LINE * TOY_LINE) {
         for (uint64_t j = 0; j < toy_sizes[i]; j++)
             g[j] = toy_sum(r, n, plan, step, (uint64_t)i, j);
         rc = ps_push_dense(c, dense[i], g, toy_sizes[i]);
@@ -271,7 +274,7 @@ static int toy_step(struct toy_trainer *me, struct ps_client *c, int lo, int hi,
     }
     double stats[2] = {0};
     uint32_t n_nodes = t->parts ? ps_tree_nodes((uint32_t)t->n_streams, (uint32_t)lo, (uint32_t)hi, node) : 1;
-    for (uint32_t i = 0; i < n_nodes && !rc; i++, mem += TOY_VALUES + TOY_ROWS * TOY_DIM)
+    for (uint32_t i = 0; i < n_nodes && !rc; i++, mem += TOY_PART)
         rc = toy_push(me, c, (int)node[i].lo, (int)node[i].hi, k, dense, table, mem, &samples, stats);
     return rc ? rc : ps_step_end(c, samples, t->parts ? NULL : stats, t->parts ? 0 : 2);
 }
@@ -295,11 +298,11 @@ static int toy_train(struct toy_trainer *me, struct ps_client *c) {
     int lo = t->n_streams * me->id / t->n_trainers, hi = t->n_streams * (me->id + 1) / t->n_trainers;
     int dense[TOY_DENSE], table = -1, rc = toy_declare(c, t, dense, &table);
     enum { MAX_NODES = 8 };
-    float *mem = calloc((MAX_NODES + 1) * (TOY_VALUES + TOY_ROWS * TOY_DIM), sizeof *mem);
-    float *values = mem + MAX_NODES * (TOY_VALUES + TOY_ROWS * TOY_DIM), *pulled = values + TOY_VALUES;
+    float *own = calloc((MAX_NODES + 1) * TOY_PART, sizeof *own), *values = own + MAX_NODES * TOY_PART, *pulled = values + TOY_VALUES;
     uint64_t keys[TOY_ROWS];
     if (!rc)
         rc = ps_start(c);
+    float *lent = rc ? NULL : ps_lend(c, MAX_NODES * TOY_PART), *mem = lent ? lent : own;
     uint64_t from_pass = 0, from_k = 0;
     if (!rc)
         ps_resumed(c, &from_pass, &from_k);
@@ -334,7 +337,7 @@ static int toy_train(struct toy_trainer *me, struct ps_client *c) {
     if (!rc)
         rc = ps_wait(c);
     me->result->steps = ps_step(c);
-    free(mem);
+    free(own);
     return rc ? rc : ps_bye(c);
 }
 

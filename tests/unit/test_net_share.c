@@ -24,7 +24,7 @@
 static void rooms_come_back_in_order(void **state) {
     (void)state;
     struct net_arena *ours, *theirs, *seen;
-    struct net_arena_name name, other;
+    struct net_memory_name name, other;
     uint64_t at[4];
     uint32_t turn[4];
     assert_int_equal(net_arena_new(&ours, &name), 0);
@@ -69,7 +69,7 @@ static void rooms_never_overlap(void **state) {
     (void)state;
     enum { N = 64, ROUNDS = 20000 };
     struct net_arena *ours, *theirs;
-    struct net_arena_name name, other;
+    struct net_memory_name name, other;
     struct { uint8_t *p; size_t n; uint32_t turn; uint8_t mark; } in[N] = {{0}};
     uint64_t random = 88172645463325252u, at;
     int taken = 0;
@@ -104,7 +104,7 @@ static void rooms_never_overlap(void **state) {
 static void rooms_have_memory_before_they_are_written_to(void **state) {
     (void)state;
     struct net_arena *ours, *theirs;
-    struct net_arena_name name, other;
+    struct net_memory_name name, other;
     struct stat st;
     uint64_t at;
     uint32_t turn;
@@ -127,7 +127,7 @@ static void rooms_have_memory_before_they_are_written_to(void **state) {
 static void only_the_right_memory_is_opened(void **state) {
     (void)state;
     struct net_arena *a, *b = NULL;
-    struct net_arena_name name, n;
+    struct net_memory_name name, n;
     assert_int_equal(net_arena_new(&a, &name), 0);
     n = name;
     n.secret[3] ^= 1;
@@ -308,6 +308,144 @@ static void send_one(struct side *from, int i, size_t bytes) {
     free(p);
 }
 
+static void count(void *arg) { ++*(int *)arg; }
+
+/* A section that lies in lent memory is read where it is; until it has been, it counts as lent. */
+static void lent_sections_are_not_copied(void **state) {
+    (void)state;
+    enum { BYTES = 100000 };
+    for (int at_once = 0; at_once < 2; at_once++) {
+        struct world w;
+        struct net_region *r;
+        int released = 0, other = 0;
+        assert_int_equal(net_region_new(&r, UINT64_C(1) << 32, at_once ? NET_LENT_AT_ONCE : NET_LENT_UNTIL_READ), 0);
+        start(&w, 1);
+        net_lend(w.a.conn, r);
+        agree(&w, 1);
+        uint8_t *p = net_region_take(r, BYTES), *mine = malloc(BYTES);
+        memset(p, 1, BYTES);
+        memset(mine, 0, BYTES);
+        const struct net_sec sec[2] = {{mine, 70}, {p, BYTES}}, elsewhere = {mine, BYTES};
+        w.s.keep = 1;
+        assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, 0, sec, 2, count, &released), 0);
+        turn(&w, &w.s.frames, 1);
+        assert_int_equal(released, at_once);
+        assert_int_equal(w.s.kept[0]->len[1], BYTES);
+        assert_int_equal((uintptr_t)w.s.kept[0]->sec[1] % 64, 0);
+        p[BYTES - 1] = 77; /* it is the same memory */
+        assert_int_equal(w.s.kept[0]->sec[1][BYTES - 1], 77);
+        memset(mine, 1, BYTES);
+        assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, 1, &elsewhere, 1, count, &other), 0); /* what does not lie there is copied as ever */
+        assert_int_equal(other, 1);
+        turn(&w, &w.s.frames, 2);
+        assert_int_equal(released, at_once);
+        w.s.n_kept = 0;
+        wire_frame_free(w.s.kept[0]);
+        assert_int_equal(released, at_once);
+        send_one(&w.s, 0, 100); /* whatever comes: then it is looked */
+        turn(&w, &w.a.frames, 1);
+        assert_int_equal(released, 1);
+        w.s.keep = 1;
+        memset(p, 3, BYTES);
+        memset(mine, 2, BYTES);
+        assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, 2, sec, 2, count, &released), 0);
+        turn(&w, &w.s.frames, 3);
+        assert_int_equal(released, 1 + at_once);
+        net_close(w.a.conn); /* with the connection it ends in any case; what the peer has, it has */
+        turn(&w, &w.a.closed, 1);
+        assert_int_equal(released, 2);
+        turn(&w, &w.s.closed, 1);
+        assert_true(w.s.wire < 5000);
+        net_region_free(r);
+        assert_int_equal(w.s.kept[0]->sec[1][BYTES - 1], 3);
+        finish(&w);
+        free(mine);
+    }
+}
+
+static void a_region_gives_and_takes(void **state) {
+    (void)state;
+    struct net_region *r;
+    uint64_t at;
+    assert_int_equal(net_region_new(&r, 1000, NET_LENT_AT_ONCE), 0);
+    uint8_t *a = net_region_take(r, 500), *b = net_region_take(r, 400);
+    assert_true(a && b && a != b);
+    assert_null(net_region_take(r, 400));
+    assert_null(net_region_take(r, SIZE_MAX));
+    assert_null(net_region_take(NULL, 1));
+    net_region_put(r, a, 500);
+    assert_null(net_region_take(r, 400)); /* of as many bytes only */
+    assert_ptr_equal(net_region_take(r, 500), a);
+    assert_int_equal(net_region_has(r, b, 400, &at), 1);
+    assert_int_equal(at, 4096 + 512);
+    assert_int_equal(net_region_has(r, b, 1000, &at), 0);
+    assert_int_equal(net_region_has(r, b + 4, 4, &at), 0); /* sections begin at multiples of 64 */
+    assert_int_equal(net_region_has(r, a - 64, 4, &at), 0);
+    assert_int_equal(net_region_has(r, &at, 8, &at), 0);
+    assert_int_equal(net_region_has(NULL, b, 4, &at), 0);
+    net_region_free(r);
+    assert_int_equal(net_region_new(&r, UINT64_MAX, NET_LENT_AT_ONCE), PD_ENOMEM);
+}
+
+/* What a region gives may be written to; where the kernel has no memory for it, it gives nothing, and what it gave before stays. */
+static void a_region_that_gets_no_memory(void **state) {
+    (void)state;
+    enum { LARGE = 3 << 20 };
+    struct net_region *r;
+    struct stat st;
+    for (int nth = 1; nth <= 3; nth++) { /* made, mapped, backed */
+        char fault[40];
+        snprintf(fault, sizeof fault, "net.arena:%d", nth);
+        pd_fault_arm(fault);
+        assert_int_not_equal(net_region_new(&r, 1000, NET_LENT_AT_ONCE), 0);
+        pd_fault_arm(NULL);
+    }
+    assert_int_equal(net_region_new(&r, UINT64_C(1) << 40, NET_LENT_AT_ONCE), 0); /* is only promised */
+    uint8_t *a = net_region_take(r, 100);
+    assert_non_null(a);
+    pd_fault_arm("net.arena:1");
+    assert_null(net_region_take(r, LARGE));
+    net_region_put(r, a, 100);
+    pd_fault_arm("net.arena:1");
+    assert_ptr_equal(net_region_take(r, 100), a);
+    pd_fault_arm(NULL);
+    uint8_t *b = net_region_take(r, LARGE);
+    assert_non_null(b);
+    assert_int_equal(fstat((int)net_region_name(r)->fd, &st), 0);
+    assert_true(st.st_blocks * 512 >= LARGE && st.st_blocks * 512 <= 2 * LARGE);
+    b[LARGE - 1] = 1;
+    net_region_free(r);
+}
+
+/* Who can't map what is lent, or has nothing to lend it in, gets all through the socket. */
+static void what_is_lent_and_not_found_goes_through_the_socket(void **state) {
+    (void)state;
+    enum { BYTES = 100000 };
+    for (int nth = 1; nth <= 9; nth++) { /* each that may fail: two made, mapped, backed, opened, and what is lent */
+        struct world w;
+        struct net_region *r;
+        char fault[40];
+        int released = 0;
+        assert_int_equal(net_region_new(&r, BYTES, NET_LENT_UNTIL_READ), 0);
+        start(&w, 1);
+        net_lend(w.a.conn, r);
+        uint8_t *p = net_region_take(r, BYTES);
+        memset(p, 0, BYTES);
+        const struct net_sec sec = {p, BYTES};
+        snprintf(fault, sizeof fault, "net.arena:%d", nth);
+        pd_fault_arm(fault);
+        agree(&w, 0);
+        pd_fault_arm(NULL);
+        assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, 0, &sec, 1, count, &released), 0);
+        turn(&w, &w.s.frames, 1);
+        turn(&w, &released, 1);
+        assert_true(net_received_bytes(w.s.conn) > BYTES);
+        finish(&w);
+        assert_int_equal(released, 1);
+        net_region_free(r);
+    }
+}
+
 static void nothing_comes(struct world *w, int frames) {
     for (int i = 0; i < 50; i++)
         uv_run(&w->loop, UV_RUN_NOWAIT);
@@ -373,7 +511,7 @@ static void lies_end_the_connection(void **state) {
         size_t len[WIRE_SECTIONS] = {lies[k].bytes};
         start(&w, 1);
         agree(&w, 1);
-        wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 0, 1, len, lies[k].offset, 1);
+        wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 0, 1, len, &(struct wire_place){.offset = lies[k].offset, .turn = 1});
         uv_buf_t b = uv_buf_init((char *)wire, sizeof wire);
         assert_int_equal(uv_try_write(w.a.conn->out, &b, 1), (int)sizeof wire);
         turn(&w, &w.s.closed, 1);
@@ -381,11 +519,31 @@ static void lies_end_the_connection(void **state) {
         turn(&w, &w.a.closed, 1);
         finish(&w);
     }
+    static const struct wire_place wrong[] = {{4096, 1, 1, 0}, {4096, 1, 1, 4096 + 8}, {4096, 1, 1, 1 << 20}, {4096, 1, 1, UINT64_MAX - 63},
+                                              {4096, 1, 3, 4096}, {4096, 1, UINT32_MAX, 4096}, {4096, 1, 1, 4096}}; /* the last: nothing is lent */
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        struct world w;
+        struct net_region *r;
+        uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE];
+        size_t len[WIRE_SECTIONS] = {128, 128};
+        assert_int_equal(net_region_new(&r, 100000, NET_LENT_AT_ONCE), 0);
+        start(&w, 1);
+        net_lend(w.a.conn, k + 1 < sizeof wrong / sizeof *wrong ? r : NULL);
+        agree(&w, 1);
+        wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 0, 2, len, &wrong[k]);
+        uv_buf_t b = uv_buf_init((char *)wire, sizeof wire);
+        assert_int_equal(uv_try_write(w.a.conn->out, &b, 1), (int)sizeof wire);
+        turn(&w, &w.s.closed, 1);
+        assert_int_equal(w.s.frames, 0);
+        turn(&w, &w.a.closed, 1);
+        finish(&w);
+        net_region_free(r);
+    }
     struct world w; /* who has not agreed on memory may not name it */
     uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE];
     size_t len[WIRE_SECTIONS] = {64};
     start(&w, 1);
-    wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 0, 1, len, 4096, 1);
+    wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 0, 1, len, &(struct wire_place){.offset = 4096, .turn = 1});
     uv_buf_t b = uv_buf_init((char *)wire, sizeof wire);
     assert_int_equal(uv_try_write(w.a.conn->out, &b, 1), (int)sizeof wire);
     turn(&w, &w.s.closed, 1);
@@ -403,6 +561,10 @@ int main(void) {
         cmocka_unit_test(frames_that_are_kept_stay),
         cmocka_unit_test(what_is_held_leaves_together),
         cmocka_unit_test(without_memory_all_goes_through_the_socket),
+        cmocka_unit_test(lent_sections_are_not_copied),
+        cmocka_unit_test(a_region_gives_and_takes),
+        cmocka_unit_test(a_region_that_gets_no_memory),
+        cmocka_unit_test(what_is_lent_and_not_found_goes_through_the_socket),
         cmocka_unit_test(lies_end_the_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

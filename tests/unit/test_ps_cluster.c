@@ -5,6 +5,7 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/rng.h"
 #include "model/model.h"
@@ -340,12 +341,59 @@ static void test_missing_parameters(void **state) {
     assert_int_equal(pd_rm_tree(dir, NULL), 0);
 }
 
+/* Dense values are in memory that trainers map, which a child of fork shares: steps that are made before it has written them are not in it. */
+static void test_what_is_saved_while_steps_go_on(void **state) {
+    (void)state;
+    enum { N = 40000 };
+    static float was[N], now[N], saved[N];
+    char dir[] = "/tmp/test_ps_save.XXXXXX", folder[64];
+    struct cluster cl;
+    struct model *m = NULL;
+    struct pd_err err = {0};
+    assert_non_null(mkdtemp(dir));
+    snprintf(folder, sizeof folder, "%s/m", dir);
+    cluster_start(&cl, 1, 1, 1, 1, 0, -1);
+    struct ps_client *c = open_client(&cl, "adagrad");
+    struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {N}, .init_std = 1, .lr_factor = 1};
+    assert_int_equal(ps_declare_dense(c, &w), 0);
+    assert_int_equal(ps_start(c), 0);
+    float *g = ps_lend(c, N);
+    assert_non_null(g);
+    for (int step = 0; step < 6; step++) {
+        assert_int_equal(ps_pull_dense(c, 0, now, N), 0);
+        assert_int_equal(ps_wait(c), 0);
+        if (step)
+            assert_memory_not_equal(now, was, sizeof now);
+        if (step == 2) {
+            memcpy(saved, now, sizeof now);
+            pd_fault_arm("slow.ps.save:300");
+            assert_int_equal(ps_save_start(c, &(struct ps_save_opts){.dir = dir, .name = "m"}), 0);
+        }
+        memcpy(was, now, sizeof now);
+        for (int i = 0; i < N; i++)
+            g[i] = (float)(i % 11 + 1) - (float)step;
+        assert_int_equal(ps_push_dense(c, 0, g, N), 0);
+        assert_int_equal(ps_step_end(c, 10, NULL, 0), 0);
+    }
+    assert_int_equal(ps_save_wait(c), 0);
+    pd_fault_arm(NULL);
+    assert_int_equal(ps_bye(c), 0);
+    ps_client_free(c);
+    assert_int_equal(cluster_join(&cl, NULL), 0);
+    assert_int_equal(model_open(&m, folder, &err), 0);
+    assert_int_equal(model_read_dense(m, "w", 0, N, now, &err), 0);
+    assert_memory_equal(now, saved, sizeof saved);
+    model_close(m);
+    assert_int_equal(pd_rm_tree(dir, NULL), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference),
         cmocka_unit_test(test_any_cut_gives_the_same_bits),
         cmocka_unit_test(test_nodes_as_parts_give_the_same_bits_for_any_number_of_trainers),
         cmocka_unit_test(test_saved_by_some_loaded_by_others),
+        cmocka_unit_test(test_what_is_saved_while_steps_go_on),
         cmocka_unit_test(test_missing_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

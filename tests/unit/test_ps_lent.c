@@ -3,7 +3,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <stdlib.h>
+#include <unistd.h>
 
+#include "base/fault.h"
+#include "base/fs.h"
 #include "tests/support/ps_frames.h"
 
 enum { MOST = 64 };
@@ -15,7 +19,7 @@ struct slow {
     size_t n_values[MOST];
     void (*release[MOST])(void *);
     void *arg[MOST];
-    int n;
+    int n, n_fails;
 };
 
 static void keep(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec, uint32_t n_sec,
@@ -82,14 +86,16 @@ static void answers_keep_their_step(void **state) {
     enum { STEPS = 6, PULLS = 3 };
     static const struct ps_shard_ops ops = {.answer = keep, .fail = never};
     for (size_t r = 0; r < 2; r++)
-        for (int pooled = 0; pooled < 2; pooled++) {
-            struct pd_pool *pool = pooled ? pd_pool_new() : NULL;
-            struct ps_shard_opts o = {.kind = PS_KIND_BOTH, .n_trainers = 1, .epoch = FR_EPOCH, .pool = pool};
+        for (int where = 0; where < 4; where++) { /* the heap, a pool, memory that trainers map: room for four, and the others in the pool; if there is any */
+            struct pd_pool *pool = where ? pd_pool_new() : NULL;
+            struct ps_shard_opts o = {.kind = PS_KIND_BOTH, .n_trainers = 1, .epoch = FR_EPOCH, .pool = pool, .lends = where >= 2};
             struct slow slow = {0}, fast = {0};
             struct ps_shard *a, *b;
             assert_int_equal(ps_shard_new(&a, &o, &ops, &slow), 0);
             assert_int_equal(ps_shard_new(&b, &o, &ops, &fast), 0);
+            pd_fault_arm(where == 3 ? "net.arena:1" : NULL);
             give(a, f_declare_as(1, 0, "adagrad", rule[r]));
+            pd_fault_arm(NULL);
             give(b, f_declare_as(1, 0, "adagrad", rule[r]));
             float want[STEPS][PULLS][64];
             for (uint64_t k = 0; k < STEPS; k++) { /* b's answers leave at once, a's not before the end */
@@ -104,6 +110,10 @@ static void answers_keep_their_step(void **state) {
                 step(a, k);
             }
             assert_int_equal(slow.n, STEPS * PULLS);
+            const struct net_region *region = ps_shard_region(a);
+            uint64_t at;
+            assert_int_equal(region != NULL, where == 2 && r == 0); /* not without a barrier */
+            assert_int_equal(net_region_has(region, slow.values[0], slow.n_values[0] * sizeof(float), &at), region != NULL);
             for (int k = 0; k < STEPS; k++)
                 for (int i = 0; i < PULLS; i++) {
                     int j = k * PULLS + i;
@@ -126,7 +136,72 @@ static void answers_keep_their_step(void **state) {
         }
 }
 
+static struct ps_saving *under_way;
+
+static int save_later(void *arg, struct ps_saving *j, struct pd_err *err) {
+    (void)arg;
+    (void)err;
+    under_way = j;
+    return 0;
+}
+
+static void count(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why) {
+    (void)trainer;
+    (void)req;
+    (void)why;
+    ((struct slow *)arg)->n_fails += type == WIRE_PS_SAVE;
+}
+
+static struct wire_frame *f_save(const char *dir) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    pd_put_u64(&b, 0);
+    pd_put_u64(&b, 1);
+    pd_put_str(&b, dir);
+    pd_put_str(&b, "m");
+    for (int i = 0; i < 3; i++) /* create_rows, full, chain */
+        pd_put_u32(&b, 0);
+    struct wire_frame *f = frame_of(WIRE_PS_SAVE, next_req(), &b);
+    pd_buf_release(&b);
+    return f;
+}
+
+/* Memory that is mapped is not copied by fork: as long as a child writes from it, steps go elsewhere. */
+static void a_save_keeps_what_it_writes(void **state) {
+    static const struct ps_shard_ops ops = {.answer = keep, .fail = count, .save = save_later};
+    static const struct pd_err why = {.code = PD_ENOSPC, .msg = "the disk is full"};
+    const struct ps_shard_opts o = {.kind = PS_KIND_BOTH, .n_trainers = 1, .epoch = FR_EPOCH, .lends = 1};
+    struct slow q = {0};
+    struct ps_shard *s;
+    float was[FR_VALUES];
+    char dir[] = "/tmp/test_ps_lent.XXXXXX";
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(ps_shard_new(&s, &o, &ops, &q), 0);
+    give(s, f_declare_as(1, 0, "adagrad", "sync"));
+    give(s, f_pull_dense(0, 2, both));
+    const float *values = q.values[0];
+    memcpy(was, values, sizeof was);
+    send_all(&q);
+    give(s, f_save(dir));
+    step(s, 0);
+    assert_memory_equal(values, was, sizeof was);
+    give(s, f_pull_dense(1, 2, both));
+    assert_ptr_not_equal(q.values[0], values);
+    assert_memory_not_equal(q.values[0], was, sizeof was);
+    values = q.values[0];
+    send_all(&q);
+    ps_shard_saved(s, under_way, NULL, &why);
+    assert_int_equal(q.n_fails, 1);
+    step(s, 1);
+    give(s, f_pull_dense(2, 2, both));
+    assert_ptr_equal(q.values[0], values); /* nobody needs a copy any more */
+    send_all(&q);
+    ps_shard_free(s);
+    assert_int_equal(pd_rm_tree(dir, NULL), 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(answers_keep_their_step)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(answers_keep_their_step), cmocka_unit_test(a_save_keeps_what_it_writes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
