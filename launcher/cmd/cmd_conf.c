@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/str.h"
 #include "launcher/cluster/bootstrap.h"
 #include "launcher/cluster/cluster.h"
@@ -26,6 +27,24 @@ static void nodes_release(struct nodes *n) {
     free(n->trainers);
 }
 
+/* root_dir as it is for each: %n is the node's id. */
+static int expand_roots(struct hosts *hosts, const struct pd_options *o, struct pd_err *err) {
+    for (size_t i = 0; i < hosts->n; i++) {
+        struct host *h = &hosts->v[i];
+        char root[4096];
+        if (root_for_node(h->root_dir, (int)i, root, sizeof root, err)) {
+            pd_err_prefix(err, "%s", h->from[PD_HOST_ROOT_DIR] ? h->from[PD_HOST_ROOT_DIR] : option_where(o, "root_dir"));
+            return err->code;
+        }
+        char *copy = pd_strdup(root);
+        if (!copy)
+            return pd_fail(err, PD_ENOMEM, "out of memory");
+        free(h->root_dir);
+        h->root_dir = copy;
+    }
+    return 0;
+}
+
 static int nodes_load(struct nodes *n, const struct pd_options *o, struct pd_err *err) {
     memset(n, 0, sizeof *n);
     int rc = *o->hosts ? hosts_load(&n->hosts, o, err) : 0; /* no hosts yet: not this command's business */
@@ -33,6 +52,8 @@ static int nodes_load(struct nodes *n, const struct pd_options *o, struct pd_err
         rc = hosts_roles(&n->pservers, &n->n_pservers, o->pservers, n->hosts.n, "pservers", option_where(o, "pservers"), err);
     if (!rc && n->hosts.n)
         rc = hosts_roles(&n->trainers, &n->n_trainers, o->trainers, n->hosts.n, "trainers", option_where(o, "trainers"), err);
+    if (!rc)
+        rc = expand_roots(&n->hosts, o, err);
     if (rc)
         nodes_release(n);
     return rc;

@@ -241,7 +241,8 @@ int cmd_dispatch(int argc, char **argv) {
                  "64 kB. It leaves this machine once and goes from host to host; a host that fails or is slow is passed by, and hosts that can't "
                  "reach each other get it from here over ssh (relay = off: all do).\n"
                  "\n"
-                 "Files named in .paddleignore, which means what .gitignore means, and .git stay here. --dry-run compares with what was last "
+                 "Files named in .paddleignore, which means what .gitignore means, stay here, and so do .git and the workspace's output, unless\n"
+                 "it has a line !.git or !/output. --dry-run compares with what was last "
                  "dispatched from here.",
         .examples = "paddlectl run --job_workspace=\"$(paddlectl dispatch)\"\tdeploy once, run often\n"
                     "paddlectl dispatch --dry-run\twhat would be sent, the largest files first\n",

@@ -30,6 +30,8 @@
 
 extern char **environ;
 
+#define OUTPUT "output" /* on the nodes, the job's */
+
 enum { CONFIG_MAX = 1 << 20, NAMED_MAX = 1 << 30 };
 
 struct check {
@@ -43,6 +45,30 @@ struct check {
 
 /* --- options ----------------------------------------------------------------------------------------------------- */
 
+/* Which option reads what lies in the workspace's output: checkpoints by their names in save_dir, and paths. NULL: none does. */
+static const char *reads_output(const struct pd_options *o) {
+    const int saved_there = !strcmp(o->save_dir, OUTPUT);
+    if (pd_starts(o->init_model_path, OUTPUT "/"))
+        return "init_model_path";
+    if (*o->resume && (pd_starts(o->resume, OUTPUT "/") || (saved_there && !strchr(o->resume, '/'))))
+        return "resume";
+    return o->start_pass && saved_there ? "start_pass" : NULL;
+}
+
+/* Left there by a training on this machine, it does not travel: nothing else would tell, since with resume = latest there need not be any. */
+static int check_output(const struct check *c, const struct pd_options *o, struct pd_err *err) {
+    const char *name = reads_output(o);
+    char path[PATH_MAX];
+    struct stat st;
+    if (c->archive || !name || pd_fmt(path, sizeof path, "%s/" OUTPUT, c->package) || stat(path, &st) || !S_ISDIR(st.st_mode))
+        return 0;
+    int rc = scan_leaves_out(c->package, OUTPUT, err);
+    if (rc <= 0)
+        return rc;
+    return pd_fail(err, PD_ECONF, "%s: %s reads the workspace's " OUTPUT ", which is not dispatched: write a line !/" OUTPUT " into %s/.paddleignore to go on "
+                   "from what is in it, or remove it to begin anew", option_where(o, name), name, c->package);
+}
+
 /* A host may still be left out: then what needs fewer trainers is left to the nodes. */
 static int check_options(const struct check *c, struct pd_err *err) {
     struct pd_options o;
@@ -54,6 +80,8 @@ static int check_options(const struct check *c, struct pd_err *err) {
     rc = pd_options_read_train_text(&o, c->shown, (const char *)c->text.data, c->text.len, err);
     if (!rc)
         rc = train_check_options(&o, &place, err);
+    if (!rc)
+        rc = check_output(c, &o, err);
     pd_options_release(&o);
     return rc;
 }

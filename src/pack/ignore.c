@@ -23,7 +23,11 @@ struct pack_rule {
 
 int pack_ignore_init(struct pack_ignore *ig, struct pd_err *err) {
     *ig = (struct pack_ignore){0};
-    return pack_ignore_add(ig, "", ".git", 4) ? pd_fail(err, PD_ENOMEM, "out of memory") : 0;
+    static const char *const first[] = {".git", "/output/"};
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++)
+        if (pack_ignore_add(ig, "", first[i], strlen(first[i])))
+            return pd_fail(err, PD_ENOMEM, "out of memory");
+    return 0;
 }
 
 void pack_ignore_leave(struct pack_ignore *ig, size_t n) {

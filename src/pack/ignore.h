@@ -2,7 +2,8 @@
  *
  * Every folder may have one; its patterns count below that folder. Of all patterns that match a path the last one of
  * the deepest file decides; '!' takes back; what lies in an ignored folder can't be taken back, since nobody looks
- * there. The list begins with ".git", so that "!.git" sends it all the same.
+ * there. The list begins with ".git" and "/output/" (what a training by hand leaves in the workspace), so that "!.git" and "!/output"
+ * send them all the same.
  * tests/unit/test_pack_ignore.c compares with `git check-ignore`.
  */
 #ifndef PD_PACK_IGNORE_H
@@ -19,7 +20,7 @@ struct pack_ignore {
     size_t n, cap;
 };
 
-/* With the rule ".git". PD_ENOMEM. */
+/* With the rules that the list begins with. PD_ENOMEM. */
 int pack_ignore_init(struct pack_ignore *ig, struct pd_err *err);
 void pack_ignore_release(struct pack_ignore *ig);
 

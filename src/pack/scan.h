@@ -30,6 +30,8 @@ enum scan_flags {
 int scan_new(struct scan **out, const char *path, unsigned flags, struct pd_err *err);
 /* One regular file as a package that holds `name` with mode 0755 and mtime 0: the worker executable. */
 int scan_new_file(struct scan **out, const char *path, const char *name, struct pd_err *err);
+/* 1: the folder `name` at the top of the workspace `folder` stays behind (.paddleignore, and what is left out anyhow); 0; PD_E*. */
+int scan_leaves_out(const char *folder, const char *name, struct pd_err *err);
 /* One regular file of such an archive into *out, without the rest: 1; 0: there is none of that name, as far as it can be
  * read; PD_E*: it is no archive, or the file has more than max bytes. */
 int scan_archive_file(const char *path, const char *name, size_t max, struct pd_buf *out, struct pd_err *err);

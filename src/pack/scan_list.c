@@ -176,6 +176,19 @@ int scan_list_folder(struct scan *s, struct pd_err *err) {
     return rc;
 }
 
+int scan_leaves_out(const char *folder, const char *name, struct pd_err *err) {
+    struct pack_ignore ig;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return pd_fail_errno(err, PD_ENOENT, errno, "cannot open folder %s", folder);
+    int rc = pack_ignore_init(&ig, err);
+    rc = rc ? rc : pack_ignore_enter(&ig, fd, "", folder, err);
+    rc = rc ? rc : pack_ignore_match(&ig, name, 1);
+    pack_ignore_release(&ig);
+    close(fd);
+    return rc;
+}
+
 int scan_list_file(struct scan *s, const char *name, struct pd_err *err) {
     struct scan_entry e = {.type = MANIFEST_FILE, .mode = 0755, .path_len = (uint32_t)strlen(name)};
     struct stat st;

@@ -115,18 +115,19 @@ mkdir -p in/top && cp -a ws/. in/top/ && tar --format=pax -C in/top -cf pkg.tar.
 dispatch --job_dispatch_package=pkg.tar.gz
 compare
 echo '*.skip' >ws/.paddleignore
-mkdir ws/.git && echo x >ws/.git/config && echo x >ws/no.skip
+mkdir ws/.git ws/output && echo x >ws/output/model && echo x >ws/.git/config && echo x >ws/no.skip
 expect 0 "$ctl" dispatch --dry-run
 has "ignored             2  .git"
 has "ignored             2  no.skip"
 has "new                 7  .paddleignore"
+has "ignored             2  output"
 dispatch
-[ ! -e "$(deployed | head -1)/no.skip" ] && [ ! -e "$(deployed | head -1)/.git" ] || die "ignored files travelled"
+[ ! -e "$(deployed | head -1)/no.skip" ] && [ ! -e "$(deployed | head -1)/.git" ] && [ ! -e "$(deployed | head -1)/output" ] || die "ignored files travelled"
 expect 0 "$ctl" dispatch
 [ "$OUT" = "$WHERE" ] || die "stdout is not the path: $OUT"
 
 # --- two at once, of the same and of different trees
-rm -rf ws/.git ws/no.skip
+rm -rf ws/.git ws/no.skip ws/output
 head -c 4000000 /dev/urandom >ws/new
 cp -a ws ws2 && head -c 100000 /dev/urandom >ws2/other
 "$ctl" dispatch >one.out 2>&1 & one=$!

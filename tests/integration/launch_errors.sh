@@ -61,6 +61,16 @@ wrong 2 "identity_file: cannot read" run --conf=conf.ini
 conf '[cluster]' 'hosts = local' '[job]' 'job_dispatch_package = nope'
 wrong 2 "conf.ini:4: cannot read the workspace" run --conf=conf.ini
 
+# --- what a training by hand has left in the workspace stays here: who asks for it is told
+mkdir fit_a_line/workspace/output
+conf '[cluster]' 'hosts = local' '[job]' 'job_dispatch_package = fit_a_line/workspace' '[train]' 'resume = latest'
+wrong 2 "conf.ini:6: resume reads the workspace's output, which is not dispatched: write a line !/output into" run --conf=conf.ini --dry-run
+wrong 2 "init_model_path reads the workspace's output" run --conf=conf.ini --dry-run --resume= --init_model_path=output/pass-00000
+wrong 0 "would run on 1 host" run --conf=conf.ini --dry-run --resume=elsewhere/pass-00000
+echo '!/output' >fit_a_line/workspace/.paddleignore
+wrong 0 "would run on 1 host" run --conf=conf.ini --dry-run
+rm -rf fit_a_line
+
 # --- conf shows where values come from
 conf '[cluster]' 'hosts = local*2' '[env]' 'A = b'
 wrong 0 "conf.ini:2" conf --conf=conf.ini --num-passes 7

@@ -53,10 +53,10 @@ cd "$TMP" || die cd
 
 expect 0 "$ctl" conf --nodes
 [ "$OUT" = "0	one.invalid	$user@${first%:*}:${first#*:}	$fx/node0/root	pserver.0,trainer.0
-1	two.invalid	$user@${second%:*}:${second#*:}	$fx/node%n/root	pserver.1,trainer.1" ] || die "$OUT"
+1	two.invalid	$user@${second%:*}:${second#*:}	$fx/node1/root	pserver.1,trainer.1" ] || die "$OUT"
 expect 0 "$ctl" conf --json
 has '"env.ALL": "conf.ini:'
-has '"root_dir": "'"$fx/node%n/root"
+has '"root_dir": "'"$fx/node1/root"
 
 # dispatch to folders that differ; its answer is relative to them
 expect 0 "$ctl" dispatch

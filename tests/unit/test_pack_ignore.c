@@ -59,6 +59,8 @@ static void rules_by_hand(void **state) {
         {"/", "a", 1, 0},              {"", "a", 0, 0},             {"!", "a", 0, 0},              {"[[:digit:]]", "7", 0, 1},
         {"[[:digit:]]", "x", 0, 0},    {"[", "[", 0, 0},            {"[]]", "]", 0, 1},            {"a\\", "a\\", 0, 0},
         {"x", ".git", 1, 1},           {"!.git", ".git", 1, 0},     {"x", "sub/.git", 1, 1},
+        {"x", "output", 1, 1},         {"x", "output", 0, 0},       {"x", "d/output", 1, 0},       {"!/output", "output", 1, 0},
+        {"x", "output/m", 0, 1},       {"!output/", "output/m", 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct pack_ignore ig;
