@@ -42,7 +42,7 @@ static const struct {
     const char *part, *hint;
 } hints[] = {
     {"cannot resolve the name", "is it spelled right? [host NAME] address = 10.0.0.7 tells its address"},
-    {"Connection refused", "is sshd running there, on that port? hosts = user@host:port"},
+    {"Connection refused", "is sshd running there, on that port?"},
     {"No route to host", "is the machine on, and in this network? [ssh] proxy_jump goes through another host"},
     {"while connecting", "is the machine on? does a firewall drop port 22? [ssh] connect_timeout is the limit"},
     {"HOST KEY CHANGED", ""}, /* says it itself */

@@ -201,7 +201,8 @@ enum ssh_step run_connect(struct session *s) {
             return STEP_CONNECT;
         next_address(s);
     }
-    return session_fail(s, PD_EHOST, "cannot connect to port %d: %s", s->to.port, strerror(e));
+    return session_fail(s, PD_EHOST, "cannot connect to port %d: %s%s", s->to.port, strerror(e),
+                        e == ECONNREFUSED ? " (the port of its sshd is written in hosts: user@host:port)" : "");
 }
 
 /* --- keys ---------------------------------------------------------------------------------------------------- */

@@ -23,7 +23,8 @@ static const struct pd_option table[] = {
     {"cluster", "nic", PD_STR, F(nic), PD_LAUNCHER, "", 0, 0, 0, "",
      "network interface or subnet between the nodes; empty: the address that the other nodes can reach"},
     {"cluster", "port", PD_INT, F(port), ALL, "7164", 0, 65535, 0, "",
-     "where the search for free ports starts; taken ones are skipped; 0: any"},
+     "of trainers and pservers among themselves: where the search for free ports starts; taken ones are skipped; 0: any. (ssh's port is written "
+     "in hosts: user@host:port)"},
     {"cluster", "ports_num", PD_INT, F(ports_num), ALL, "1", 1, 64, 0, "threads",
      "dense server threads of a parameter server, one port each"},
     {"cluster", "ports_num_for_sparse", PD_INT, F(ports_num_for_sparse), ALL, "1", 1, 64, 0, "threads",

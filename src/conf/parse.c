@@ -44,6 +44,11 @@ char *pd_option_path(const char *value, const char *base_dir) {
     return rc ? NULL : pd_strdup(path);
 }
 
+static int ends_with(const char *s, const char *end) {
+    size_t n = strlen(s), k = strlen(end);
+    return n >= k && !strcmp(s + n - k, end);
+}
+
 int pd_option_assign(struct pd_options *o, size_t i, const char *value, const char *where, const char *base_dir,
                      struct pd_err *err) {
     size_t n;
@@ -54,6 +59,8 @@ int pd_option_assign(struct pd_options *o, size_t i, const char *value, const ch
     switch (row->type) {
     case PD_STR:
     case PD_PATH: {
+        if ((*value == '"' || *value == '\'') && !ends_with(row->name, "_command"))
+            return pd_fail(err, PD_ECONF, "%s: %s is written without quotes, not %s", where, row->name, value);
         char *s = row->type == PD_PATH ? pd_option_path(value, base_dir) : pd_strdup(value);
         if (!s)
             return pd_fail(err, PD_ECONF, "%s: %s: the value is too long", where, row->name);
@@ -68,8 +75,10 @@ int pd_option_assign(struct pd_options *o, size_t i, const char *value, const ch
         return 0;
     case PD_INT:
         if (pd_parse_i64(value, (int64_t)row->min, (int64_t)row->max, (int64_t *)field))
-            return pd_fail(err, PD_ECONF, "%s: %s is %.0f..%.0f%s%s, not '%s'", where, row->name, row->min, row->max,
-                           *row->unit ? " " : "", row->unit, value);
+            return row->min >= row->max
+                       ? pd_fail(err, PD_ECONF, "%s: %s can only be %.0f, not '%s'", where, row->name, row->min, value)
+                       : pd_fail(err, PD_ECONF, "%s: %s is %.0f..%.0f%s%s, not '%s'", where, row->name, row->min, row->max,
+                                 *row->unit ? " " : "", row->unit, value);
         return 0;
     case PD_SIZE:
         if (pd_parse_size(value, (uint64_t)row->max, &bytes) || bytes < (uint64_t)row->min) {

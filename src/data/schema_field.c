@@ -332,7 +332,11 @@ int data_field_complete(struct make *m, struct data_field *f, struct pd_err *err
     if (f->batch.kind == PD_LIST && f->batch.max_ids < f->n_columns)
         f->batch.max_ids = f->n_columns;
     for (uint32_t i = 0; i < f->n_columns && s->n_columns; i++)
-        if (!has_column(s, f->column[i]))
-            return pd_fail(err, PD_ECONF, "field '%s': there is no column '%s'", f->batch.name, f->column[i]);
+        if (!has_column(s, f->column[i])) {
+            const struct data_setting *given = data_setting_find(m, f->batch.name, "columns");
+            given = given ? given : data_setting_find(m, "", "fields");
+            *m->line = given ? given->line : 0;
+            return pd_fail(err, PD_ECONF, "field '%s': there is no column '%s' among the columns of [data]", f->batch.name, f->column[i]);
+        }
     return 0;
 }

@@ -50,6 +50,8 @@ conf '[clutser]' 'hosts = a'
 wrong 2 "conf.ini:1: unknown section [clutser], did you mean [cluster]?" run --conf=conf.ini
 conf '[cluster]' 'hosts = local' 'trainers = 2'
 wrong 2 "conf.ini:3: trainers: 2 nodes wanted" run --conf=conf.ini
+conf '[cluster]' 'hosts ='
+wrong 2 "conf.ini:2: hosts is empty" run --conf=conf.ini
 conf '[cluster]' 'root_dir = /tmp/x'
 wrong 2 "there are no hosts" run --conf=conf.ini
 conf '[cluster]' 'hosts = local'
