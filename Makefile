@@ -223,6 +223,7 @@ install: all man
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/paddlectl $(DESTDIR)$(PREFIX)/share/paddlectl
 	install -m 755 $(B)/paddlectl $(DESTDIR)$(PREFIX)/bin/paddlectl
 	install -m 755 $(B)/paddle_agent $(B)/paddle_worker $(DESTDIR)$(PREFIX)/libexec/paddlectl/
+	ln -sfn ../libexec/paddlectl/paddle_worker $(DESTDIR)$(PREFIX)/bin/paddle_worker
 	for f in $(PACKED); do [ ! -e $$f ] || install -m 644 $$f $(DESTDIR)$(PREFIX)/libexec/paddlectl/; done
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/paddlectl/python
 	install -m 755 $(CAPI_SO) $(DESTDIR)$(PREFIX)/lib/
