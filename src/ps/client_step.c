@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/few.h"
 #include "ps/client_int.h"
 
 /* --- memory that is used again and again --- */
@@ -260,7 +261,7 @@ static int done_rows(struct ps_client *c, struct request *r, const struct answer
         memcpy(q->out, from, n * dim * sizeof *from);
     else if (!rc && c->n_sparse > 1)
         for (size_t j = 0; j < n; j++)
-            memcpy(q->out + q->pos[lo + j] * dim, from + j * dim, dim * sizeof *from);
+            pd_few_copy(q->out + q->pos[lo + j] * dim, from + j * dim, dim);
     rows_put(c, q);
     return rc;
 }
@@ -424,7 +425,7 @@ static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t,
     const float *from = grad;
     if (c->n_sparse > 1) {
         for (size_t j = 0; j < n; j++)
-            memcpy(o->data + j * dim, grad + r->pos[lo + j] * dim, dim * sizeof *grad);
+            pd_few_copy(o->data + j * dim, grad + r->pos[lo + j] * dim, dim);
         from = o->data;
     }
     struct net_sec also = {NULL, 0};

@@ -23,9 +23,11 @@ struct ps_optim_args {
     float bias1, bias2;        /* 1 - beta1^t, 1 - beta2^t at update t = 1, 2, ... */
 };
 
+enum { PS_OPTIM_STATES = 2 };
+
 struct ps_optim {
     const char *name;
-    uint32_t state; /* floats of state per value: state[k * stride + i] is the k-th of value i; zeros at first */
+    uint32_t state; /* at most PS_OPTIM_STATES floats of state per value: state[k * stride + i] is the k-th of value i; zeros at first */
     void (*apply)(const struct ps_optim_args *a, float *w, float *state, size_t stride, const float *sum, size_t n);
     int sums;   /* its state is a sum over updates, so that what several trainers add to it can be added up (geo) */
     int own_l1; /* l1 is part of the rule; there is no move towards 0 after it, nor for rows that no step touches */

@@ -8,18 +8,9 @@
 
 enum { CREW_LEAST = 1 << 15 }; /* values of a parameter that are worth waking threads for */
 
-struct touch { /* a row that the step changes */
-    uint32_t row, first, last, n;
-};
-struct node { /* one contribution to it */
-    const float *grad;
-    uint32_t part, next;
-};
-
-/* The sum of the m values at s->from, whose streams are s->sub, is written by chunks and applied; average: as a running mean.
- * 0: it is not finite, and the job rejects that. */
-static int reduce_and_apply(struct ps_shard *s, uint32_t m, const struct ps_optim_args *a, float average, float *w, float *state,
-                            size_t stride, uint64_t count) {
+/* By chunks. */
+int shard_reduce_and_apply(struct ps_shard *s, uint32_t m, const struct ps_optim_args *a, float average, float *w, float *state,
+                           size_t stride, uint64_t count) {
     for (uint64_t at = 0; at < count; at += SHARD_CHUNK) {
         size_t n = count - at < SHARD_CHUNK ? count - at : SHARD_CHUNK;
         for (uint32_t i = 0; i < m; i++)
@@ -108,98 +99,9 @@ static int apply_dense(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct
     set_rates(s, a, rate, d->lr_factor, d->l1, d->l2);
     float average = s->rule->adds ? 0 : d->average;
     int crew = m == 1 && s->opts.crew.run && seg->count >= CREW_LEAST;
-    if (crew ? apply_by_crew(s, id, a, average) : reduce_and_apply(s, m, a, average, shard_plane(s, id), s->state + seg->off, s->n_values, seg->count))
+    if (crew ? apply_by_crew(s, id, a, average) : shard_reduce_and_apply(s, m, a, average, shard_plane(s, id), s->state + seg->off, s->n_values, seg->count))
         return 0;
     return not_finite(s, 0, id, n_parts, err);
-}
-
-/* Chain the contributions to each row; the row's mark is its place in `touched` plus one. No sorting: rows are
- * independent of each other, and each chain is in stream order because the contributions are walked in it. */
-static int touch_rows(struct ps_shard *s, uint32_t id, uint32_t n_parts, size_t *n_touched) {
-    size_t total = 0, n = 0, k = 0;
-    uint32_t dim = s->job.sparse[id].dim;
-    for (uint32_t i = 0; i < n_parts; i++)
-        total += s->parts[i]->tables[id].here ? s->parts[i]->tables[id].list.n : 0;
-    if (shard_room(&s->touched, &s->cap_touched, total, sizeof *s->touched) ||
-        shard_room(&s->nodes, &s->cap_nodes, total, sizeof *s->nodes))
-        return PD_ENOMEM;
-    for (uint32_t i = 0; i < n_parts; i++) {
-        const struct row_push *p = &s->parts[i]->tables[id];
-        for (size_t j = 0; p->here && j < p->list.n; j++, k++) {
-            if (j + 32 < p->list.n && p->list.rows[j + 32] != PS_ROW_NONE)
-                __builtin_prefetch(ps_table_note(s->tables[id], p->list.rows[j + 32]), 1);
-            if (p->list.rows[j] == PS_ROW_NONE)
-                continue; /* not admitted */
-            uint32_t row = p->list.rows[j], *mark = &ps_table_note(s->tables[id], row)->mark;
-            s->nodes[k] = (struct node){.grad = p->grad + j * dim, .part = i};
-            if (!*mark) {
-                s->touched[n] = (struct touch){.row = row, .first = (uint32_t)k, .last = (uint32_t)k, .n = 1};
-                *mark = (uint32_t)++n;
-            } else {
-                struct touch *t = &s->touched[*mark - 1];
-                s->nodes[t->last].next = (uint32_t)k;
-                t->last = (uint32_t)k;
-                t->n++;
-            }
-        }
-    }
-    *n_touched = n;
-    return 0;
-}
-
-/* Brings the row to the state before this update; it is this update's from here on. */
-static void touch(struct ps_shard *s, uint32_t id, uint32_t row, float *w) {
-    struct ps_decay *d = &s->decays[id];
-    ps_changed_mark(&s->changed[id], row);
-    if (!ps_decay_active(d))
-        return;
-    struct ps_row_note *note = ps_table_note(s->tables[id], row);
-    ps_decay_catch_up(d, note->step, w, s->job.sparse[id].dim);
-    note->step = d->n + 1;
-}
-
-/* One contribution only, as with one trainer or rows that trainers do not share: its rows are different, nothing is chained. */
-static int apply_rows(struct ps_shard *s, uint32_t id, const struct row_push *p, const struct ps_optim_args *a) {
-    enum { AHEAD = 16 };
-    struct ps_table *table = s->tables[id];
-    const uint32_t dim = s->job.sparse[id].dim, n = shard_width(s, id);
-    if (s->job.on_nan && !ps_all_finite(p->grad, p->list.n * n))
-        return 0;
-    for (size_t j = 0; j < p->list.n; j++) {
-        if (j + AHEAD < p->list.n && p->list.rows[j + AHEAD] != PS_ROW_NONE)
-            ps_table_prefetch(table, p->list.rows[j + AHEAD]);
-        if (p->list.rows[j] == PS_ROW_NONE)
-            continue; /* not admitted */
-        float *w = ps_table_change(table, p->list.rows[j]);
-        touch(s, id, p->list.rows[j], w);
-        ps_optim_apply(s->by, a, w, w + dim, dim, p->grad + j * n, n);
-    }
-    return 1;
-}
-
-/* The same for n rows with several contributions each; the marks are cleared also when one is not finite. */
-static int apply_touched(struct ps_shard *s, uint32_t id, size_t n, const struct ps_optim_args *a) {
-    enum { AHEAD = 16 };
-    struct ps_table *table = s->tables[id];
-    uint32_t dim = s->job.sparse[id].dim;
-    int ok = 1;
-    for (size_t i = 0; i < n; i++) {
-        const struct touch *t = &s->touched[i];
-        if (i + AHEAD < n)
-            ps_table_prefetch(table, s->touched[i + AHEAD].row);
-        uint32_t m = 0;
-        for (uint32_t k = t->first; m < t->n; k = s->nodes[k].next, m++) {
-            s->sub[m] = s->ranges[s->nodes[k].part];
-            s->from[m] = s->nodes[k].grad;
-        }
-        if (m > 1)
-            ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
-        float *w = ps_table_change(table, t->row);
-        touch(s, id, t->row, w);
-        ok &= reduce_and_apply(s, m, a, 0, w, w + dim, dim, dim);
-        ps_table_note(table, t->row)->mark = 0;
-    }
-    return ok;
 }
 
 struct catching_up {
@@ -227,27 +129,17 @@ static void forget_history(struct ps_shard *s, uint32_t id) {
 static int apply_table(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct ps_optim_args *a, float rate,
                        struct pd_err *err) {
     const struct ps_sparse *t = &s->job.sparse[id];
-    uint32_t here = 0, only = 0;
-    size_t n = 0;
+    int here = 0, rc;
     for (uint32_t i = 0; i < n_parts; i++)
-        if (s->parts[i]->tables[id].here) {
-            here++;
-            only = i;
-        }
+        here |= s->parts[i]->tables[id].here;
     if (t->lr_factor == 0)
         return 0;
     set_rates(s, a, rate, t->lr_factor, t->l1, t->l2);
-    int ok = 1;
     if (here && s->lives[id].active && shard_admit(s, id, n_parts))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", t->name);
-    if (here == 1)
-        ok = apply_rows(s, id, &s->parts[only]->tables[id], a);
-    else if (here && touch_rows(s, id, n_parts, &n))
-        return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu", (unsigned long long)s->step);
-    else if (here)
-        ok = apply_touched(s, id, n, a);
-    if (!ok)
-        return not_finite(s, 1, id, n_parts, err);
+    if (here && (rc = shard_apply_rows(s, id, n_parts, a)))
+        return rc == PD_ENUM ? not_finite(s, 1, id, n_parts, err)
+                             : pd_fail(err, rc, "no memory to apply step %llu", (unsigned long long)s->step);
     if (ps_decay_update(&s->decays[id], (double)a->lr))
         return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu", (unsigned long long)s->step);
     if (ps_decay_is_long(&s->decays[id]))

@@ -34,7 +34,7 @@ enum {
 struct row_list {
     uint32_t *rows; /* of a table with a life of rows PS_ROW_NONE where there is none yet */
     size_t n, cap;
-    uint64_t *keys; /* only of such a table */
+    uint64_t *keys; /* ascending */
     size_t cap_keys;
 };
 
@@ -260,6 +260,16 @@ int shard_room_parts(struct ps_shard *s, size_t n);
 int shard_apply(struct ps_shard *s, struct pd_err *err); /* step s->step is complete */
 /* Without a barrier: this member's step m->step is. */
 int shard_apply_one(struct ps_shard *s, struct member *m, struct pd_err *err);
+
+/* The sum of the m <= the step's contributions at s->from, which are added as s->plan says, is applied to `count` values; average > 0: as a
+ * running mean. 0: it is not finite, and the job rejects that. */
+int shard_reduce_and_apply(struct ps_shard *s, uint32_t m, const struct ps_optim_args *a, float average, float *w, float *state,
+                           size_t stride, uint64_t count);
+
+/* shard_rows.c */
+/* What the n_parts contributions at s->parts do to rows of table `id`. PD_ENOMEM, or PD_ENUM: a sum is not finite, and the job rejects
+ * that; other rows are changed then. */
+int shard_apply_rows(struct ps_shard *s, uint32_t id, uint32_t n_parts, const struct ps_optim_args *a);
 
 /* shard_life.c: of tables with a life of rows */
 int shard_keep_keys(struct row_list *l, const uint64_t *keys, size_t n); /* 0 or PD_ENOMEM */

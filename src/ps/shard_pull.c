@@ -171,7 +171,7 @@ static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame
     const int life = s->lives[p.table].active;
     if (k)
         k->id = 0;
-    if (shard_room(&list->rows, &list->cap, p.n, sizeof *list->rows) || (k && life && shard_keep_keys(list, keys, p.n)) ||
+    if (shard_room(&list->rows, &list->cap, p.n, sizeof *list->rows) || (k && shard_keep_keys(list, keys, p.n)) ||
         ps_table_find(s->tables[p.table], keys, p.n, !life, list->rows))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[p.table].name);
     list->n = p.n;

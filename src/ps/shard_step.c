@@ -292,7 +292,7 @@ static int push_keys(struct ps_shard *s, struct member *m, const struct wire_fra
         return rc;
     const uint64_t *keys = (const uint64_t *)(const void *)f->sec[1];
     const int life = s->lives[table].active;
-    if (shard_room(&p->list.rows, &p->list.cap, n, sizeof *p->list.rows) || (life && shard_keep_keys(&p->list, keys, n)) ||
+    if (shard_room(&p->list.rows, &p->list.cap, n, sizeof *p->list.rows) || shard_keep_keys(&p->list, keys, n) ||
         ps_table_find(s->tables[table], keys, n, !life, p->list.rows))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[table].name);
     p->list.n = n;

@@ -8,8 +8,9 @@
 #include <xxhash.h>
 
 #include "base/fault.h"
-#include "base/rng.h"
+#include "base/few.h"
 #include "base/huge.h"
+#include "base/rng.h"
 #include "ps/initial.h"
 #include "ps/table_int.h"
 
@@ -125,10 +126,24 @@ float *ps_table_change(struct ps_table *t, uint32_t row) {
     return row_of(t, row);
 }
 
+void ps_table_change_rows(struct ps_table *t, const uint32_t *rows, size_t n, float **out) {
+    for (size_t i = 0; t->cuts && i < n; i++)
+        table_keep(t, rows[i]);
+    for (size_t i = 0; i < n; i++)
+        out[i] = row_of(t, rows[i]);
+}
+
 struct ps_row_note *ps_table_note(const struct ps_table *t, uint32_t row) {
     size_t i;
     const struct slab *s = slab_of(t, row, &i);
     return &s->notes[i];
+}
+
+void ps_table_notes(const struct ps_table *t, const uint32_t *rows, size_t n, struct ps_row_note **out) {
+    for (size_t i = 0, in; i < n; i++) {
+        out[i] = rows[i] == PS_ROW_NONE ? NULL : &slab_of(t, rows[i], &in)->notes[in];
+        __builtin_prefetch(out[i], 1);
+    }
 }
 
 struct ps_row_seen *ps_table_seen(const struct ps_table *t, uint32_t row) {
@@ -231,7 +246,7 @@ static void gather(const struct ps_table *t, const uint64_t *keys, const uint32_
                 __builtin_prefetch(p - in + k);
         }
         if (rows[i] != PS_ROW_NONE) {
-            memcpy(out, row_of(t, rows[i]), bytes);
+            pd_few_copy(out, row_of(t, rows[i]), width);
             continue;
         }
         ps_table_initial(t, keys[i], out);

@@ -60,8 +60,11 @@ const float *ps_table_row(const struct ps_table *t, uint32_t row); /* dim weight
 /* The same to be changed, or its note's step, or what was seen of it: comes before any of that, since a cut may want them as they are
  * (cut.h). */
 float *ps_table_change(struct ps_table *t, uint32_t row);
+void ps_table_change_rows(struct ps_table *t, const uint32_t *rows, size_t n, float **out); /* of n rows */
 void ps_table_prefetch(const struct ps_table *t, uint32_t row); /* for writing */
 struct ps_row_note *ps_table_note(const struct ps_table *t, uint32_t row);
+/* Of n rows, NULL for PS_ROW_NONE; they are fetched for writing. */
+void ps_table_notes(const struct ps_table *t, const uint32_t *rows, size_t n, struct ps_row_note **out);
 struct ps_row_seen *ps_table_seen(const struct ps_table *t, uint32_t row); /* with ageing */
 void ps_table_remove(struct ps_table *t, uint64_t key); /* a row that is there; its number will be another's */
 /* Every row there is, in the order of their places; `each` neither makes nor removes any. */
