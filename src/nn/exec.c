@@ -12,7 +12,8 @@
 #include "nn/internal.h"
 #include "nn/kernel.h"
 
-static int exec_alloc(struct nn_exec *e) {
+/* Room for values of `rows` samples; or in those of `first`. */
+static int exec_alloc(struct nn_exec *e, uint32_t rows, const struct nn_exec *first) {
     const struct nn_graph *g = e->g;
     size_t work = 0;
     e->w = pd_calloc(g->n_params, sizeof *e->w);
@@ -30,30 +31,51 @@ static int exec_alloc(struct nn_exec *e) {
         const struct nn_node *n = &g->node[i];
         struct nn_state *s = &e->state[i];
         size_t bytes = (size_t)e->max * n->size * sizeof(float);
-        s->y = pd_alloc64(bytes);
-        s->dy = n->dy_is_y ? s->y : n->wants_grad ? pd_alloc64(bytes) : NULL;
+        if (!first) {
+            size_t all = (size_t)rows * n->size * sizeof(float);
+            s->all_y = pd_alloc64(all);
+            s->all_dy = n->dy_is_y ? s->all_y : n->wants_grad ? pd_alloc64(all) : NULL;
+        } else {
+            s->all_y = first->state[i].all_y;
+            s->all_dy = first->state[i].all_dy;
+        }
         s->x = n->act->of_x ? pd_alloc64(bytes) : NULL;
         s->extra = n->n_extra ? pd_alloc64((size_t)e->max * n->n_extra * sizeof(float)) : NULL;
         work = n->n_work > work ? n->n_work : work;
         s->log_sum = n->act->row_sums ? pd_calloc(e->max, sizeof *s->log_sum) : NULL;
-        if (!s->y || (n->wants_grad && !s->dy) || (n->n_extra && !s->extra) || (n->act->of_x && !s->x) || (n->act->row_sums && !s->log_sum))
+        if (!s->all_y || (n->wants_grad && !s->all_dy) || (n->n_extra && !s->extra) || (n->act->of_x && !s->x) || (n->act->row_sums && !s->log_sum))
             return -1;
     }
     return work && !(e->work = pd_alloc64(work * sizeof *e->work)) ? -1 : 0;
 }
 
-int nn_exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max_batch, struct pd_err *err) {
+static int exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max, uint32_t rows, const struct nn_exec *first, struct pd_err *err) {
     struct nn_exec *e = pd_calloc(1, sizeof *e);
     if (e) {
         e->g = g;
-        e->max = max_batch;
+        e->max = max;
+        e->is_guest = first != NULL;
     }
-    if (!e || exec_alloc(e)) {
+    if (!e || exec_alloc(e, rows, first)) {
         nn_exec_free(e);
-        return pd_fail(err, PD_ENOMEM, "out of memory for the layers' values of a batch of %u samples", max_batch);
+        return pd_fail(err, PD_ENOMEM, "out of memory for the layers' values of a batch of %u samples", rows);
     }
     *out = e;
     return 0;
+}
+
+int nn_exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max_batch, struct pd_err *err) {
+    return exec_new(out, g, max_batch, max_batch, NULL, err);
+}
+
+int nn_exec_new_beside(struct nn_exec **out, uint32_t n, const struct nn_graph *g, uint32_t max_piece, uint32_t max_batch, struct pd_err *err) {
+    uint32_t made = 0;
+    int rc = 0;
+    while (made < n && !(rc = exec_new(&out[made], g, max_piece, max_batch, made ? out[0] : NULL, err)))
+        out[made++]->beside = 1;
+    while (rc && made)
+        nn_exec_free(out[--made]);
+    return rc;
 }
 
 void nn_exec_free(struct nn_exec *e) {
@@ -61,9 +83,10 @@ void nn_exec_free(struct nn_exec *e) {
         return;
     for (uint32_t i = e->g->n_fields; e->state && i < e->g->n_nodes; i++) {
         struct nn_state *s = &e->state[i];
-        if (s->dy != s->y)
-            free(s->dy);
-        free(s->y);
+        if (!e->is_guest && s->all_dy != s->all_y)
+            free(s->all_dy);
+        if (!e->is_guest)
+            free(s->all_y);
         free(s->x);
         free(s->extra);
         free(s->log_sum);
@@ -110,6 +133,9 @@ void nn_exec_forward(struct nn_exec *e, const struct nn_feed *f, uint32_t first,
     for (uint32_t i = g->n_fields; i < g->n_nodes; i++) {
         const struct nn_node *node = &g->node[i];
         struct nn_state *s = &e->state[i];
+        const size_t at = e->beside ? (size_t)first * node->size : 0;
+        s->y = s->all_y + at;
+        s->dy = s->all_dy ? s->all_dy + at : NULL;
         node->type->forward(e, node);
         for (uint32_t c = 0; node->n_costs && c < g->n_costs; c++)
             if (g->cost[c].in[0] == i && g->cost[c].type->before_act)
@@ -172,6 +198,14 @@ void nn_exec_backward(struct nn_exec *e) {
                 e->hook(e->hook_arg, node->param[k]);
     }
     e->feed = NULL; /* outputs are gone: some gradients were made in their place */
+}
+
+void nn_exec_together(struct nn_exec *e, const struct nn_feed *f, uint32_t k, uint32_t n) {
+    const struct nn_graph *g = e->g;
+    assert(e->beside && f->g == g && k < n);
+    for (uint32_t i = g->n_nodes; i-- > g->n_fields;)
+        if (g->node[i].wants_grad && g->node[i].together)
+            g->node[i].together(e, &g->node[i], f, k, n);
 }
 
 const float *nn_exec_output(const struct nn_exec *e, const char *name, uint32_t *size) {

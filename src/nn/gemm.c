@@ -33,9 +33,14 @@ void __wrap_blas_memory_free(void *buffer) {
 
 void nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b, float beta,
              float *c) {
-    assert(m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX);
+    nn_gemm_part(ta, tb, m, n, k, alpha, a, ta ? m : k, b, tb ? k : n, beta, c, n);
+}
+
+void nn_gemm_part(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, size_t lda, const float *b, size_t ldb,
+                  float beta, float *c, size_t ldc) {
+    assert(m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX && lda <= INT32_MAX && ldb <= INT32_MAX && ldc <= INT32_MAX);
     cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n,
-                (blasint)k, alpha, a, (blasint)(ta ? m : k), b, (blasint)(tb ? k : n), beta, c, (blasint)n);
+                (blasint)k, alpha, a, (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
 }
 
 void nn_gemm_ref(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b,

@@ -349,6 +349,16 @@ static int check_used(const struct nn_build *b, struct pd_err *err) {
     return 0;
 }
 
+/* Matrices that one layer uses. */
+static void mark_together(struct nn_graph *g) {
+    for (uint32_t i = g->n_fields; i < g->n_nodes; i++)
+        for (uint32_t k = 0; g->node[i].together && k < g->node[i].n_in; k++) {
+            const uint32_t id = g->node[i].param[k];
+            struct nn_param *p = &g->param[id];
+            p->together = g->param_readers[id] == 1 && !p->is_static;
+        }
+}
+
 static int check_optimizer(const struct nn_build *b, struct pd_err *err) {
     const struct optimizer_ini *o = &b->g->model->optimizer;
     if (!o->line)
@@ -391,6 +401,7 @@ static int graph_new(struct nn_graph **out, struct model_ini *model, struct pd_e
         nn_graph_free(g);
         return rc;
     }
+    mark_together(g);
     *out = g;
     return 0;
 }

@@ -36,6 +36,7 @@ struct nn_param {
     double lr_factor;       /* times the optimizer's learning rate; default 1; static: 0 */
     int is_static;          /* stays as it began, or was loaded: no gradient is wanted */
     double l1, l2;          /* final: the layer's own or else the optimizer's; biases 0 unless given */
+    int together;           /* of executions beside each other nn_exec_together makes its gradient, not each one's backward */
     double average;         /* above 0: not trained. A mean over steps: this is a new step's share of it, and what backward adds to the
                              * "gradient" is the sum over the samples of what is averaged */
     struct pd_row_life life; /* table: how its rows come and go */
@@ -104,6 +105,10 @@ struct nn_cost {
 };
 
 int nn_exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max_batch, struct pd_err *err);
+/* n executions beside each other, for as many threads: each computes up to max_piece samples at a time of a feed of up to max_batch. The
+ * values of a layer, and their gradients, are rows of one matrix, by sample of the feed: pieces must not overlap. Backward leaves out
+ * the gradients of matrices that are nn_param.together, see nn_exec_together. None is used after out[0] was freed. */
+int nn_exec_new_beside(struct nn_exec **out, uint32_t n, const struct nn_graph *g, uint32_t max_piece, uint32_t max_batch, struct pd_err *err);
 void nn_exec_free(struct nn_exec *e);
 
 /* Values and gradients of parameter `param`; both stay the caller's. Dense: once is enough while the pointers
@@ -118,6 +123,12 @@ void nn_exec_on_gradient(struct nn_exec *e, void (*hook)(void *arg, uint32_t par
 void nn_exec_forward(struct nn_exec *e, const struct nn_feed *f, uint32_t first, uint32_t n, enum nn_mode mode,
                      uint64_t seed, uint64_t pass, struct nn_cost *out);
 void nn_exec_backward(struct nn_exec *e); /* of the last forward, which was NN_TRAIN */
+
+/* When executions beside each other have done backward for all samples of the feed: slice k of n of the gradients that they left out, made
+ * of all samples at once, in place of what is in the buffers that are bound to `e`, any of them. Slices share nothing, so threads
+ * may make one each. Without a copy of the matrix for each thread there is none to clear and none to add, and products of all rows
+ * are more efficient than those of some. */
+void nn_exec_together(struct nn_exec *e, const struct nn_feed *f, uint32_t k, uint32_t n);
 
 /* Between forward and backward, which may put gradients in the place of values. The values of layer `name`: [n x *size], or NULL
  * if there is no such layer. */

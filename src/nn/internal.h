@@ -124,6 +124,9 @@ struct nn_node {
     int wants_grad;             /* a parameter lies at or below it */
     uint32_t n_readers;         /* layers that take it */
     uint32_t n_costs, n_plain_costs; /* that read it; of these not fused with its activation */
+    /* shape may set this: then backward leaves out the gradients of the inputs' parameters that are nn_param.together, in executions beside
+     * each other, and this makes slice k of n of them, of all samples of the feed. */
+    void (*together)(struct nn_exec *e, const struct nn_node *self, const struct nn_feed *f, uint32_t k, uint32_t n);
     int dy_is_y;                /* its only reader is one fused cost: the gradient may replace the values */
 };
 
@@ -227,6 +230,7 @@ struct nn_feed {
 };
 
 struct nn_state {           /* of a node */
+    float *all_y, *all_dy;  /* what y and dy lie in: themselves, or [max_batch x size] of all executions beside each other */
     float *y, *dy;          /* [max x size]; dy NULL if none is wanted */
     int has_dy;             /* dy holds something in this backward */
     float *x;               /* y before the activation, for those whose backward wants it */
@@ -237,6 +241,8 @@ struct nn_state {           /* of a node */
 struct nn_exec {
     const struct nn_graph *g;
     uint32_t max;
+    int beside;             /* with others: sample i of the feed is row i of all_y and all_dy */
+    int is_guest;           /* those are the first one's */
     const struct nn_feed *feed;
     uint32_t first, n;
     enum nn_mode mode;

@@ -18,6 +18,9 @@
  * overwrites. Rows are contiguous as stored: a is [m,k] or, with ta, [k,m]. _ref is the plain loop, for tests. */
 void nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b, float beta,
              float *c);
+/* The same of parts of larger matrices: a row of a begins lda values behind the one before it, and so on. */
+void nn_gemm_part(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, size_t lda, const float *b, size_t ldb,
+                  float beta, float *c, size_t ldc);
 void nn_gemm_ref(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b,
                  float beta, float *c);
 

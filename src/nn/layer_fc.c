@@ -11,6 +11,37 @@
 
 static const char *const takes[] = {"inputs", "size", "act", "bias", NN_PARAM_KEYS, NULL};
 
+enum { BLOCK = 1 << 17 }; /* values of a gradient that are cleared and made while they are in a core's cache */
+
+/* Where part k of n of a side begins: whole lines of the cache. */
+static size_t cut(size_t side, size_t k, size_t n) {
+    size_t at = (side * k / n + 15) / 16 * 16;
+    return at < side ? at : side;
+}
+
+/* dW = x' dy, of it part k of n. OpenBLAS would overwrite what is there in a slow pass of its own. */
+static void part(const float *x, size_t width, const float *dy, size_t size, size_t n_samples, size_t k, size_t n, float *g) {
+    const int tall = width >= size;
+    const size_t top = tall ? cut(width, k, n) : 0, bottom = tall ? cut(width, k + 1, n) : width, left = tall ? 0 : cut(size, k, n),
+                 right = tall ? size : cut(size, k + 1, n);
+    if (top >= bottom || left >= right)
+        return;
+    for (size_t i = top; i < bottom; i++)
+        memset(g + i * size + left, 0, (right - left) * sizeof *g);
+    nn_gemm_part(1, 0, bottom - top, right - left, n_samples, 1, x + top, width, dy + left, size, 1, g + top * size + left, size);
+}
+
+static void together(struct nn_exec *e, const struct nn_node *self, const struct nn_feed *f, uint32_t k, uint32_t n) {
+    for (uint32_t i = 0; i < self->n_in; i++) {
+        const struct nn_node *in = &e->g->node[self->in[i]];
+        const struct nn_param *p = &e->g->param[self->param[i]];
+        const float *x = in->type ? e->state[in->id].all_y : f->col[in->id].value;
+        const size_t blocks = (p->rows * p->cols / n + BLOCK - 1) / BLOCK;
+        for (size_t b = 0; b < blocks && p->together && e->grad[self->param[i]]; b++)
+            part(x, in->size, e->state[self->id].all_dy, self->size, f->n, k * blocks + b, n * blocks, e->grad[self->param[i]]);
+    }
+}
+
 static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     const struct layer_ini *ini = self->ini;
     uint64_t size = nn_build_size(b, self), fan_in = 0;
@@ -30,6 +61,7 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
                 suffix[at++] = (char)('0' + k / d % 10);
         rc = nn_build_param(b, self, k, suffix, NN_DENSE, b->g->node[self->in[k]].size, size, std, err);
     }
+    self->together = together;
     self->bias = ini->bias.line ? ini->bias.value : 1;
     if (!rc && self->bias)
         rc = nn_build_param(b, self, self->n_in, "b", NN_DENSE, 1, size, 0, err);
@@ -53,7 +85,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     for (uint32_t k = 0; k < self->n_in; k++) {
         uint32_t in = self->in[k];
         size_t width = e->g->node[in].size;
-        if (e->grad[self->param[k]])
+        if (e->grad[self->param[k]] && !(e->beside && e->g->param[self->param[k]].together))
             nn_gemm(1, 0, width, self->size, e->n, 1, e->state[in].y, dy, 1, e->grad[self->param[k]]);
         int add;
         float *dx = nn_grad_into(e, in, &add);

@@ -298,7 +298,7 @@ static int local_step(struct ps_client *c, uint64_t n_samples) {
     const struct ps_schedule_at at = {.step = g->steps, .samples = g->samples, .pass = c->pass};
     float rate = (float)ps_learning_rate(&c->job.optim, &at);
     ps_optim_args_init(&a, &c->job.optim, 0, g->steps + 1);
-    a.n_samples = (float)n_samples;
+    ps_optim_args_samples(&a, (float)n_samples);
     for (uint32_t i = 0; i < c->job.n_dense; i++) {
         const struct ps_dense *p = &c->job.dense[i];
         struct geo_dense *d = &g->dense[i];

@@ -24,7 +24,7 @@ CLONES int ps_all_finite(const float *v, size_t n) {
 
 /* The gradient that every rule starts from. A NaN passes through. */
 static inline float gradient(const struct ps_optim_args *a, float sum, float w) {
-    float g = sum / a->n_samples;
+    float g = a->share > 0 ? sum * a->share : sum / a->n_samples;
     g = g > a->clip ? a->clip : g;
     g = g < -a->clip ? -a->clip : g;
     return g + a->l2 * w;
@@ -106,15 +106,16 @@ RULE(adadelta) {
     }
 }
 
+/* The corrections of m and v as factors of the whole: a division is as slow as all the rest. */
 RULE(adam) {
     const struct ps_optim_args c = *a;
-    const float rest1 = 1 - c.beta1, rest2 = 1 - c.beta2;
+    const float rest1 = 1 - c.beta1, rest2 = 1 - c.beta2, lr = c.lr / c.bias1;
     float *restrict v = state + stride;
     for (size_t i = 0; i < n; i++) {
         float g = gradient(&c, sum[i], w[i]);
         state[i] = c.beta1 * state[i] + rest1 * g;
         v[i] = c.beta2 * v[i] + rest2 * (g * g);
-        w[i] -= c.lr * (state[i] / c.bias1) / (sqrtf(v[i] / c.bias2) + c.epsilon);
+        w[i] -= lr * state[i] / (sqrtf(v[i]) * c.root2 + c.epsilon);
     }
 }
 
@@ -186,8 +187,14 @@ void ps_optim_args_init(struct ps_optim_args *a, const struct ps_optim_conf *c, 
         .beta = (float)c->beta,
         .clip = c->clip_value > 0 ? (float)c->clip_value : INFINITY,
         .bias1 = (float)(1 - pow(c->beta1, (double)t)),
-        .bias2 = (float)(1 - pow(c->beta2, (double)t)),
+        .root2 = (float)(1 / sqrt(1 - pow(c->beta2, (double)t))),
     };
+}
+
+void ps_optim_args_samples(struct ps_optim_args *a, float n) {
+    int exponent;
+    a->n_samples = n;
+    a->share = frexpf(n, &exponent) == 0.5f ? 1 / n : 0;
 }
 
 void ps_optim_average(float share, float n_samples, float *restrict w, const float *restrict sum, size_t n) {

@@ -18,9 +18,10 @@
 struct ps_optim_args {
     float lr, l1, l2;          /* lr: after schedule and factor */
     float n_samples;           /* at least 1 */
+    float share;               /* 1 / n_samples where that is exact and above 0, so that multiplying gives the same bits; else 0. See ps_optim_args_samples */
     float epsilon, momentum, decay, beta1, beta2, beta;
     float clip;                /* INFINITY: none */
-    float bias1, bias2;        /* 1 - beta1^t, 1 - beta2^t at update t = 1, 2, ... */
+    float bias1, root2;        /* 1 - beta1^t, 1 / sqrt(1 - beta2^t) at update t = 1, 2, ... */
 };
 
 enum { PS_OPTIM_STATES = 2 };
@@ -42,6 +43,9 @@ int ps_all_finite(const float *v, size_t n); /* no NaN, no infinity */
 
 /* The arguments of update t = 1, 2, ... with this learning rate; l1, l2 and n_samples are the caller's to set. */
 void ps_optim_args_init(struct ps_optim_args *a, const struct ps_optim_conf *c, double lr, uint64_t t);
+
+/* n at least 1. */
+void ps_optim_args_samples(struct ps_optim_args *a, float n);
 
 /* A running mean over updates, of what is no gradient: w += share * (sum / n_samples - w). */
 void ps_optim_average(float share, float n_samples, float *w, const float *sum, size_t n);

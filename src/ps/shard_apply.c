@@ -8,6 +8,18 @@
 
 enum { CREW_LEAST = 1 << 15 }; /* values of a parameter that are worth waking threads for */
 
+/* n values of a sum are applied; average: as a running mean. 0: they are not finite, and the job rejects that. */
+static int apply_values(const struct ps_shard *s, const struct ps_optim_args *a, float average, float *w, float *state, size_t stride,
+                        const float *sum, size_t n) {
+    if (s->job.on_nan && !ps_all_finite(sum, n))
+        return 0;
+    if (average > 0)
+        ps_optim_average(average, a->n_samples, w, sum, n);
+    else
+        ps_optim_apply(s->by, a, w, state, stride, sum, n);
+    return 1;
+}
+
 /* By chunks. */
 int shard_reduce_and_apply(struct ps_shard *s, uint32_t m, const struct ps_optim_args *a, float average, float *w, float *state,
                            size_t stride, uint64_t count) {
@@ -16,12 +28,8 @@ int shard_reduce_and_apply(struct ps_shard *s, uint32_t m, const struct ps_optim
         for (uint32_t i = 0; i < m; i++)
             s->val[i] = s->from[i] + at;
         const float *sum = ps_tree_sum_f32(s->plan, m, s->val, s->tmp, n);
-        if (s->job.on_nan && !ps_all_finite(sum, n))
+        if (!apply_values(s, a, average, w + at, state + at, stride, sum, n))
             return 0;
-        if (average > 0)
-            ps_optim_average(average, a->n_samples, w + at, sum, n);
-        else
-            ps_optim_apply(s->by, a, w + at, state + at, stride, sum, n);
     }
     return 1;
 }
@@ -48,60 +56,91 @@ static void set_rates(const struct ps_shard *s, struct ps_optim_args *a, float r
     a->l2 = s->rule->adds ? 0 : l2;
 }
 
-/* One contribution to a large parameter: a slice for each thread of the crew. */
+/* Parameters that are large and have one contribution each: a slice of each for every thread of the crew, all in one run. */
 struct slices {
     const struct ps_shard *s;
+    const struct contribution *from;
     const struct ps_optim_args *a;
-    const float *sum;
-    float average, *w, *state;
-    uint64_t count;
-    atomic_int bad; /* a number that is not finite, and the job rejects that */
+    float rate;
+    atomic_int bad; /* one whose gradient is not finite, and the job rejects that: its number + 1 */
 };
 
-static void apply_slice(void *arg, uint32_t index, uint32_t n_slices) {
+static int is_for_crew(const struct ps_shard *s, uint32_t id, uint32_t n_parts) {
+    return s->opts.crew.run && n_parts == 1 && s->parts[0]->dense[id] && shard_seg(s, id)->count >= CREW_LEAST;
+}
+
+/* Its arguments; 0: it stays as it is. */
+static int set_dense_rates(const struct ps_shard *s, uint32_t id, struct ps_optim_args *a, float rate, float *average) {
+    const struct ps_dense *d = &s->job.dense[id % s->job.n_dense];
+    *average = s->rule->adds ? 0 : d->average;
+    set_rates(s, a, rate, d->lr_factor, d->l1, d->l2);
+    return d->lr_factor != 0;
+}
+
+/* The first of them in the order of parameters, whichever thread finds it first. */
+static void note_bad(struct slices *p, uint32_t id) {
+    int seen = atomic_load(&p->bad);
+    while ((!seen || (int)id + 1 < seen) && !atomic_compare_exchange_weak(&p->bad, &seen, (int)id + 1))
+        ;
+}
+
+static void apply_slices(void *arg, uint32_t index, uint32_t n_slices) {
     struct slices *p = arg;
     const struct ps_shard *s = p->s;
-    uint64_t chunks = (p->count + SHARD_CHUNK - 1) / SHARD_CHUNK, end = chunks * (index + 1) / n_slices * SHARD_CHUNK;
-    end = end < p->count ? end : p->count;
-    for (uint64_t at = chunks * index / n_slices * SHARD_CHUNK; at < end; at += SHARD_CHUNK) {
-        size_t n = end - at < SHARD_CHUNK ? end - at : SHARD_CHUNK;
-        if (s->job.on_nan && !ps_all_finite(p->sum + at, n)) {
-            atomic_store(&p->bad, 1);
-            return;
+    struct ps_optim_args a = *p->a;
+    float average;
+    for (uint32_t id = 0; id < shard_n_planes(s); id++) {
+        if (!is_for_crew(s, id, 1) || !set_dense_rates(s, id, &a, p->rate, &average))
+            continue;
+        const struct ps_seg *seg = shard_seg(s, id);
+        float *w = shard_plane(s, id), *state = s->state + seg->off;
+        uint64_t chunks = (seg->count + SHARD_CHUNK - 1) / SHARD_CHUNK, end = chunks * (index + 1) / n_slices * SHARD_CHUNK;
+        end = end < seg->count ? end : seg->count;
+        for (uint64_t at = chunks * index / n_slices * SHARD_CHUNK; at < end; at += SHARD_CHUNK) {
+            size_t n = end - at < SHARD_CHUNK ? end - at : SHARD_CHUNK;
+            if (!apply_values(s, &a, average, w + at, state + at, s->n_values, p->from->dense[id] + at, n)) {
+                note_bad(p, id);
+                return;
+            }
         }
-        if (p->average > 0)
-            ps_optim_average(p->average, p->a->n_samples, p->w + at, p->sum + at, n);
-        else
-            ps_optim_apply(s->by, p->a, p->w + at, p->state + at, s->n_values, p->sum + at, n);
     }
 }
 
-static int apply_by_crew(struct ps_shard *s, uint32_t id, const struct ps_optim_args *a, float average) {
-    const struct ps_seg *seg = &s->segs[id];
-    struct slices p = {.s = s, .a = a, .sum = s->from[0], .average = average, .w = shard_w(s, id), .state = s->state + seg->off, .count = seg->count};
-    s->opts.crew.run(s->opts.crew.crew, apply_slice, &p);
-    return !atomic_load(&p.bad);
+static int apply_by_crew(struct ps_shard *s, const struct ps_optim_args *a, float rate, struct pd_err *err) {
+    struct slices p = {.s = s, .from = s->parts[0], .a = a, .rate = rate};
+    s->opts.crew.run(s->opts.crew.crew, apply_slices, &p);
+    int bad = atomic_load(&p.bad);
+    return bad ? not_finite(s, 0, (uint32_t)bad - 1, 1, err) : 0;
 }
 
 static int apply_dense(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct ps_optim_args *a, float rate,
                        struct pd_err *err) {
     const struct ps_seg *seg = shard_seg(s, id);
-    const struct ps_dense *d = &s->job.dense[id % s->job.n_dense];
     uint32_t m = 0;
+    float average;
     for (uint32_t i = 0; i < n_parts; i++)
         if (s->parts[i]->dense[id]) {
             s->sub[m] = s->ranges[i];
             s->from[m++] = s->parts[i]->dense[id];
         }
-    if (!m || d->lr_factor == 0)
+    if (!m || !set_dense_rates(s, id, a, rate, &average))
         return 0;
     ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
-    set_rates(s, a, rate, d->lr_factor, d->l1, d->l2);
-    float average = s->rule->adds ? 0 : d->average;
-    int crew = m == 1 && s->opts.crew.run && seg->count >= CREW_LEAST;
-    if (crew ? apply_by_crew(s, id, a, average) : shard_reduce_and_apply(s, m, a, average, shard_plane(s, id), s->state + seg->off, s->n_values, seg->count))
+    if (shard_reduce_and_apply(s, m, a, average, shard_plane(s, id), s->state + seg->off, s->n_values, seg->count))
         return 0;
     return not_finite(s, 0, id, n_parts, err);
+}
+
+/* All dense parameters, the large ones by the crew. */
+static int apply_all_dense(struct ps_shard *s, uint32_t n_parts, struct ps_optim_args *a, float rate, struct pd_err *err) {
+    uint32_t n_crew = 0;
+    int rc = 0;
+    for (uint32_t i = 0; i < shard_n_planes(s) && !rc; i++)
+        if (is_for_crew(s, i, n_parts))
+            n_crew++;
+        else
+            rc = apply_dense(s, i, n_parts, a, rate, err);
+    return rc || !n_crew ? rc : apply_by_crew(s, a, rate, err);
 }
 
 struct catching_up {
@@ -179,11 +218,11 @@ static int apply_parts(struct ps_shard *s, uint32_t n, uint64_t n_samples, struc
     const float rate = (float)ps_learning_rate(&s->job.optim, &at);
     struct ps_optim_args a;
     ps_optim_args_init(&a, &s->job.optim, 0, s->updates + 1);
-    a.n_samples = s->rule->adds ? 1 : (float)n_samples;
+    ps_optim_args_samples(&a, s->rule->adds ? 1 : (float)n_samples);
     if (s->rule->adds)
         a.clip = INFINITY;
-    for (uint32_t i = 0; s->segs && i < shard_n_planes(s) && !rc; i++)
-        rc = apply_dense(s, i, n, &a, rate, err);
+    if (s->segs)
+        rc = apply_all_dense(s, n, &a, rate, err);
     for (uint32_t i = 0; s->tables && i < s->job.n_sparse && !rc; i++)
         rc = apply_table(s, i, n, &a, rate, err);
     s->updates++;

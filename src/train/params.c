@@ -32,6 +32,7 @@ struct buffer { /* gradients of one parameter */
 struct train_grads {
     struct train_grads *next;
     uint32_t first, n; /* of these samples of the feed */
+    enum train_grads_kind what;
     int some;          /* only the rows in `used` are meant */
     struct buffer of[];
 };
@@ -207,35 +208,40 @@ static int grow(const struct train_params *p, const struct slot *s, struct buffe
     return 0;
 }
 
+/* Is the gradient of that parameter made for all pieces at once? */
+static int together(const struct slot *s, const struct train_grads *g) { return g->what != TRAIN_GRADS_ALONE && s->param->together; }
+
 /* Zeros again, with room for the rows of the feed. */
 static int make_ready(const struct train_params *p, struct train_grads *g) {
     g->some = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         const struct slot *s = &p->slot[i];
         struct buffer *b = &g->of[i];
+        b->pushed = 0;
+        if (together(s, g) && g->what == TRAIN_GRADS_OTHER)
+            continue;
         if ((!b->g || n_rows(s) > b->cap) && grow(p, s, b))
             return PD_ENOMEM;
-        memset(b->g, 0, b->n_dirty * s->param->cols * sizeof *b->g);
+        if (!together(s, g))
+            memset(b->g, 0, b->n_dirty * s->param->cols * sizeof *b->g);
         if (b->used)
             memset(b->used, 0, n_words(b->n_dirty) * sizeof *b->used);
-        b->n_dirty = 0;
-        b->pushed = 0;
+        b->n_dirty = n_rows(s);
     }
     return 0;
 }
 
-int train_grads_take(struct train_params *p, struct train_grads **out, struct pd_err *err) {
+int train_grads_take(struct train_params *p, enum train_grads_kind what, struct train_grads **out, struct pd_err *err) {
     struct train_grads *g = p->free;
     if (g)
         p->free = g->next;
     else if (!(g = pd_calloc(1, sizeof *g + p->n * sizeof g->of[0])))
         return pd_fail(err, PD_ENOMEM, "no memory for gradients");
+    g->what = what;
     if (make_ready(p, g)) {
         grads_free(p, g);
         return pd_fail(err, PD_ENOMEM, "no memory for gradients");
     }
-    for (uint32_t i = 0; i < p->n; i++)
-        g->of[i].n_dirty = n_rows(&p->slot[i]);
     g->first = 0;
     g->n = nn_feed_n(p->feed);
     *out = g;
@@ -270,6 +276,8 @@ void train_grads_add_slice(const struct train_params *p, struct train_grads *int
         const struct slot *s = &p->slot[i];
         struct buffer *a = &into->of[i], *b = &from->of[i];
         size_t cols = s->param->cols;
+        if (together(s, from))
+            continue;
         if (!b->used) {
             size_t blocks = (n_values(s) + 15) / 16, lo = blocks * k / n * 16, hi = blocks * (k + 1) / n * 16;
             hi = hi < n_values(s) ? hi : n_values(s);
@@ -297,7 +305,8 @@ void train_grads_added(struct train_params *p, struct train_grads *into, struct 
     into->first = from->first < into->first ? from->first : into->first;
     into->n = end - into->first;
     for (uint32_t i = 0; i < p->n; i++)
-        from->of[i].n_dirty = 0;
+        if (!together(&p->slot[i], from))
+            from->of[i].n_dirty = 0;
     from->next = p->free;
     p->free = from;
 }

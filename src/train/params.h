@@ -30,8 +30,10 @@ void train_params_next_rows(struct train_params *p);
 struct train_grads;
 void train_params_bind(struct train_params *p, struct nn_exec *exec, struct train_grads *g);
 
-/* A set of zeros for the feed whose rows were pulled last. */
-int train_grads_take(struct train_params *p, struct train_grads **out, struct pd_err *err);
+/* A set for the feed whose rows were pulled last: zeros. Of pieces of a feed whose sets become one, by executions beside each other: the first
+ * piece's holds anything where a parameter is nn_param.together, the others' hold nothing there. */
+enum train_grads_kind { TRAIN_GRADS_ALONE, TRAIN_GRADS_FIRST, TRAIN_GRADS_OTHER };
+int train_grads_take(struct train_params *p, enum train_grads_kind what, struct train_grads **out, struct pd_err *err);
 /* The set is of samples [first, first+n) of the feed only. Not called: of all, and every row of the feed is pushed. */
 void train_grads_of(struct train_params *p, struct train_grads *g, const struct nn_feed *feed, uint32_t first, uint32_t n);
 /* Slice k of n of into += from; slices share nothing, so threads may add one each. Both were marked by train_grads_of. A row which

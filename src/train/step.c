@@ -39,18 +39,19 @@ struct sum {
 };
 
 /* The next n samples of the feed, as a piece of part k. */
-static int take_piece(struct step *s, struct train_piece *p, uint32_t k, uint32_t n, struct pd_err *err) {
+static int take_piece(struct step *s, struct train_piece *p, enum train_grads_kind kind, uint32_t k, uint32_t n, struct pd_err *err) {
     *p = (struct train_piece){.part = k, .first = s->at, .n = n};
     s->at += n;
-    return train_grads_take(s->l->params, &p->grads, err);
+    return train_grads_take(s->l->params, kind, &p->grads, err);
 }
 
-static int compute(struct step *s, uint32_t n, struct pd_err *err) {
+/* batch: the n pieces are all of it, and become one. */
+static int compute(struct step *s, uint32_t n, int batch, struct pd_err *err) {
     struct train_loop *l = s->l;
     const struct train_work w = {l->params, l->now.feed, (uint64_t)l->options->seed, s->pass,
                                  s->leaving ? on_gradient : NULL, s};
     struct train_piece *p = train_team_pieces(l->team);
-    int rc = train_team_compute(l->team, &w, p, n, err);
+    int rc = batch ? train_team_compute_batch(l->team, &w, p, n, err) : train_team_compute(l->team, &w, p, n, err);
     for (uint32_t i = 0; i < n && !rc; i++) {
         s->sums[p[i].part][SUM_COST] += p[i].cost.sum;
         s->sums[p[i].part][SUM_SAMPLES] += p[i].cost.n;
@@ -62,27 +63,23 @@ static int compute(struct step *s, uint32_t n, struct pd_err *err) {
 static int compute_batch(struct step *s, uint32_t n, struct sum *out, struct pd_err *err) {
     struct train_loop *l = s->l;
     struct train_piece *p = train_team_pieces(l->team);
-    struct train_grads *rest[TRAIN_MAX_THREADS];
-    uint32_t n_pieces = train_team_size(l->team) < n ? train_team_size(l->team) : n;
+    const uint32_t n_threads = train_team_size(l->team), n_pieces = n_threads < n ? n_threads : n;
     int rc = 0;
     for (uint32_t i = 0; i < n_pieces && !rc; i++) {
-        rc = take_piece(s, &p[i], 0, (uint32_t)((uint64_t)n * (i + 1) / n_pieces - (uint64_t)n * i / n_pieces), err);
+        const enum train_grads_kind kind = n_threads == 1 ? TRAIN_GRADS_ALONE : i ? TRAIN_GRADS_OTHER : TRAIN_GRADS_FIRST;
+        rc = take_piece(s, &p[i], kind, 0, (uint32_t)((uint64_t)n * (i + 1) / n_pieces - (uint64_t)n * i / n_pieces), err);
         if (!rc && n_pieces > 1)
             train_grads_of(l->params, p[i].grads, l->now.feed, p[i].first, p[i].n);
     }
-    if (!rc && n_pieces == 1 && l->overlap && !(l->clip_norm > 0))
+    if (!rc && n_threads == 1 && l->overlap && !(l->clip_norm > 0))
         s->leaving = p[0].grads;
     if (!rc)
-        rc = compute(s, n_pieces, err);
+        rc = compute(s, n_pieces, 1, err);
     if (rc)
         return rc;
     *out = (struct sum){p[0].grads, p[0].cost.sum};
-    for (uint32_t i = 1; i < n_pieces; i++) {
-        rest[i - 1] = p[i].grads;
+    for (uint32_t i = 1; i < n_pieces; i++)
         out->cost += p[i].cost.sum;
-    }
-    if (n_pieces > 1)
-        train_team_add(l->team, l->params, out->grads, rest, n_pieces - 1);
     if (l->clip_norm > 0)
         train_grads_clip(l->params, out->grads, n, l->clip_norm);
     return 0;
@@ -99,13 +96,13 @@ static int compute_part(struct step *s, uint32_t k, struct sum *out, struct pd_e
             uint32_t n = train_part(l, i, 0);
             if (!n)
                 continue;
-            rc = take_piece(s, &p[s->n_wave], i, n, err);
+            rc = take_piece(s, &p[s->n_wave], TRAIN_GRADS_ALONE, i, n, err);
             if (!rc)
                 train_grads_of(l->params, p[s->n_wave].grads, l->now.feed, p[s->n_wave].first, n);
             s->n_wave++;
         }
         if (!rc)
-            rc = compute(s, s->n_wave, err);
+            rc = compute(s, s->n_wave, 0, err);
         if (rc)
             return rc;
     }
@@ -135,7 +132,7 @@ static int add_up(struct step *s, uint32_t lo, uint32_t hi, struct sum *out, str
         *out = right;
         return 0;
     }
-    train_team_add(l->team, l->params, out->grads, &right.grads, 1);
+    train_team_add(l->team, l->params, out->grads, right.grads);
     out->cost += right.cost;
     return 0;
 }

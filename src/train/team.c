@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
+#include "base/gate.h"
 
 struct mate {
     struct train_team *team;
@@ -14,6 +15,8 @@ struct mate {
     pthread_t thread;
     struct nn_exec *exec;
     struct nn_eval *eval;  /* of thread 0: the caller's */
+    struct pd_patience between, within; /* for the next run; for the others of this one */
+    uint64_t n_met;        /* meetings within runs that it was at */
     int rc;
     struct pd_err err;
 };
@@ -22,10 +25,8 @@ struct train_team {
     uint32_t n;
     const struct pd_cpus *cpus;
     struct train_piece *piece;
-    pthread_mutex_t lock;
-    pthread_cond_t go, done;
-    uint64_t run;          /* number of the run that was begun last */
-    uint32_t busy;         /* threads that have not ended it */
+    struct pd_gate begun, done, met; /* runs; mates that ended one; threads that came to a meeting */
+    uint64_t n_runs;
     int quit;
     void (*job)(struct mate *m, void *arg);
     void *arg;
@@ -35,42 +36,33 @@ struct train_team {
 static void *work(void *arg) {
     struct mate *m = arg;
     struct train_team *t = m->team;
-    uint64_t seen = 0;
-    pthread_mutex_lock(&t->lock);
-    for (;;) {
-        while (t->run == seen && !t->quit)
-            pthread_cond_wait(&t->go, &t->lock);
+    for (uint64_t k = 1;; k++) {
+        pd_gate_wait(&t->begun, k, &m->between);
         if (t->quit)
-            break;
-        seen = t->run;
-        pthread_mutex_unlock(&t->lock);
+            return NULL;
         t->job(m, t->arg);
-        pthread_mutex_lock(&t->lock);
-        if (--t->busy == 0)
-            pthread_cond_signal(&t->done);
+        pd_gate_add(&t->done, 1);
     }
-    pthread_mutex_unlock(&t->lock);
-    return NULL;
 }
 
 /* All threads do the job, the caller among them; back when all are done. */
 static void run(struct train_team *t, void (*job)(struct mate *m, void *arg), void *arg) {
     if (t->n > 1) {
-        pthread_mutex_lock(&t->lock);
         t->job = job;
         t->arg = arg;
-        t->busy = t->n - 1;
-        t->run++;
-        pthread_cond_broadcast(&t->go);
-        pthread_mutex_unlock(&t->lock);
+        t->n_runs++;
+        pd_gate_add(&t->begun, 1);
     }
     job(&t->mate[0], arg);
-    if (t->n > 1) {
-        pthread_mutex_lock(&t->lock);
-        while (t->busy)
-            pthread_cond_wait(&t->done, &t->lock);
-        pthread_mutex_unlock(&t->lock);
-    }
+    if (t->n > 1)
+        pd_gate_wait(&t->done, t->n_runs * (t->n - 1), &t->mate[0].between);
+}
+
+/* Within a run: until all threads have come here. */
+static void meet(struct mate *m) {
+    struct train_team *t = m->team;
+    pd_gate_add(&t->met, 1);
+    pd_gate_wait(&t->met, ++m->n_met * t->n, &m->within);
 }
 
 static int start(struct mate *m, struct pd_err *err) {
@@ -98,26 +90,41 @@ static int first_error(struct train_team *t, struct pd_err *err) {
     return 0;
 }
 
-int train_team_new(struct train_team **out, const struct nn_graph *g, uint32_t n_threads, uint32_t max_piece, struct nn_eval *eval,
-                   const struct pd_cpus *cpus, struct pd_err *err) {
+static int make_execs(struct train_team *t, const struct nn_graph *g, uint32_t max_piece, uint32_t max_batch, struct pd_err *err) {
+    struct nn_exec *e[TRAIN_MAX_THREADS];
+    int rc = 0;
+    if (t->n > 1 && max_batch) {
+        rc = nn_exec_new_beside(e, t->n, g, max_piece, max_batch, err);
+        for (uint32_t i = 0; i < t->n && !rc; i++)
+            t->mate[i].exec = e[i];
+        return rc;
+    }
+    for (uint32_t i = 0; i < t->n && !rc; i++)
+        rc = nn_exec_new(&t->mate[i].exec, g, max_piece, err);
+    return rc;
+}
+
+int train_team_new(struct train_team **out, const struct nn_graph *g, uint32_t n_threads, uint32_t max_piece, uint32_t max_batch,
+                   struct nn_eval *eval, const struct pd_cpus *cpus, struct pd_err *err) {
     struct train_team *t = pd_calloc(1, sizeof *t + n_threads * sizeof t->mate[0]);
     int rc = 0;
     if (!t)
         return pd_fail(err, PD_ENOMEM, "out of memory for %u threads", n_threads);
-    pthread_mutex_init(&t->lock, NULL);
-    pthread_cond_init(&t->go, NULL);
-    pthread_cond_init(&t->done, NULL);
+    pd_gate_init(&t->begun);
+    pd_gate_init(&t->done);
+    pd_gate_init(&t->met);
     t->n = n_threads;
     t->piece = pd_calloc(n_threads, sizeof *t->piece);
     if (!t->piece)
         rc = pd_fail(err, PD_ENOMEM, "out of memory for %u threads", n_threads);
+    if (!rc)
+        rc = make_execs(t, g, max_piece, max_batch, err);
     for (uint32_t i = 0; i < n_threads && !rc; i++) {
         struct mate *m = &t->mate[i];
         m->team = t;
         m->index = i;
         m->eval = eval;
-        rc = nn_exec_new(&m->exec, g, max_piece, err);
-        if (!rc && i) {
+        if (i) {
             m->eval = NULL;
             rc = nn_eval_new(&m->eval, g, err);
         }
@@ -138,10 +145,8 @@ int train_team_new(struct train_team **out, const struct nn_graph *g, uint32_t n
 void train_team_free(struct train_team *t) {
     if (!t)
         return;
-    pthread_mutex_lock(&t->lock);
     t->quit = 1;
-    pthread_cond_broadcast(&t->go);
-    pthread_mutex_unlock(&t->lock);
+    pd_gate_add(&t->begun, 1);
     for (uint32_t i = 0; i < t->n; i++) {
         struct mate *m = &t->mate[i];
         if (m->running)
@@ -150,9 +155,9 @@ void train_team_free(struct train_team *t) {
         if (i)
             nn_eval_free(m->eval);
     }
-    pthread_cond_destroy(&t->go);
-    pthread_cond_destroy(&t->done);
-    pthread_mutex_destroy(&t->lock);
+    pd_gate_destroy(&t->begun);
+    pd_gate_destroy(&t->done);
+    pd_gate_destroy(&t->met);
     free(t->piece);
     free(t);
 }
@@ -190,23 +195,50 @@ int train_team_compute(struct train_team *t, const struct train_work *w, struct 
     return first_error(t, err);
 }
 
+static int failed(const struct train_team *t) {
+    int rc = 0;
+    for (uint32_t i = 0; i < t->n && !rc; i++)
+        rc = t->mate[i].rc;
+    return rc;
+}
+
+static void compute_batch(struct mate *m, void *arg) {
+    const struct compute *c = arg;
+    compute(m, arg);
+    if (m->team->n > 1)
+        meet(m);
+    if (failed(m->team))
+        return;
+    train_params_bind(c->w->params, m->exec, c->piece[0].grads);
+    if (m->team->n > 1)
+        nn_exec_together(m->exec, c->w->feed, m->index, m->team->n);
+    for (uint32_t i = 1; i < c->n; i++)
+        train_grads_add_slice(c->w->params, c->piece[0].grads, c->piece[i].grads, m->index, m->team->n);
+}
+
+int train_team_compute_batch(struct train_team *t, const struct train_work *w, struct train_piece *piece, uint32_t n, struct pd_err *err) {
+    struct compute c = {w, piece, n};
+    run(t, compute_batch, &c);
+    int rc = first_error(t, err);
+    for (uint32_t i = 1; i < n && !rc; i++)
+        train_grads_added(w->params, piece[0].grads, piece[i].grads);
+    return rc;
+}
+
 struct add {
     struct train_params *p;
-    struct train_grads *into, *const *from;
-    uint32_t n;
+    struct train_grads *into, *from;
 };
 
 static void add(struct mate *m, void *arg) {
     const struct add *a = arg;
-    for (uint32_t i = 0; i < a->n; i++)
-        train_grads_add_slice(a->p, a->into, a->from[i], m->index, m->team->n);
+    train_grads_add_slice(a->p, a->into, a->from, m->index, m->team->n);
 }
 
-void train_team_add(struct train_team *t, struct train_params *p, struct train_grads *into, struct train_grads *const *from, uint32_t n) {
-    struct add a = {p, into, from, n};
+void train_team_add(struct train_team *t, struct train_params *p, struct train_grads *into, struct train_grads *from) {
+    struct add a = {p, into, from};
     run(t, add, &a);
-    for (uint32_t i = 0; i < n; i++)
-        train_grads_added(p, into, from[i]);
+    train_grads_added(p, into, from);
 }
 
 struct crew_job {

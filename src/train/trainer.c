@@ -103,14 +103,14 @@ static int open_data(struct trainer *t, struct pd_err *err) {
         if (!rc && !(t->input[i].counts = pd_calloc(t->hi - t->lo, sizeof *t->input[i].counts)))
             rc = pd_fail(err, PD_ENOMEM, "out of memory");
     }
-    uint32_t n_threads = (uint32_t)t->o->trainer_count;
-    if (t->o->reproducible == PD_REPRODUCIBLE_TOPOLOGY) /* see step.h */
-        max = train_streams_max_share(t->train ? t->train : t->test);
-    else
-        max = (max + n_threads - 1) / n_threads;
+    uint32_t n_threads = (uint32_t)t->o->trainer_count, piece = (max + n_threads - 1) / n_threads;
+    if (t->o->reproducible == PD_REPRODUCIBLE_TOPOLOGY) { /* see step.h */
+        piece = train_streams_max_share(t->train ? t->train : t->test);
+        max = 0;
+    }
     if (!rc)
         rc = nn_eval_new(&t->eval, t->graph, err);
-    return rc ? rc : train_team_new(&t->team, t->graph, n_threads, max, t->eval, t->setup->cpus, err);
+    return rc ? rc : train_team_new(&t->team, t->graph, n_threads, piece, max, t->eval, t->setup->cpus, err);
 }
 
 static int join_servers(struct trainer *t, struct pd_err *err) {

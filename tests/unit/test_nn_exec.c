@@ -60,8 +60,8 @@ struct run {
     struct nn_exec *exec;
     struct pd_batch batch;
     uint32_t n_params;
-    float *w[8], *grad[8]; /* [rows x cols] */
-    float *rows[8], *row_grad[8];
+    float *w[12], *grad[12]; /* [rows x cols] */
+    float *rows[12], *row_grad[12];
 };
 
 static void scatter(struct run *r, uint32_t p) {
@@ -95,7 +95,7 @@ static void start(struct run *r, const char *text) {
     memset(r, 0, sizeof *r);
     r->g = graph(text);
     r->n_params = nn_graph_n_params(r->g);
-    assert_true(r->n_params <= 8);
+    assert_true(r->n_params <= 12);
     make_batch(&r->batch, B);
     assert_int_equal(nn_feed_new(&r->feed, r->g, B, NULL), 0);
     assert_int_equal(nn_exec_new(&r->exec, r->g, B, NULL), 0);
@@ -289,6 +289,71 @@ static void a_batch_cut_in_two_gives_the_same_sums(void **state) {
     for (uint32_t p = 0; p < r.n_params; p++)
         for (size_t i = 0; i < nn_graph_param(r.g, p)->rows * nn_graph_param(r.g, p)->cols; i++)
             assert_true(fabs((double)whole[p][i] - (double)r.grad[p][i]) < 1e-5);
+    finish(&r);
+}
+
+/* Matrices whose gradients are made of several blocks, taller and wider than long, and one that two layers use. */
+#define WIDE HEAD THREE("true") "[layer wide]\ntype = fc\ninputs = cat\nsize = 9000\nact = tanh\n" \
+    "[layer tall]\ntype = fc\ninputs = wide\nsize = 20\nact = tanh\n" \
+    "[layer s1]\ntype = fc\ninputs = tall\nsize = 20\nparam = s sb\n[layer s2]\ntype = fc\ninputs = s1\nsize = 20\nparam = s sb\n" OUT("s2 tall") COST
+
+/* Pieces of different sizes, whose executions make some gradients of all samples at once, in place of what was there. */
+static void executions_beside_each_other_give_the_same_sums(void **state) {
+    (void)state;
+    enum { N = 3 };
+    static const uint32_t end[N + 1] = {0, 5, 6, B};
+    struct run r;
+    struct nn_exec *e[N];
+    struct nn_cost c;
+    float *whole[12], *sum[12], *rows = NULL;
+    double cost = 0;
+    uint32_t n_together = 0;
+    start(&r, WIDE);
+    assert_true(r.n_params <= 12);
+    const double want = step(&r, NN_TRAIN, 0);
+    for (uint32_t p = 0; p < r.n_params; p++) {
+        const struct nn_param *q = nn_graph_param(r.g, p);
+        const size_t n = q->rows * q->cols;
+        whole[p] = malloc(n * sizeof(float));
+        sum[p] = calloc(n, sizeof(float));
+        memcpy(whole[p], r.grad[p], n * sizeof(float));
+        n_together += (uint32_t)q->together;
+        for (size_t i = 0; i < n && q->together; i++)
+            sum[p][i] = NAN;
+    }
+    assert_int_equal(n_together, 4); /* wide, tall, and two of out; not s */
+    assert_int_equal(nn_exec_new_beside(e, N, r.g, 5, B, NULL), 0);
+    for (uint32_t k = 0; k < N; k++) {
+        for (uint32_t p = 0; p < r.n_params; p++) {
+            uint32_t n;
+            const int table = nn_graph_param(r.g, p)->kind == NN_TABLE;
+            if (table && !rows)
+                rows = calloc((nn_feed_keys(r.feed, p, &n), n), D * sizeof(float));
+            nn_exec_bind(e[k], p, table ? r.rows[p] : r.w[p], table ? rows : sum[p]);
+        }
+        nn_exec_forward(e[k], r.feed, end[k], end[k + 1] - end[k], NN_TRAIN, 5, 0, &c);
+        cost += c.sum;
+    }
+    for (uint32_t k = N; k-- > 0;)
+        nn_exec_backward(e[k]);
+    for (uint32_t k = 0; k < N; k++)
+        nn_exec_together(e[0], r.feed, k, N);
+    assert_true(fabs(cost - want) < 1e-5 * want);
+    for (uint32_t p = 0; p < r.n_params; p++) {
+        const struct nn_param *q = nn_graph_param(r.g, p);
+        double largest = 0;
+        for (size_t i = 0; i < q->rows * q->cols; i++)
+            largest = fmax(largest, fabs((double)whole[p][i]));
+        assert_true(largest > 0);
+        for (size_t i = 0; i < q->rows * q->cols && q->kind == NN_DENSE; i++)
+            if (!(fabs((double)whole[p][i] - (double)sum[p][i]) <= 1e-5 * largest))
+                fail_msg("%s[%zu] is %g, not %g", q->name, i, (double)sum[p][i], (double)whole[p][i]);
+        free(whole[p]);
+        free(sum[p]);
+    }
+    for (uint32_t k = N; k-- > 0;)
+        nn_exec_free(e[k]);
+    free(rows);
     finish(&r);
 }
 
@@ -490,6 +555,7 @@ int main(void) {
         cmocka_unit_test(keys_are_sorted_unique_and_complete),
         cmocka_unit_test(keys_of_several_bytes_sort),
         cmocka_unit_test(a_batch_cut_in_two_gives_the_same_sums),
+        cmocka_unit_test(executions_beside_each_other_give_the_same_sums),
         cmocka_unit_test(dropout_does_not_depend_on_how_batches_are_cut),
         cmocka_unit_test(the_same_batch_gives_the_same_bits),
         cmocka_unit_test(gradients_are_announced_when_complete_last_layers_first),

@@ -12,7 +12,7 @@
 #include "ps/client.h"
 #include "ps/optim.h"
 
-enum { N = 100003, SMALL = 100, STEPS = 4, THREADS = 3 };
+enum { N = 100003, MORE = 40000, SMALL = 100, STEPS = 4, THREADS = 3 };
 
 static int runs;
 
@@ -41,7 +41,7 @@ static void crew_run(void *crew, pd_crew_job job, void *arg) {
         assert_int_equal(pthread_join(thread[i], NULL), 0);
 }
 
-/* The values after some steps; bad: the last value of the last gradient is no number, and that code is returned. */
+/* The values of the two large parameters after some steps; bad: of the last gradient a value of each is no number, and that code is returned. */
 static int train(const char *optimizer, int with_crew, float average, int bad, float *out, struct pd_err *why) {
     static float grad[N];
     struct ps_client *c = NULL;
@@ -49,20 +49,23 @@ static int train(const char *optimizer, int with_crew, float average, int bad, f
                                      .optimizer = {.name = optimizer, .learning_rate = 0.05}};
     const struct ps_dense_spec large = {.name = "large", .n_dims = 1, .shape = {N}, .init_std = 1, .lr_factor = 1, .l1 = 1e-3f, .l2 = 1e-2f, .average = average};
     const struct ps_dense_spec small = {.name = "small", .n_dims = 1, .shape = {SMALL}, .init_std = 1, .lr_factor = 1};
+    const struct ps_dense_spec more = {.name = "more", .n_dims = 1, .shape = {MORE}, .init_std = 1, .lr_factor = 0.5f};
     assert_int_equal(ps_client_new(&c, &o, NULL), 0);
-    int a = ps_declare_dense(c, &large), b = ps_declare_dense(c, &small), rc = 0;
+    int a = ps_declare_dense(c, &large), b = ps_declare_dense(c, &small), m = ps_declare_dense(c, &more), rc = 0;
     assert_int_equal(ps_start(c), 0);
     for (int k = 0; k < STEPS && !rc; k++) {
         for (int i = 0; i < N; i++)
             grad[i] = (float)((k * 31 + i * 7) % 23 - 11) * 0.3f;
         if (bad && k == STEPS - 1)
-            grad[N - 1] = NAN;
+            grad[0] = grad[N - 1] = NAN; /* of `more` the first thread's, of `large` also the last one's */
         assert_int_equal(ps_push_dense(c, a, grad, N), 0);
-        assert_int_equal(ps_push_dense(c, b, grad, SMALL), 0);
+        assert_int_equal(ps_push_dense(c, b, grad + 1, SMALL), 0);
+        assert_int_equal(ps_push_dense(c, m, grad, MORE), 0);
         rc = ps_step_end(c, 2, NULL, 0);
     }
     if (!rc) {
         assert_int_equal(ps_pull_dense(c, a, out, N), 0);
+        assert_int_equal(ps_pull_dense(c, m, out + N, MORE), 0);
         rc = ps_wait(c);
     }
     *why = *ps_client_err(c);
@@ -72,7 +75,7 @@ static int train(const char *optimizer, int with_crew, float average, int bad, f
 
 static void test_threads_change_no_bit(void **state) {
     (void)state;
-    static float one[N], several[N];
+    static float one[N + MORE], several[N + MORE];
     struct pd_err err;
     for (size_t i = 0; ps_optim_at(i); i++)
         for (int average = 0; average < 2; average++) {
@@ -81,7 +84,7 @@ static void test_threads_change_no_bit(void **state) {
             assert_int_equal(train(name, 0, average ? 0.25f : 0, 0, one, &err), 0);
             assert_int_equal(runs, 0);
             assert_int_equal(train(name, 1, average ? 0.25f : 0, 0, several, &err), 0);
-            assert_int_equal(runs, STEPS); /* not for the small one */
+            assert_int_equal(runs, STEPS); /* both large ones at once, the small one without */
             if (memcmp(one, several, sizeof one))
                 fail_msg("%s: the values differ", name);
         }
@@ -89,7 +92,7 @@ static void test_threads_change_no_bit(void **state) {
 
 static void test_a_number_that_is_none_is_found_by_any_thread(void **state) {
     (void)state;
-    static float out[N];
+    static float out[N + MORE];
     struct pd_err err;
     assert_int_equal(train("adam", 1, 0, 1, out, &err), PD_ENUM);
     assert_non_null(strstr(err.msg, "the gradient of parameter 'large' is not a finite number in step 3"));
