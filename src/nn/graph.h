@@ -36,13 +36,20 @@ struct nn_param {
     double lr_factor;       /* times the optimizer's learning rate; default 1; static: 0 */
     int is_static;          /* stays as it began, or was loaded: no gradient is wanted */
     double l1, l2;          /* final: the layer's own or else the optimizer's; biases 0 unless given */
-    int together;           /* of executions beside each other nn_exec_together makes its gradient, not each one's backward */
+    int together;           /* see nn_param_together */
     double average;         /* above 0: not trained. A mean over steps: this is a new step's share of it, and what backward adds to the
                              * "gradient" is the sum over the samples of what is averaged */
     struct pd_row_life life; /* table: how its rows come and go */
     int click;              /* then: the field that says whether a sample was clicked, by nn_graph_field's number; -1: none does */
     int line;               /* of train.ini, where it appears first */
 };
+
+/* With executions beside each other, and so many samples in the feed, nn_exec_together makes the parameter's gradient, not each one's
+ * backward. Then there is no copy of a matrix for each thread to be cleared, made of fewer samples and added up; but each thread reads
+ * all samples on one side of it, which costs more than it saves where they are many. */
+static inline int nn_param_together(const struct nn_param *p, uint32_t n_samples) {
+    return p->together && 2 * (uint64_t)n_samples <= (p->rows > p->cols ? p->rows : p->cols);
+}
 
 struct nn_graph;
 struct nn_feed;
@@ -107,7 +114,7 @@ struct nn_cost {
 int nn_exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max_batch, struct pd_err *err);
 /* n executions beside each other, for as many threads: each computes up to max_piece samples at a time of a feed of up to max_batch. The
  * values of a layer, and their gradients, are rows of one matrix, by sample of the feed: pieces must not overlap. Backward leaves out
- * the gradients of matrices that are nn_param.together, see nn_exec_together. None is used after out[0] was freed. */
+ * the gradients of parameters that are nn_param_together, see nn_exec_together. None is used after out[0] was freed. */
 int nn_exec_new_beside(struct nn_exec **out, uint32_t n, const struct nn_graph *g, uint32_t max_piece, uint32_t max_batch, struct pd_err *err);
 void nn_exec_free(struct nn_exec *e);
 
@@ -126,8 +133,7 @@ void nn_exec_backward(struct nn_exec *e); /* of the last forward, which was NN_T
 
 /* When executions beside each other have done backward for all samples of the feed: slice k of n of the gradients that they left out, made
  * of all samples at once, in place of what is in the buffers that are bound to `e`, any of them. Slices share nothing, so threads
- * may make one each. Without a copy of the matrix for each thread there is none to clear and none to add, and products of all rows
- * are more efficient than those of some. */
+ * may make one each. */
 void nn_exec_together(struct nn_exec *e, const struct nn_feed *f, uint32_t k, uint32_t n);
 
 /* Between forward and backward, which may put gradients in the place of values. The values of layer `name`: [n x *size], or NULL

@@ -124,7 +124,7 @@ struct nn_node {
     int wants_grad;             /* a parameter lies at or below it */
     uint32_t n_readers;         /* layers that take it */
     uint32_t n_costs, n_plain_costs; /* that read it; of these not fused with its activation */
-    /* shape may set this: then backward leaves out the gradients of the inputs' parameters that are nn_param.together, in executions beside
+    /* shape may set this: then backward leaves out the gradients of the inputs' parameters that are nn_param_together, in executions beside
      * each other, and this makes slice k of n of them, of all samples of the feed. */
     void (*together)(struct nn_exec *e, const struct nn_node *self, const struct nn_feed *f, uint32_t k, uint32_t n);
     int dy_is_y;                /* its only reader is one fused cost: the gradient may replace the values */

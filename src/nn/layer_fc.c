@@ -36,8 +36,8 @@ static void together(struct nn_exec *e, const struct nn_node *self, const struct
         const struct nn_node *in = &e->g->node[self->in[i]];
         const struct nn_param *p = &e->g->param[self->param[i]];
         const float *x = in->type ? e->state[in->id].all_y : f->col[in->id].value;
-        const size_t blocks = (p->rows * p->cols / n + BLOCK - 1) / BLOCK;
-        for (size_t b = 0; b < blocks && p->together && e->grad[self->param[i]]; b++)
+        const size_t blocks = e->grad[self->param[i]] && nn_param_together(p, f->n) ? p->rows * p->cols / n / (BLOCK + 1) + 1 : 0;
+        for (size_t b = 0; b < blocks; b++)
             part(x, in->size, e->state[self->id].all_dy, self->size, f->n, k * blocks + b, n * blocks, e->grad[self->param[i]]);
     }
 }
@@ -85,7 +85,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     for (uint32_t k = 0; k < self->n_in; k++) {
         uint32_t in = self->in[k];
         size_t width = e->g->node[in].size;
-        if (e->grad[self->param[k]] && !(e->beside && e->g->param[self->param[k]].together))
+        if (e->grad[self->param[k]] && !(e->beside && nn_param_together(&e->g->param[self->param[k]], e->feed->n)))
             nn_gemm(1, 0, width, self->size, e->n, 1, e->state[in].y, dy, 1, e->grad[self->param[k]]);
         int add;
         float *dx = nn_grad_into(e, in, &add);

@@ -33,6 +33,7 @@ struct train_grads {
     struct train_grads *next;
     uint32_t first, n; /* of these samples of the feed */
     enum train_grads_kind what;
+    uint32_t n_feed;   /* samples of the whole feed */
     int some;          /* only the rows in `used` are meant */
     struct buffer of[];
 };
@@ -209,7 +210,7 @@ static int grow(const struct train_params *p, const struct slot *s, struct buffe
 }
 
 /* Is the gradient of that parameter made for all pieces at once? */
-static int together(const struct slot *s, const struct train_grads *g) { return g->what != TRAIN_GRADS_ALONE && s->param->together; }
+static int together(const struct slot *s, const struct train_grads *g) { return g->what != TRAIN_GRADS_ALONE && nn_param_together(s->param, g->n_feed); }
 
 /* Zeros again, with room for the rows of the feed. */
 static int make_ready(const struct train_params *p, struct train_grads *g) {
@@ -238,12 +239,13 @@ int train_grads_take(struct train_params *p, enum train_grads_kind what, struct 
     else if (!(g = pd_calloc(1, sizeof *g + p->n * sizeof g->of[0])))
         return pd_fail(err, PD_ENOMEM, "no memory for gradients");
     g->what = what;
+    g->n_feed = nn_feed_n(p->feed);
     if (make_ready(p, g)) {
         grads_free(p, g);
         return pd_fail(err, PD_ENOMEM, "no memory for gradients");
     }
     g->first = 0;
-    g->n = nn_feed_n(p->feed);
+    g->n = g->n_feed;
     *out = g;
     return 0;
 }

@@ -31,7 +31,7 @@ struct train_grads;
 void train_params_bind(struct train_params *p, struct nn_exec *exec, struct train_grads *g);
 
 /* A set for the feed whose rows were pulled last: zeros. Of pieces of a feed whose sets become one, by executions beside each other: the first
- * piece's holds anything where a parameter is nn_param.together, the others' hold nothing there. */
+ * piece's holds anything where a parameter is nn_param_together, the others' hold nothing there. */
 enum train_grads_kind { TRAIN_GRADS_ALONE, TRAIN_GRADS_FIRST, TRAIN_GRADS_OTHER };
 int train_grads_take(struct train_params *p, enum train_grads_kind what, struct train_grads **out, struct pd_err *err);
 /* The set is of samples [first, first+n) of the feed only. Not called: of all, and every row of the feed is pushed. */
