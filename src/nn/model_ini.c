@@ -185,12 +185,12 @@ static int set_size(const struct key *k, struct ini_size *out, const char *s, co
     return 0;
 }
 
-static int set_value(const struct parse *ps, const struct key *k, void *base, const char *s, int line,
+static int set_value(const struct parse *ps, const char *section, const struct key *k, void *base, const char *s, int line,
                      struct pd_err *err) {
     void *p = (char *)base + k->offset;
     int *seen = line_of(k, base);
     if (*seen)
-        return pd_fail(err, PD_ECONF, "%s:%d: %s is given twice (first on line %d)", ps->file, line, k->name, *seen);
+        return pd_fail(err, PD_ECONF, "%s:%d: %s of [%s] is given twice (first on line %d)", ps->file, line, k->name, section, *seen);
     switch (k->type) {
     case V_NAME: return set_name(p, s, strlen(s), ps->file, line, k->name, err);
     case V_NAMES: return set_names(p, s, ps->file, line, k->name, err);
@@ -388,7 +388,7 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
         return add_data_setting(ps, which == S_FIELD ? of + strspn(of, " \t") : "", name, value, line, err);
     for (int i = 0; i < N_KEYS; i++)
         if (keys[i].section == which && !strcmp(keys[i].name, name))
-            return set_value(ps, &keys[i], base, value, line, err);
+            return set_value(ps, section, &keys[i], base, value, line, err);
     if (which == S_OPTIMIZER)
         return add_setting(ps, name, value, line, err);
     return unknown_key(ps, which, name, line, err);
