@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A job whose trainers and pservers are killed at steps that a seed chooses, and that goes on from its checkpoints, ends with the
 # same bits as one that nothing happened to; also with other numbers of trainers, servers and threads (reproducible = topology), and
-# with servers whose disks are their own. Adam, a schedule, l2 of rows, dropout: all that a checkpoint must hold counts here.
+# with servers whose disks are their own. Adam, a schedule, l2 of rows, dropout, a shuffle buffer: all that a checkpoint must hold counts here.
 . "$(dirname "$0")/../support/lib.sh"
 . "$TOP/tests/support/tiny_model.sh"
 WORKER=$BIN/paddle_worker
@@ -62,6 +62,7 @@ batch_size = 48
 num_passes = 3
 log_period = 7
 reconnect_timeout = 0.3
+shuffle_buffer = 50
 END
 RUN=0
 
