@@ -126,26 +126,9 @@ static int same_file(const char *a, const char *b) {
     return same;
 }
 
-static int merge_dir(const char *from, const char *to, int node, int *n_renamed, struct pd_err *err);
-
-static int merge_one(const char *from, const char *to, int node, int *n_renamed, struct pd_err *err) {
-    struct stat a, b;
-    char other[PATH_MAX];
-    if (lstat(from, &a))
-        return pd_fail_errno(err, PD_EIO, errno, "cannot read %s", from);
-    if (lstat(to, &b))
-        return rename(from, to) ? pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", from, to) : 0;
-    if (S_ISDIR(a.st_mode) && S_ISDIR(b.st_mode))
-        return merge_dir(from, to, node, n_renamed, err);
-    if (S_ISREG(a.st_mode) && S_ISREG(b.st_mode) && a.st_size == b.st_size && same_file(from, to))
-        return 0;
-    if (pd_fmt(other, sizeof other, "%s.node-%d", to, node) || rename(from, other))
-        return pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", from, other);
-    ++*n_renamed;
-    return 0;
-}
-
-static int merge_dir(const char *from, const char *to, int node, int *n_renamed, struct pd_err *err) {
+/* `one` for each entry of a folder: its path, and the same name in `to`. */
+static int each_entry(const char *from, const char *to, int (*one)(void *arg, const char *from, const char *to, struct pd_err *err), void *arg,
+                      struct pd_err *err) {
     DIR *d = opendir(from);
     struct dirent *e;
     int rc = d ? 0 : pd_fail_errno(err, PD_EIO, errno, "cannot read %s", from);
@@ -156,11 +139,34 @@ static int merge_dir(const char *from, const char *to, int node, int *n_renamed,
         if (pd_fmt(a, sizeof a, "%s/%s", from, e->d_name) || pd_fmt(b, sizeof b, "%s/%s", to, e->d_name))
             rc = pd_fail(err, PD_EIO, "path too long: %s/%s", from, e->d_name);
         else
-            rc = merge_one(a, b, node, n_renamed, err);
+            rc = one(arg, a, b, err);
     }
     if (d)
         closedir(d);
     return rc;
+}
+
+struct merge {
+    int node;
+    int *n_renamed;
+};
+
+static int merge_one(void *arg, const char *from, const char *to, struct pd_err *err) {
+    const struct merge *m = arg;
+    struct stat a, b;
+    char other[PATH_MAX];
+    if (lstat(from, &a))
+        return pd_fail_errno(err, PD_EIO, errno, "cannot read %s", from);
+    if (lstat(to, &b))
+        return rename(from, to) ? pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", from, to) : 0;
+    if (S_ISDIR(a.st_mode) && S_ISDIR(b.st_mode))
+        return each_entry(from, to, merge_one, arg, err);
+    if (S_ISREG(a.st_mode) && S_ISREG(b.st_mode) && a.st_size == b.st_size && same_file(from, to))
+        return 0;
+    if (pd_fmt(other, sizeof other, "%s.node-%d", to, m->node) || rename(from, other))
+        return pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", from, other);
+    ++*m->n_renamed;
+    return 0;
 }
 
 int package_merge(const char *aside, int n_nodes, const char *target, int *n_renamed, struct pd_err *err) {
@@ -172,37 +178,21 @@ int package_merge(const char *aside, int n_nodes, const char *target, int *n_ren
         if (pd_fmt(from, sizeof from, "%s/node-%d", aside, i))
             return pd_fail(err, PD_EIO, "path too long: %s", aside);
         if (!lstat(from, &st))
-            rc = merge_dir(from, target, i, n_renamed, err);
+            rc = each_entry(from, target, merge_one, &(struct merge){i, n_renamed}, err);
     }
     return rc;
 }
 
-static int overlay_one(const char *from, const char *to, struct pd_err *err) {
+static int overlay_one(void *arg, const char *from, const char *to, struct pd_err *err) {
     struct stat a, b;
     if (lstat(from, &a))
         return pd_fail_errno(err, PD_EIO, errno, "cannot read %s", from);
     int there = !lstat(to, &b);
     if (there && S_ISDIR(a.st_mode) && S_ISDIR(b.st_mode))
-        return package_overlay(from, to, err);
+        return each_entry(from, to, overlay_one, arg, err);
     if (there && (S_ISDIR(a.st_mode) || S_ISDIR(b.st_mode))) /* one is a folder, the other is not */
         pd_rm_tree(to, NULL);
     return rename(from, to) ? pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", from, to) : 0;
 }
 
-int package_overlay(const char *from, const char *to, struct pd_err *err) {
-    DIR *d = opendir(from);
-    struct dirent *e;
-    int rc = d ? 0 : pd_fail_errno(err, PD_EIO, errno, "cannot read %s", from);
-    while (!rc && (e = readdir(d))) {
-        char a[PATH_MAX], b[PATH_MAX];
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-            continue;
-        if (pd_fmt(a, sizeof a, "%s/%s", from, e->d_name) || pd_fmt(b, sizeof b, "%s/%s", to, e->d_name))
-            rc = pd_fail(err, PD_EIO, "path too long: %s/%s", from, e->d_name);
-        else
-            rc = overlay_one(a, b, err);
-    }
-    if (d)
-        closedir(d);
-    return rc;
-}
+int package_overlay(const char *from, const char *to, struct pd_err *err) { return each_entry(from, to, overlay_one, NULL, err); }

@@ -99,6 +99,18 @@ int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_opti
     return pd_code_exit_status(err.code);
 }
 
+int cmd_main(const struct cmd_line *line, int argc, char **argv, cmd_action *run, void *arg) {
+    struct pd_options o;
+    struct pd_err err = {0};
+    const char *rest[CMD_REST_MAX];
+    int n_rest, rc = cmd_parse(line, argc, argv, &o, rest, &n_rest);
+    if (rc != CMD_GO_ON)
+        return rc;
+    rc = run(arg, &o, n_rest ? rest[0] : NULL, &err);
+    pd_options_release(&o);
+    return err.code ? cmd_fail(&err) : rc;
+}
+
 int cmd_share_dir(const char *name, char *out, size_t cap, struct pd_err *err) {
     char self[4096];
     if (pd_self_dir(self, sizeof self))

@@ -64,6 +64,11 @@ struct cmd_line {
  * --help or a message. */
 int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_options *o, const char **rest, int *n_rest);
 
+/* A whole command whose options need no second look: parse, run, release. word: the first of the rest, or NULL. `run` returns the exit
+ * status, or fills err, which is then said. */
+typedef int cmd_action(void *arg, const struct pd_options *o, const char *word, struct pd_err *err);
+int cmd_main(const struct cmd_line *line, int argc, char **argv, cmd_action *run, void *arg);
+
 /* The result to stdout, indented, with a newline; `v` is stolen. The exit status: 0, or 1 when it cannot be written. */
 int cmd_print_json(json_t *v);
 /* The same on one line, for what comes one object a line. */

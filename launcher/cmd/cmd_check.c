@@ -97,7 +97,9 @@ static json_t *json_host(const struct check_node *v, size_t n, size_t i) {
     return o;
 }
 
-static int check(const struct pd_options *o, int json, struct pd_err *err) {
+static int check(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
+    const int json = *(int *)arg;
+    (void)want;
     struct cluster c;
     struct utsname u;
     int width = 4, status = 0, rc = cluster_init(&c, o, err);
@@ -156,13 +158,5 @@ int cmd_check(int argc, char **argv) {
         .who = PD_LAUNCHER,
         .needs_conf = 1,
     };
-    struct pd_options o;
-    struct pd_err err = {0};
-    const char *rest[CMD_REST_MAX];
-    int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
-    if (rc != CMD_GO_ON)
-        return rc;
-    rc = check(&o, json, &err);
-    pd_options_release(&o);
-    return err.code ? cmd_fail(&err) : rc;
+    return cmd_main(&line, argc, argv, check, &json);
 }

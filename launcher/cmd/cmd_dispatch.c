@@ -193,7 +193,9 @@ static int dry_run(const struct command_dispatch *c, const struct cluster *cl, s
     return rc;
 }
 
-static int dispatch(const struct pd_options *o, struct command_dispatch *c, struct pd_err *err) {
+static int dispatch(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
+    struct command_dispatch *c = arg;
+    (void)want;
     struct cluster cl;
     struct gather g;
     struct scan *scan;
@@ -251,13 +253,5 @@ int cmd_dispatch(int argc, char **argv) {
         .who = PD_LAUNCHER,
         .needs_conf = 1,
     };
-    struct pd_options o;
-    struct pd_err err = {0};
-    const char *rest[CMD_REST_MAX];
-    int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
-    if (rc != CMD_GO_ON)
-        return rc;
-    rc = dispatch(&o, &c, &err);
-    pd_options_release(&o);
-    return err.code ? cmd_fail(&err) : rc;
+    return cmd_main(&line, argc, argv, dispatch, &c);
 }

@@ -96,7 +96,8 @@ static int fetch_from(struct gather *g, const struct pd_options *o, struct fetch
     return rc;
 }
 
-static int fetch(const struct pd_options *o, struct fetch *f, const char *want, struct pd_err *err) {
+static int fetch(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
+    struct fetch *f = arg;
     struct cluster c;
     struct gather g;
     struct found found = {0};
@@ -147,13 +148,5 @@ int cmd_fetch(int argc, char **argv) {
         .max_rest = 1,
         .needs_conf = 1,
     };
-    struct pd_options o;
-    struct pd_err err = {0};
-    const char *rest[CMD_REST_MAX];
-    int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
-    if (rc != CMD_GO_ON)
-        return rc;
-    rc = fetch(&o, &f, n_rest ? rest[0] : NULL, &err);
-    pd_options_release(&o);
-    return err.code ? cmd_fail(&err) : rc;
+    return cmd_main(&line, argc, argv, fetch, &f);
 }

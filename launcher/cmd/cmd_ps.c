@@ -116,7 +116,9 @@ static json_t *as_json(const struct ps *p, const struct found *found) {
     return jobs;
 }
 
-static int list_jobs(struct ps *p, const struct pd_options *o, struct pd_err *err) {
+static int list_jobs(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
+    struct ps *p = arg;
+    (void)want;
     struct cluster c;
     struct gather g;
     struct found found = {0};
@@ -169,13 +171,5 @@ int cmd_ps(int argc, char **argv) {
         .who = PD_LAUNCHER,
         .needs_conf = 1,
     };
-    struct pd_options o;
-    struct pd_err err = {0};
-    const char *rest[CMD_REST_MAX];
-    int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
-    if (rc != CMD_GO_ON)
-        return rc;
-    rc = list_jobs(&p, &o, &err);
-    pd_options_release(&o);
-    return err.code ? cmd_fail(&err) : rc;
+    return cmd_main(&line, argc, argv, list_jobs, &p);
 }

@@ -27,7 +27,6 @@ struct asked { /* by host of conf.ini */
 
 struct status_cmd {
     int json;
-    const char *want;
     struct asked *asked;
 };
 
@@ -369,7 +368,8 @@ static void release(struct status_cmd *s, size_t n, struct gather *g) {
     free(s->asked);
 }
 
-static int status_of(struct status_cmd *s, const struct pd_options *o, struct pd_err *err) {
+static int status_of(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
+    struct status_cmd *s = arg;
     struct cluster c;
     struct gather g;
     struct found found = {0};
@@ -380,7 +380,7 @@ static int status_of(struct status_cmd *s, const struct pd_options *o, struct pd
     rc = gather_init(&g, &c, err);
     if (!rc)
         rc = find_jobs(&g, &found, err);
-    if (!rc && (rc = find_choose(&found, s->want, FIND_RUNNING, &job, err)) == PD_ENOENT && !s->want) {
+    if (!rc && (rc = find_choose(&found, want, FIND_RUNNING, &job, err)) == PD_ENOENT && !want) {
         pd_err_clear(err);
         rc = find_choose(&found, NULL, FIND_NEWEST, &job, err);
     }
@@ -408,14 +408,5 @@ int cmd_status(int argc, char **argv) {
         .max_rest = 1,
         .needs_conf = 1,
     };
-    struct pd_options o;
-    struct pd_err err = {0};
-    const char *rest[CMD_REST_MAX];
-    int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
-    if (rc != CMD_GO_ON)
-        return rc;
-    s.want = n_rest ? rest[0] : NULL;
-    rc = status_of(&s, &o, &err);
-    pd_options_release(&o);
-    return err.code ? cmd_fail(&err) : rc;
+    return cmd_main(&line, argc, argv, status_of, &s);
 }

@@ -10,7 +10,6 @@ enum { STOP_MS = 30000, GRACE_MS = 1000, SAVE_MS = 120000 };
 
 struct stop {
     int save, force, json;
-    const char *want;
 };
 
 static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
@@ -59,7 +58,8 @@ static int report(const struct gather *g, const struct stop *s, const struct fou
     return 0;
 }
 
-static int stop_job(const struct pd_options *o, struct stop *s, struct pd_err *err) {
+static int stop_job(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
+    struct stop *s = arg;
     struct cluster c;
     struct gather g;
     struct found found = {0};
@@ -71,7 +71,7 @@ static int stop_job(const struct pd_options *o, struct stop *s, struct pd_err *e
     if (!rc)
         rc = find_jobs(&g, &found, err);
     if (!rc)
-        rc = find_choose(&found, s->want, FIND_RUNNING, &job, err);
+        rc = find_choose(&found, want, FIND_RUNNING, &job, err);
     if (!rc) {
         find_join(&g, job, 1);
         bad = gather_run(&g, talk, s);
@@ -109,14 +109,5 @@ int cmd_stop(int argc, char **argv) {
         .max_rest = 1,
         .needs_conf = 1,
     };
-    struct pd_options o;
-    struct pd_err err = {0};
-    const char *rest[CMD_REST_MAX];
-    int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
-    if (rc != CMD_GO_ON)
-        return rc;
-    s.want = n_rest ? rest[0] : NULL;
-    rc = stop_job(&o, &s, &err);
-    pd_options_release(&o);
-    return err.code ? cmd_fail(&err) : rc;
+    return cmd_main(&line, argc, argv, stop_job, &s);
 }
