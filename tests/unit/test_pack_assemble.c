@@ -1,5 +1,5 @@
 /* test_pack_assemble.c - packages from their objects to a folder: any tree, any sequence of edits, only what is missing is asked for;
- * a kill at any point leaves the old or the new; two at once into one store; a full disk; hostile packages; bounded memory. */
+ * a kill at any point leaves the old or the new; a full disk; hostile packages; bounded memory. The store: test_pack_shared_store.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,106 +12,13 @@
 #include <sodium.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
-#include "base/fault.h"
-#include "base/fs.h"
-#include "base/str.h"
-#include "pack/assemble.h"
-#include "tests/support/random_tree.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-static const int slow = 1;
-#else
-static const int slow = 0;
-#endif
-
-/* Tens of thousands of small files are slow on some disks: memory where there is some. */
-static char top[PATH_MAX];
-
-static uint64_t seed_of(const char *name) {
-    const char *s = getenv("PADDLE_TEST_SEED");
-    uint64_t seed = s ? strtoull(s, NULL, 10) : 20261122;
-    print_message("%s: PADDLE_TEST_SEED=%llu\n", name, (unsigned long long)seed);
-    return seed;
-}
-
-static int make_top(void **state) {
-    (void)state;
-    snprintf(top, sizeof top, "%s/paddle-assemble-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
-    return mkdtemp(top) ? 0 : -1;
-}
-
-static int remove_top(void **state) {
-    (void)state;
-    pd_fault_arm(NULL);
-    return pd_rm_tree(top, NULL);
-}
-
-struct made {
-    uint64_t bytes, objects; /* that had to come */
-};
-
-/* What one process does to deploy t as `target`; answers its needs in batches, in random order. */
-static int deploy(struct rt *t, const char *root, const char *target, uint64_t window, struct made *made, struct pd_err *err) {
-    struct store *st = NULL;
-    struct assemble *a = NULL;
-    const struct assemble_opts o = {.root = root, .target = target, .window = window};
-    struct object_id ids[64];
-    struct made m = {0};
-    int rc = store_open(&st, root, err);
-    if (!rc)
-        rc = assemble_new(&a, st, &o, t->root, t->root_n, err);
-    for (int idle = 0; !rc && !assemble_complete(a);) {
-        rc = assemble_step(a, 1000, err);
-        if (rc < 0)
-            break;
-        int again = rc;
-        rc = 0;
-        if (rt_next(t) % 16 == 0)
-            assemble_ask_again(a);
-        size_t n = assemble_need(a, ids, 1 + rt_next(t) % 64);
-        idle = n || again ? 0 : idle + 1;
-        if (idle > 3 && !assemble_complete(a))
-            rc = pd_fail(err, PD_EFAIL, "it waits and asks for nothing");
-        for (size_t i = n; i-- > 0 && !rc;) { /* backwards: any order will do */
-            const struct rt_object *ob = rt_find(t, &ids[i]);
-            rc = ob ? assemble_put(a, &ids[i], ob->raw, ob->n, err) : pd_fail(err, PD_EFAIL, "it asks for what is in no package");
-            m.bytes += ob ? ob->n : 0;
-            m.objects++;
-            if (!rc && m.objects % 7 == 0) { /* a relay can have it at once */
-                static uint8_t buf[OBJECT_MAX];
-                uint32_t len;
-                if (!assemble_read(a, &ids[i], buf, &len) || len != ob->n || memcmp(buf, ob->raw, len))
-                    rc = pd_fail(err, PD_EFAIL, "an object that came cannot be read");
-            }
-        }
-    }
-    if (!rc)
-        rc = assemble_finish(a, err);
-    for (size_t i = 0; !rc && i < t->n_o; i += 1 + t->n_o / 50) { /* and later, too */
-        static uint8_t buf[OBJECT_MAX];
-        uint32_t len;
-        if (!assemble_read(a, &t->o[i].id, buf, &len) || len != t->o[i].n || memcmp(buf, t->o[i].raw, len))
-            rc = pd_fail(err, PD_EFAIL, "an object of the finished package cannot be read");
-    }
-    assemble_free(a);
-    store_close(st);
-    if (made)
-        *made = m;
-    return rc;
-}
-
-static void must_be(const struct rt *t, const char *dir) {
-    const char *why = rt_differs(t, dir);
-    if (why)
-        fail_msg("%s: %s", dir, why);
-}
+#include "tests/support/pack_deploy.h"
 
 static void any_tree_and_any_edits_arrive(void **state) {
     (void)state;
     uint64_t seed = seed_of("any tree");
-    for (int k = 0; k < (slow ? 5 : 10); k++) {
+    for (int k = 0; k < (PACK_SLOW ? 5 : 10); k++) {
         struct rt t = {.rng = seed + (uint64_t)k * 1000};
         char root[PATH_MAX], target[PATH_MAX];
         struct pd_err err = {0};
@@ -179,32 +86,6 @@ static void an_edit_costs_what_it_changes(void **state) {
     pd_rm_tree(root, NULL);
 }
 
-/* A child deploys `t` with a fault armed; returns its wait status. */
-static int in_a_child(struct rt *t, const char *root, const char *target, const char *fault) {
-    fflush(NULL);
-    pid_t pid = fork();
-    if (!pid) {
-        struct pd_err err = {0};
-        pd_fault_arm(fault);
-        int rc = deploy(t, root, target, 300000, NULL, &err);
-        _exit(rc ? 1 : 0);
-    }
-    int status = 0;
-    while (waitpid(pid, &status, 0) < 0)
-        ;
-    return status;
-}
-
-static size_t left_over(const char *root) {
-    DIR *d = opendir(root);
-    size_t n = 0;
-    for (struct dirent *e; d && (e = readdir(d));)
-        n += strstr(e->d_name, ".part-") != NULL;
-    if (d)
-        closedir(d);
-    return n;
-}
-
 /* kill -9, or an error, at many points: the target is complete or absent, the earlier package is whole, and the next dispatch removes
  * what was left and succeeds. */
 static void a_kill_or_an_error_anywhere_leaves_old_or_new(void **state) {
@@ -222,7 +103,7 @@ static void a_kill_or_an_error_anywhere_leaves_old_or_new(void **state) {
     assert_int_equal(deploy(&old, root, first, 0, NULL, &err), 0);
     rt_grow(&t, 60);
     assert_int_equal(rt_pack(&t, &err), 0);
-    for (int k = 0; k < (slow ? 25 : 80); k++) {
+    for (int k = 0; k < (PACK_SLOW ? 25 : 80); k++) {
         char fault[64];
         const char *point = points[rt_next(&t) % 7];
         int nth = strstr(point, "rename") || strstr(point, "catalog") ? 1 : (int)(1 + rt_next(&t) % (strcmp(point, "store.write") ? 60 : 4));
@@ -249,161 +130,6 @@ static void a_kill_or_an_error_anywhere_leaves_old_or_new(void **state) {
     assert_int_equal(left_over(root), 0);
     rt_release(&t);
     rt_release(&old);
-    pd_rm_tree(root, NULL);
-}
-
-static void two_at_once_share_a_store(void **state) {
-    (void)state;
-    struct rt t = {.rng = seed_of("two")};
-    char root[PATH_MAX], target[PATH_MAX];
-    struct pd_err err = {0};
-    assert_int_equal(pd_fmt(root, sizeof root, "%s/two", top), 0);
-    pd_mkdirs(root, 0755, &err);
-    rt_grow(&t, 80);
-    assert_int_equal(rt_pack(&t, &err), 0);
-    for (int round = 0; round < 5; round++) {
-        pid_t pid[4];
-        for (int k = 0; k < 4; k++) { /* two of them want the same target */
-            assert_int_equal(pd_fmt(target, sizeof target, "%s/ws-%d-%d", root, round, k / 2 * k), 0);
-            fflush(NULL);
-            if (!(pid[k] = fork())) {
-                struct pd_err e = {0};
-                t.rng += (uint64_t)k;
-                int rc = deploy(&t, root, target, 200000, NULL, &e);
-                if (rc && rc != PD_EEXIST)
-                    fprintf(stderr, "%s\n", e.msg);
-                _exit(rc == 0 ? 0 : rc == PD_EEXIST ? 2 : 1);
-            }
-        }
-        int done = 0;
-        for (int k = 0; k < 4; k++) {
-            int status;
-            waitpid(pid[k], &status, 0);
-            assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 1);
-            done += WEXITSTATUS(status) == 0;
-        }
-        assert_true(done >= 3);
-        for (int k = 0; k < 4; k++) {
-            assert_int_equal(pd_fmt(target, sizeof target, "%s/ws-%d-%d", root, round, k / 2 * k), 0);
-            must_be(&t, target);
-        }
-        for (int i = 0; i < 3; i++)
-            rt_edit(&t);
-        assert_int_equal(rt_pack(&t, &err), 0);
-    }
-    assert_int_equal(left_over(root), 0);
-    rt_release(&t);
-    pd_rm_tree(root, NULL);
-}
-
-static void the_store_is_bounded_and_cleaned(void **state) {
-    (void)state;
-    struct rt t = {.rng = seed_of("clean")};
-    char root[PATH_MAX], target[PATH_MAX];
-    struct pd_err err = {0};
-    uint64_t n, bytes;
-    struct made m;
-    assert_int_equal(pd_fmt(root, sizeof root, "%s/clean", top), 0);
-    pd_mkdirs(root, 0755, &err);
-    rt_grow(&t, 40);
-    for (int k = 0; k < 6; k++) {
-        assert_int_equal(rt_pack(&t, &err), 0);
-        assert_int_equal(pd_fmt(target, sizeof target, "%s/ws-%d", root, k), 0);
-        assert_int_equal(deploy(&t, root, target, 0, NULL, &err), 0);
-        rt_edit(&t);
-    }
-    assert_int_equal(store_clean(root, 0, 0, &n, &bytes, &err), 0);
-    assert_int_equal(n, 0); /* all in use */
-    for (int k = 0; k < 2; k++) {
-        assert_int_equal(pd_fmt(target, sizeof target, "%s/ws-%d", root, k), 0);
-        pd_rm_tree(target, NULL);
-    }
-    assert_int_equal(store_clean(root, 0, 1, &n, &bytes, &err), 0);
-    assert_int_equal(n, 2);
-    assert_int_equal(store_clean(root, 0, 0, &n, &bytes, &err), 0);
-    assert_int_equal(n, 2);
-    assert_true(bytes > 0);
-    assert_int_equal(store_clean(root, 1, 0, &n, &bytes, &err), 0); /* a limit below everything */
-    assert_int_equal(n, 4);
-    /* what a dispatch that is under way has made stays, whatever the limit, and although there is no tree */
-    struct store *held;
-    struct store_part *part;
-    struct object_id id = {{7}};
-    assert_int_equal(pd_fmt(target, sizeof target, "%s/held.part-1", root), 0);
-    assert_int_equal(store_open(&held, root, &err), 0);
-    assert_int_equal(store_part_new(&part, held, target, &err), 0);
-    assert_int_equal(store_part_seal(part, "held", NULL, 0, 0, &err), 0);
-    assert_int_equal(store_part_publish(part, &id, &err), 0);
-    assert_int_equal(store_clean(root, 1, 0, &n, &bytes, &err), 0);
-    assert_int_equal(n, 0);
-    const int hold = store_part_hold(part);
-    assert_true(hold > 2);
-    store_part_free(part);
-    assert_int_equal(store_clean(root, 1, 0, &n, &bytes, &err), 0);
-    assert_int_equal(n, 0);
-    close(hold);
-    store_close(held);
-    assert_int_equal(store_clean(root, 1, 0, &n, &bytes, &err), 0);
-    assert_int_equal(n, 1);
-    assert_int_equal(pd_fmt(target, sizeof target, "%s/last", root), 0);
-    assert_int_equal(rt_pack(&t, &err), 0);
-    assert_int_equal(deploy(&t, root, target, 0, &m, &err), 0);
-    assert_true(m.objects > 0);
-    must_be(&t, target);
-    /* a damaged catalog is none */
-    char dir[PATH_MAX], path[PATH_MAX];
-    assert_int_equal(pd_fmt(dir, sizeof dir, "%s/.paddlectl/chunks", root), 0);
-    DIR *d = opendir(dir);
-    for (struct dirent *e; (e = readdir(d));)
-        if (pd_ends(e->d_name, ".cat")) {
-            assert_int_equal(pd_fmt(path, sizeof path, "%s/%s", dir, e->d_name), 0);
-            struct stat st;
-            assert_int_equal(stat(path, &st), 0);
-            int fd = open(path, O_WRONLY);
-            assert_int_equal(pwrite(fd, "x", 1, st.st_size - 100), 1);
-            close(fd);
-        }
-    closedir(d);
-    assert_int_equal(pd_fmt(target, sizeof target, "%s/after", root), 0);
-    assert_int_equal(deploy(&t, root, target, 0, &m, &err), 0);
-    assert_true(m.objects > 0);
-    must_be(&t, target);
-    assert_int_equal(store_clean(root, 0, 0, &n, &bytes, &err), 0);
-    assert_int_equal(n, 1);
-    rt_release(&t);
-    pd_rm_tree(root, NULL);
-}
-
-/* Once each bundle of a deleted tree was looked for file by file to the end of the tree: an edit of 10,000 files took 85 s in place of
- * 3.4 when an earlier deploy had been removed. A child that opens more files than `limit` to look for objects is killed. */
-static void stale_trees_cost_little(void **state) {
-    (void)state;
-    enum { FILES = 4000 };
-    static const char *const names[] = {"ws-0", "ws-1", "ws-2", "ws-3"};
-    static const char *const harm[] = {":", "rm -r ws-0", "rm ws-1/*", "for f in ws-2/*; do : >$f; done"};
-    struct rt t = {.rng = seed_of("stale"), .v = calloc(FILES, sizeof *t.v), .n = FILES};
-    struct pd_err err = {0};
-    char root[PATH_MAX], target[PATH_MAX], command[2 * PATH_MAX], fault[64];
-    assert_int_equal(pd_fmt(root, sizeof root, "%s/stale", top), 0);
-    assert_int_equal(pd_mkdirs(root, 0755, &err), 0);
-    for (int i = 0; i < FILES; i++) {
-        t.v[i] = (struct rt_entry){.type = MANIFEST_FILE, .mode = 0644, .seed = rt_next(&t), .size = 200 + rt_next(&t) % 200};
-        snprintf(t.v[i].path, sizeof t.v[i].path, "f%05d", i);
-    }
-    for (int k = 0; k < 4; k++) {
-        t.v[0].seed++;
-        assert_int_equal(rt_pack(&t, &err), 0);
-        int limit = 2 * FILES + (k < 3 ? 0 : (int)t.n_o * STORE_BUNDLE_EMPTY); /* each file once, and what is looked for in vain */
-        snprintf(command, sizeof command, "cd %s && { %s; }", root, harm[k]);
-        assert_int_equal(system(command), 0);
-        assert_int_equal(pd_fmt(target, sizeof target, "%s/%s", root, names[k]), 0);
-        snprintf(fault, sizeof fault, "kill.store.open:%d", limit);
-        int status = in_a_child(&t, root, target, fault);
-        if (status)
-            fail_msg("%s: %s %d", names[k], WIFSIGNALED(status) ? "killed by signal" : "exit status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-        must_be(&t, target);
-    }
-    rt_release(&t);
     pd_rm_tree(root, NULL);
 }
 
@@ -457,8 +183,6 @@ static void a_full_disk_leaves_nothing(void **state) {
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static int no_sink(void *arg, const struct object_id *id, const void *raw, size_t n, struct pd_err *err) { return rt_keep(arg, id, raw, n, err); }
-
 /* Packages that lie. `says` is part of the message; nothing may be left. */
 static void hostile_packages_leave_nothing(void **state) {
     (void)state;
@@ -473,7 +197,7 @@ static void hostile_packages_leave_nothing(void **state) {
         struct manifest_writer *w;
         uint8_t raw[100] = {9};
         err = (struct pd_err){0};
-        manifest_writer_new(&w, no_sink, &t, &err);
+        manifest_writer_new(&w, rt_keep, &t, &err);
         struct manifest_entry e = {.type = MANIFEST_FILE, .path = "f", .path_len = 1, .mode = 0644, .size = 10000, .target = ""};
         manifest_add(w, &e, &err);
         struct manifest_extent x = {.id = rt_object_of(&t, raw, 100), .raw_len = 100, .len = 100};
@@ -537,11 +261,9 @@ static size_t rss_peak_kb(void) {
     return (size_t)u.ru_maxrss;
 }
 
-static int drop(void *arg, const struct object_id *id, const void *raw, size_t n, struct pd_err *err) { return rt_keep(arg, id, raw, n, err); }
-
 static void hundred_thousand_files_need_little_memory(void **state) {
     (void)state;
-    const int n = slow ? 10000 : 100000;
+    const int n = PACK_SLOW ? 10000 : 100000;
     if (strncmp(top, "/dev/shm", 8)) {
         print_message("SKIPPED: /dev/shm cannot be written\n");
         skip();
@@ -554,7 +276,7 @@ static void hundred_thousand_files_need_little_memory(void **state) {
     assert_int_equal(pd_fmt(root, sizeof root, "%s/many", top), 0);
     assert_int_equal(pd_fmt(target, sizeof target, "%s/ws", root), 0);
     pd_mkdirs(root, 0755, &err);
-    manifest_writer_new(&w, drop, &t, &err);
+    manifest_writer_new(&w, rt_keep, &t, &err);
     for (int i = 0; i < n; i++) {
         struct manifest_entry e = {.path = path, .mode = 0755, .target = "", .type = MANIFEST_FOLDER, .mtime_ns = 5};
         if (i % 100 == 0) {
@@ -584,7 +306,7 @@ static void hundred_thousand_files_need_little_memory(void **state) {
                   rss_peak_kb() >> 10, (rss_peak_kb() - before) >> 10);
     assert_int_equal(rt_count(target), n + (n + 99) / 100);
     assert_true(m.objects < (unsigned)n / 20);
-    assert_true(slow || rss_peak_kb() >> 10 < 256); /* a sanitizer keeps what was freed */
+    assert_true(PACK_SLOW || rss_peak_kb() >> 10 < 256); /* a sanitizer keeps what was freed */
     rt_release(&t);
     pd_rm_tree(root, NULL);
 }
@@ -596,9 +318,6 @@ int main(void) {
         cmocka_unit_test(any_tree_and_any_edits_arrive),
         cmocka_unit_test(an_edit_costs_what_it_changes),
         cmocka_unit_test(a_kill_or_an_error_anywhere_leaves_old_or_new),
-        cmocka_unit_test(two_at_once_share_a_store),
-        cmocka_unit_test(the_store_is_bounded_and_cleaned),
-        cmocka_unit_test(stale_trees_cost_little),
         cmocka_unit_test(a_full_disk_leaves_nothing),
         cmocka_unit_test(hostile_packages_leave_nothing),
         cmocka_unit_test(hundred_thousand_files_need_little_memory),
