@@ -3,7 +3,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <dirent.h>
 #include <math.h>
+#include <sched.h>
 
 #include "base/fault.h"
 #include "base/fs.h"
@@ -387,6 +389,56 @@ static void test_what_is_saved_while_steps_go_on(void **state) {
     assert_int_equal(pd_rm_tree(dir, NULL), 0);
 }
 
+/* The scheduling policy of the thread of this program that has the name; -1: there is none. */
+static int policy_of(const char *name) {
+    DIR *d = opendir("/proc/self/task");
+    int policy = -1;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char path[300], comm[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", e->d_name);
+        FILE *f = fopen(path, "r");
+        if (f && fgets(comm, sizeof comm, f) && (comm[strcspn(comm, "\n")] = 0, !strcmp(comm, name)))
+            policy = sched_getscheduler((pid_t)atoi(e->d_name));
+        if (f)
+            fclose(f);
+    }
+    if (d)
+        closedir(d);
+    return policy;
+}
+
+static void *may_stand_back(void *arg) {
+    const struct sched_param none = {0};
+    *(int *)arg = !sched_setscheduler(0, SCHED_BATCH, &none);
+    return NULL;
+}
+
+/* A trainer that has ended a step tells all servers before the first of them gets its core. */
+static void test_server_threads_do_not_preempt_trainers(void **state) {
+    (void)state;
+    struct cluster cl;
+    pthread_t asks;
+    const int own = sched_getscheduler(0), want = own == SCHED_OTHER ? SCHED_BATCH : own;
+    int may = 0;
+    pthread_create(&asks, NULL, may_stand_back, &may);
+    pthread_join(asks, NULL);
+    if (!may) {
+        print_message("skipped: the scheduling policy can't be set here\n");
+        skip();
+    }
+    cluster_start(&cl, 1, 1, 1, 1, 0, -1);
+    struct ps_client *c = open_client(&cl, "sgd");
+    const struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {7}, .lr_factor = 1};
+    assert_int_equal(ps_declare_dense(c, &w), 0);
+    assert_int_equal(ps_start(c), 0); /* all threads have answered */
+    assert_int_equal(policy_of("ps_dense0"), want);
+    assert_int_equal(policy_of("ps_sparse1"), want);
+    assert_int_equal(sched_getscheduler(0), own); /* this thread, the trainer */
+    assert_int_equal(ps_bye(c), 0);
+    ps_client_free(c);
+    assert_int_equal(cluster_join(&cl, NULL), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference),
@@ -395,6 +447,7 @@ int main(void) {
         cmocka_unit_test(test_saved_by_some_loaded_by_others),
         cmocka_unit_test(test_what_is_saved_while_steps_go_on),
         cmocka_unit_test(test_missing_parameters),
+        cmocka_unit_test(test_server_threads_do_not_preempt_trainers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
