@@ -118,6 +118,8 @@ static const struct {
     {"none", "none", 3, ""},
     {"too many", "4", 3, "E conf.ini:4: trainers: 4 nodes wanted, the list has 3 hosts"},
     {"no such node", "nodes 3", 3, "E conf.ini:4: trainers: there is no node 3, the 3 hosts are nodes 0 to 2"},
+    {"too many for one", "2", 1, "E conf.ini:4: trainers: 2 nodes wanted, the list has 1 host"},
+    {"no such node beside one", "nodes 0-9", 1, "E conf.ini:4: trainers: there is no node 9, the only host is node 0"},
     {"twice", "nodes 0-1,1", 3, "E conf.ini:4: trainers: node 1 is given twice"},
     {"no nodes", "nodes", 3, "E conf.ini:4: trainers: no nodes"},
     {"word", "some", 3, "E conf.ini:4: trainers: write all, none, a number, or nodes 0-3,7, not 'some'"},
