@@ -34,4 +34,9 @@ void data_lines_close(struct data_lines *l);
  * message when packed data is broken. A last line without a newline counts. */
 int data_lines_next(struct data_lines *l, char **line, size_t *n, struct pd_err *err);
 
+/* Every line of a whole file ("-": standard input), in order, with its number; what `each` returns, if not 0, ends it. A line that is longer
+ * than DATA_MAX_LINE is an error with its number: unlike the readers of samples, who calls this loses nothing. */
+typedef int data_lines_fn(void *arg, const char *shown, uint64_t number, const char *line, size_t n, struct pd_err *err);
+int data_lines_each(struct data_lines *l, const char *path, data_lines_fn *each, void *arg, struct pd_err *err);
+
 #endif

@@ -51,10 +51,8 @@ static int check(const struct data_prepare_opts *o, struct corpus *c, struct pd_
         return pd_fail(err, PD_EUSAGE, "format is lines or wordnet, not '%s'", o->format);
     if (!c->tokens->name)
         return pd_fail(err, PD_EUSAGE, "tokens is words or blanks, not '%s'", o->tokens);
-    if (o->shards < 1 || o->shards > DATA_MAX_SHARDS)
-        return pd_fail(err, PD_EUSAGE, "shards is 1..%d, not %u", DATA_MAX_SHARDS, o->shards);
-    if (o->holdout == 1)
-        return pd_fail(err, PD_EUSAGE, "holdout 1 would leave nothing to train on; it is 0 or at least 2");
+    if (data_shards_check(o->shards, o->holdout, err))
+        return PD_EUSAGE;
     if (!(o->share > 0 && o->share <= 1))
         return pd_fail(err, PD_EUSAGE, "share is above 0 and at most 1, not %g", o->share);
     return 0;
@@ -82,31 +80,18 @@ static int add_line(struct corpus *c, const char *s, size_t n, struct pd_err *er
     return data_hold_add(&c->lines, b->data, b->len, err);
 }
 
-static int read_file(struct corpus *c, struct data_lines *l, const char *path, struct pd_err *err) {
-    const char *shown = strcmp(path, "-") ? path : "standard input";
-    int rc = data_lines_open(l, path, shown, 0, 0, err);
-    while (!rc) {
-        char *line;
-        size_t n;
-        rc = data_lines_next(l, &line, &n, err);
-        if (rc == PD_EDATA)
-            return pd_fail(err, PD_EDATA, "%s:%llu: the line is longer than 1 MiB", shown, (unsigned long long)l->line);
-        if (rc <= 0)
-            break;
-        if (memchr(line, 0, n))
-            return pd_fail(err, PD_EDATA, "%s:%llu: the line holds a NUL byte: is this a text file?", shown,
-                           (unsigned long long)l->line);
-        const char *text = line;
-        rc = c->format->find(&text, &n) ? add_line(c, text, n, err) : 0;
-    }
-    return rc;
+static int read_line(void *arg, const char *shown, uint64_t number, const char *line, size_t n, struct pd_err *err) {
+    struct corpus *c = arg;
+    if (memchr(line, 0, n))
+        return pd_fail(err, PD_EDATA, "%s:%llu: the line holds a NUL byte: is this a text file?", shown, (unsigned long long)number);
+    return c->format->find(&line, &n) ? add_line(c, line, n, err) : 0;
 }
 
 static int read_all(struct corpus *c, const struct data_prepare_opts *o, struct pd_err *err) {
     struct data_lines l;
     int rc = data_lines_init(&l, err);
     for (size_t i = 0; !rc && i < o->n_inputs; i++)
-        rc = read_file(c, &l, o->input[i], err);
+        rc = data_lines_each(&l, o->input[i], read_line, c, err);
     data_lines_release(&l);
     if (!rc && !c->lines.n)
         rc = pd_fail(err, PD_EDATA, "there is no text in %s%s", o->input[0], o->n_inputs > 1 ? " and the other files" : "");

@@ -43,8 +43,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-
-enum { DATA_MAX_SHARDS = 100000 };
+#include "data/shards.h" /* DATA_MAX_SHARDS */
 
 struct data_prepare_opts {
     const char *const *input; /* paths; "-" is standard input */

@@ -235,10 +235,8 @@ static int check(const struct data_records_opts *o, struct pd_err *err) {
     int counted = o->encode == DATA_ENCODE_INDEX || o->min_count > 1;
     if (!o->n_inputs)
         return pd_fail(err, PD_EUSAGE, "which file is to be prepared?");
-    if (o->shards < 1 || o->shards > DATA_MAX_SHARDS)
-        return pd_fail(err, PD_EUSAGE, "shards is 1..%d, not %u", DATA_MAX_SHARDS, o->shards);
-    if (o->holdout == 1)
-        return pd_fail(err, PD_EUSAGE, "holdout 1 would leave nothing to train on; it is 0 or at least 2");
+    if (data_shards_check(o->shards, o->holdout, err))
+        return PD_EUSAGE;
     if (o->holdout && o->holdout_last)
         return pd_fail(err, PD_EUSAGE, "holdout and holdout_last are two ways to hold out lines: one of them");
     if (data_packing_of(o->pack) < 0)

@@ -23,6 +23,12 @@ static int name_of(const struct data_shards *s, uint32_t i, int final, char out[
     return 0;
 }
 
+int data_shards_check(uint32_t n, uint64_t holdout, struct pd_err *err) {
+    if (n < 1 || n > DATA_MAX_SHARDS)
+        return pd_fail(err, PD_EUSAGE, "shards is 1..%d, not %u", DATA_MAX_SHARDS, n);
+    return holdout == 1 ? pd_fail(err, PD_EUSAGE, "holdout 1 would leave nothing to train on; it is 0 or at least 2") : 0;
+}
+
 int data_shards_start(struct data_shards *s, const char *dir, const char *prefix, uint32_t n, struct pd_err *err) {
     memset(s, 0, sizeof *s);
     int rc = pd_mkdirs(dir, 0777, err);

@@ -10,6 +10,8 @@
 #include "base/err.h"
 #include "data/input.h"
 
+enum { DATA_MAX_SHARDS = 100000 };
+
 struct data_shards {
     char *dir, *prefix;
     uint32_t n, made;    /* made: temporary files [0, made) exist */
@@ -18,6 +20,9 @@ struct data_shards {
     enum data_packing packing; /* of the files: set after _start; their names end in .gz, .zst */
     uint64_t lines;
 };
+
+/* What a command line says of shards and of lines that are held out (every k-th; 0: none): 0 or PD_EUSAGE. */
+int data_shards_check(uint32_t n, uint64_t holdout, struct pd_err *err);
 
 /* Makes the folder. `n` in 1..DATA_MAX_SHARDS. */
 int data_shards_start(struct data_shards *s, const char *dir, const char *prefix, uint32_t n, struct pd_err *err);

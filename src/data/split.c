@@ -52,37 +52,22 @@ static int take_header(struct split *x, const char *shown, const char *line, siz
     return 0;
 }
 
-/* One file's lines. Unlike the readers of samples, longer lines than DATA_MAX_LINE are an error: a split loses nothing. */
-static int split_file(struct split *x, struct data_lines *l, const char *path, struct pd_err *err) {
-    const char *shown = strcmp(path, "-") ? path : "standard input";
-    int rc = data_lines_open(l, path, shown, 0, 0, err);
-    while (!rc) {
-        char *line;
-        size_t n;
-        rc = data_lines_next(l, &line, &n, err);
-        if (rc == PD_EDATA)
-            return pd_fail(err, PD_EDATA, "%s:%llu: the line is longer than 1 MiB", shown, (unsigned long long)l->line);
-        if (rc <= 0)
-            break;
-        if (x->o->header && l->line == 1)
-            rc = take_header(x, shown, line, n, err);
-        else
-            rc = x->o->shuffle ? data_hold_add(&x->lines, line, n, err) : deal(x, line, n, err);
-    }
-    return rc;
+static int take_line(void *arg, const char *shown, uint64_t number, const char *line, size_t n, struct pd_err *err) {
+    struct split *x = arg;
+    if (x->o->header && number == 1)
+        return take_header(x, shown, line, n, err);
+    return x->o->shuffle ? data_hold_add(&x->lines, line, n, err) : deal(x, line, n, err);
 }
 
 static int check(const struct data_split_opts *o, struct pd_err *err) {
     if (!o->n_inputs)
         return pd_fail(err, PD_EUSAGE, "which file is to be split?");
-    if (o->shards < 1 || o->shards > DATA_MAX_SHARDS)
-        return pd_fail(err, PD_EUSAGE, "shards is 1..%d, not %u", DATA_MAX_SHARDS, o->shards);
+    if (data_shards_check(o->shards, o->holdout, err))
+        return PD_EUSAGE;
     const char *prefix[] = {o->prefix, o->test_prefix};
     for (int i = 0; i < 1 + (o->holdout > 0); i++)
         if (!*prefix[i] || strchr(prefix[i], '/'))
             return pd_fail(err, PD_EUSAGE, "prefix is a file name, not '%s'", prefix[i]);
-    if (o->holdout == 1)
-        return pd_fail(err, PD_EUSAGE, "holdout 1 would leave nothing to train on; it is 0 or at least 2");
     if (o->holdout && !strcmp(o->prefix, o->test_prefix))
         return pd_fail(err, PD_EUSAGE, "prefix and test_prefix are the same");
     return o->pack && data_packing_of(o->pack) < 0 ? pd_fail(err, PD_EUSAGE, "pack is none, gzip or zstd, not '%s'", o->pack) : 0;
@@ -105,7 +90,7 @@ int data_split(const struct data_split_opts *o, struct data_split_counts *counts
     if (!rc && o->holdout)
         rc = start(&x, &x.test, o->test_prefix, err);
     for (size_t i = 0; !rc && i < o->n_inputs; i++)
-        rc = split_file(&x, &l, o->input[i], err);
+        rc = data_lines_each(&l, o->input[i], take_line, &x, err);
     if (!rc && o->shuffle)
         rc = deal_shuffled(&x, err);
     if (!rc)
