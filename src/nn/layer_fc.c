@@ -1,6 +1,7 @@
 /* layer_fc.c - y = act(x_0 W_0 + x_1 W_1 + ... + b).
  *
  * Shapes:  x_k[B,I_k] W_k[I_k,O] b[O] -> y[B,O];  dW_k += x_k' dy, db += sum of the rows of dy, dx_k (+)= dy W_k'
+ * In executions beside each other dW_k can be made of all their samples at once, a slice for each: together().
  * Initial W: normal, std 1/sqrt(sum of all I_k), so that several inputs count like their concatenation; b: 0.
  */
 #include <math.h>
