@@ -8,8 +8,12 @@
 #include <assert.h>
 #include <cblas.h>
 #include <pthread.h>
+#include <sys/mman.h>
 
+#include "base/fault.h"
 #include "nn/kernel.h"
+
+enum { WORK_BUFFER = 128 << 20 }; /* BUFFER_SIZE of OpenBLAS's common_x86_64.h; less elsewhere */
 
 static pthread_mutex_t buffers = PTHREAD_MUTEX_INITIALIZER;
 
@@ -29,6 +33,26 @@ void __wrap_blas_memory_free(void *buffer) {
     pthread_mutex_lock(&buffers);
     __real_blas_memory_free(buffer);
     pthread_mutex_unlock(&buffers);
+}
+
+/* One by one, as OpenBLAS does: a kernel that would not promise all in one piece may promise the pieces. */
+int nn_gemm_room(uint32_t n_threads, struct pd_err *err) {
+    void *last = NULL;
+    uint32_t n = 0;
+    for (; n < n_threads; n++) {
+        void **p = pd_fault("nn.gemm") ? MAP_FAILED : mmap(NULL, WORK_BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED)
+            break;
+        *p = last;
+        last = p;
+    }
+    for (void *next; last; last = next) {
+        next = *(void **)last;
+        munmap(last, WORK_BUFFER);
+    }
+    if (n == n_threads)
+        return 0;
+    return pd_fail(err, PD_ENOMEM, "no memory for the work buffers of %u threads, %d MB each (of address space: see ulimit -v)", n_threads, WORK_BUFFER >> 20);
 }
 
 void nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b, float beta,

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
+
 /* c[m,n] = alpha * op(a)[m,k] op(b)[k,n] + beta * c; op(x) is x or, with ta/tb, its transpose. beta = 0
  * overwrites. Rows are contiguous as stored: a is [m,k] or, with ta, [k,m]. _ref is the plain loop, for tests. */
 void nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b, float beta,
@@ -23,6 +25,10 @@ void nn_gemm_part(int ta, int tb, size_t m, size_t n, size_t k, float alpha, con
                   float beta, float *c, size_t ldc);
 void nn_gemm_ref(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b,
                  float beta, float *c);
+
+/* OpenBLAS maps a work buffer for each thread in its first product, and tries again for ever where it gets none (ulimit -v): whether there
+ * is room for as many is asked before. 0 or PD_ENOMEM. */
+int nn_gemm_room(uint32_t n_threads, struct pd_err *err);
 
 /* y = f(x) for n elements; y may be x.
  * exp:     relative error <= 2 ulp for x in [-87.3, 88.3]; below that 0 (no subnormals), above it infinity

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "model/table.h"
 #include "nn/graph.h"
+#include "nn/kernel.h"
 #include "train/streams.h"
 
 struct source {          /* of a parameter's values */
@@ -80,7 +81,9 @@ static int open_data(struct infer *f, struct pd_err *err) {
         rc = pd_fail(err, PD_ENOMEM, "no memory for a batch of %u samples", x->batch_size);
     if (!rc)
         rc = nn_feed_new(&f->feed, f->graph, x->batch_size, err);
-    return rc ? rc : nn_exec_new(&f->exec, f->graph, x->batch_size, err);
+    if (!rc)
+        rc = nn_exec_new(&f->exec, f->graph, x->batch_size, err);
+    return rc ? rc : nn_gemm_room(1, err);
 }
 
 static int open_all(struct infer *f, struct pd_err *err) {

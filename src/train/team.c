@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/gate.h"
+#include "nn/kernel.h"
 
 struct mate {
     struct train_team *team;
@@ -119,6 +120,8 @@ int train_team_new(struct train_team **out, const struct nn_graph *g, uint32_t n
         rc = pd_fail(err, PD_ENOMEM, "out of memory for %u threads", n_threads);
     if (!rc)
         rc = make_execs(t, g, max_piece, max_batch, err);
+    if (!rc)
+        rc = nn_gemm_room(n_threads, err);
     for (uint32_t i = 0; i < n_threads && !rc; i++) {
         struct mate *m = &t->mate[i];
         m->team = t;
