@@ -129,7 +129,7 @@ void node_end(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg
     end(n, grace_ms, 0);
 }
 
-void node_stop(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg) {
+void node_end_for_stop(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg) {
     const pid_t server = server_pid(n);
     if (done)
         add_waiter(n, 0, done, arg);

@@ -399,7 +399,7 @@ int job_on_stop(struct session *s, const struct wire_frame *f, const json_t *bod
         link_to_head(j->link, WIRE_HD_FAIL, 0, json_pack("{s:s, s:b, s:b, s:i, s:i}", "reason", reason, "stopped", 1, "save", save,
                                                         "save_ms", (int)save_ms, "grace_ms", (int)grace));
     if (!save)
-        node_stop(j->node, grace, on_stopped, r);
+        node_end_for_stop(j->node, grace, on_stopped, r);
     return 0;
 }
 

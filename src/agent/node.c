@@ -351,7 +351,7 @@ static void on_save(struct node *n, uint64_t req) {
 
 static void on_stop(struct node *n, uint64_t req, const json_t *body) {
     const struct proc *p = n->role[ROLE_TRAINER].proc;
-    node_stop(n, (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000), NULL, NULL);
+    node_end_for_stop(n, (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000), NULL, NULL);
     n->io.send(n->arg, WIRE_HD_STOP, req, json_pack("{s:b}", "trainer", p && !n->role[ROLE_TRAINER].exit_body));
 }
 

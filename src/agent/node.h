@@ -3,7 +3,7 @@
  *
  *     HD_BIND ─▶ sockets bound      HD_START ─▶ process runs ─▶ HD_READY (a pserver's port accepts)
  *     HD_END  ─▶ TERM, KILL ─▶ answer once no process is left      any exit ─▶ HD_EXITED
- *     HD_END{restart}: the same, then as if nothing had been bound      HD_STOP ─▶ node_stop
+ *     HD_END{restart}: the same, then as if nothing had been bound      HD_STOP ─▶ node_end_for_stop
  *
  * Every message may come twice (a broken connection to the head): what was done is not done again.
  */
@@ -50,7 +50,7 @@ void node_end(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg
 /* The same in the order in which a healthy job is stopped: trainers, and all else that is no pserver, have the grace period; our pserver
  * hears that the job is being stopped, and has TERM with HD_END, which comes when no trainer is left anywhere, or a moment after the grace
  * period. So nobody reports the loss of a peer. */
-void node_stop(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg);
+void node_end_for_stop(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg);
 /* `done` is called when node_end, of whoever, is complete; ends nothing itself. */
 void node_when_ended(struct node *n, void (*done)(void *), void *arg);
 /* The same in the middle of the job: afterwards HD_BIND and HD_START come again. A node_end that joins makes it the last. */
