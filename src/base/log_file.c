@@ -74,12 +74,20 @@ static void put_behind(struct pd_log_file *f, int fd, uint64_t size) {
     atomic_store(&f->limit, f->max);
 }
 
-/* PATH.1 becomes free: .keep-1 -> .keep (which goes) first. A number that is missing does not matter. */
-static int shift(const struct pd_log_file *f) {
+/* PATH has the name PATH.1 too, and what had it is .2, and so on; .keep goes. A number that is missing does not matter. PATH keeps its own
+ * name until the new file takes it: were there a moment without one, another process would make a file of its own there, and what it wrote
+ * would be lost. Only where the file system has no hard links there is such a moment. */
+static int shift(const struct pd_log_file *f, const struct stat *its) {
     char from[PATH_MAX + 16], to[PATH_MAX + 16];
+    struct stat first;
+    pd_fmt(to, sizeof to, "%s.1", f->path);
+    if (f->keep && !stat(to, &first) && first.st_ino == its->st_ino && first.st_dev == its->st_dev)
+        return 0; /* one that was killed here has come so far */
     for (unsigned i = f->keep; i-- > 0;) {
         pd_fmt(from, sizeof from, i ? "%s.%u" : "%s", f->path, i);
         pd_fmt(to, sizeof to, "%s.%u", f->path, i + 1);
+        if (!i && (!unlink(to) || errno == ENOENT) && !link(from, to))
+            return 0;
         if (rename(from, to) && errno != ENOENT)
             return -1;
     }
@@ -104,7 +112,7 @@ static int rotate(struct pd_log_file *f, size_t len) {
     }
     if (pd_fmt(fresh, sizeof fresh, "%s.new", f->path) || (fd = open(fresh, OPEN_FLAGS | O_TRUNC, 0644)) < 0)
         return -1;
-    if (shift(f) || rename(fresh, f->path)) {
+    if (shift(f, &mine) || rename(fresh, f->path)) {
         unlink(fresh);
         close(fd);
         return -1;
