@@ -47,8 +47,8 @@ conf() { { cat conf.ini; printf '[env]\nMY_LINES = %d\nMY_BYTES = %d\n' "$2" "$3
 # all_lines FILE N: each trainer's lines 0..N-1, once and in order
 all_lines() {
     for t in 0 1; do
-        grep -o "line [0-9]* of trainer $t " "$1" | awk -v n="$2" '$2 != NR - 1 { exit 1 } END { exit NR != n }' ||
-            die "trainer $t: lines are lost, doubled or out of order: $(grep -v '| line' "$1")"
+        grep -o "line [0-9]* of trainer $t " "$1" | cut -d' ' -f2 |
+            numbered 0 "$2" "lines of trainer $t"
     done
 }
 ended() { # ended STATUS NAME: the run in the background; its output in $OUT, without the trainers' lines

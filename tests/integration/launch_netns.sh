@@ -45,7 +45,7 @@ comes_back() {
     "$fixture" join "$ns" 1
     wait "$PID" || die "a host that came back: $(cat back.log)"
     for i in 0 1 2; do
-        grep -o "line [0-9]* of $i" back.log | awk '$2 != NR { exit 1 } END { exit NR != 100 }' || die "lines of $i: $(cat back.log)"
+        grep -o "line [0-9]* of $i" back.log | cut -d' ' -f2 | numbered 1 100 "lines of trainer $i"
     done
     OUT=$(cat back.log)
     has "10.77.0.2: connected again"

@@ -20,7 +20,7 @@ has "Ending behind 20300101/0003: the last folder (online_until) is trained"
 sed 's,^train = .*,&\ntest = stream/20300103/*/part-*,' train.ini >test.ini
 expect 0 online --config=test.ini --job=test --resume= --init_model_path=output/pass-00003
 once=$(sed -n 's/.*of the saved model.*, auc \([0-9.]*\),.*/\1/p' <<<"$OUT") going=$(auc_of 20300103 "$TMP/whole.log")
-awk -v a="$once" -v b="$going" 'BEGIN { exit !(a > 0.5 && b > a + 0.03) }' || die "AUC on day 3: $going online, $once trained once"
+holds "once > 0.5 && going > once + 0.03" once="$once" going="$going"
 echo "AUC on day 3: $going online, $once of a model of day 1"
 
 # --- days end, rows go, and most ids never have one ---

@@ -24,7 +24,7 @@ train() {
 value() { sed -n "s/.*[ ,]$1 \([-0-9.e+]*\),.*/\1/p" <<<"$OUT"; }
 check() { # check WHAT VALUE CONDITION: x is the value
     echo "$1: $2 (wanted: $3)"
-    awk "BEGIN { x = $2 + 0; exit !($3) }" || die "$1 is $2, not $3"
+    holds "$3" x="$2"
 }
 template() { cp -R "$TOP/workspace_template/$1" "$1" && sh "$1/prepare" --shards=3 "${@:2}" >"$1.prepare" 2>&1 || die "$1: $(cat "$1.prepare")"; }
 

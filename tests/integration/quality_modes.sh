@@ -63,7 +63,7 @@ compare() {
     s=$MEAN
     for mode in async ssp geo; do
         mean $mode "$metric" "$@"
-        awk "BEGIN { x = $MEAN; s = $s; exit !($condition) }" || die "$mode has a mean $metric of $MEAN, sync $s; not: $condition"
+        holds "$condition" x="$MEAN" s="$s"
     done
     cd "$TMP" || exit 1
 }

@@ -14,7 +14,7 @@ value() { sed -n "s/.*\<$1 \([-0-9.]*\).*/\1/p" <<<"$2"; }
 # check WHAT VALUE CONDITION: x is the value
 check() {
     echo "$1: $2 (wanted: $3)"
-    awk "BEGIN { x = $2 + 0; exit !($3) }" || die "$1 is $2, not $3"
+    holds "$3" x="$2"
 }
 
 cp -R "$TOP/workspace_template/skip_gram" ws && sh ws/prepare --shards=1 --share=0.4 >prepare.log 2>&1 || die "$(cat prepare.log)"

@@ -29,8 +29,7 @@ done
 after=$(sed -n 's/.*Test after pass 0: .*perplexity \([0-9.]*\),.*/\1/p' <<<"$OUT")
 local=$(cd ws && "$BIN/paddle_worker" trainer --local=1 --n_streams=3 --num_passes=1 --batch_size=96 --save_dir=../mine 2>&1 |
     sed -n 's/.*Test after pass 0: .*perplexity \([0-9.]*\),.*/\1/p')
-awk -v a="$after" -v b="$local" 'BEGIN { d = a / b - 1; exit !(a > 1 && d < 1e-3 && d > -1e-3) }' ||
-    die "held-out perplexity $after on three hosts, $local in one process"
+holds "hosts > 1 && hosts / one < 1.001 && one / hosts < 1.001" hosts="$after" one="$local"
 none_left() { [ -z "$("$fixture" pids "$ns")" ]; }
 wait_for 60 "nothing is left on the hosts" none_left
 echo "perplexity $after on three hosts, $local in one process"

@@ -9,9 +9,6 @@ cd "$TMP" || exit 1
 # last METRIC FILE: of the last evaluation; first: of the one before the training
 last() { sed -n "s/.*Test after pass.*[ ,]$1 \([-0-9.naief+]*\),.*/\1/p" "$2" | tail -1; }
 first() { sed -n "s/.*Test before pass 0.*[ ,]$1 \([-0-9.naief+]*\),.*/\1/p" "$2" | head -1; }
-# is EXPRESSION: of numbers
-is() { awk "BEGIN { exit !($1) }"; }
-
 # try NAME METRIC CONDITION PREPARE RUN: x is the metric after the training, a before it
 try() {
     local name=$1 metric=$2 condition=$3 prepare=$4 run=$5
@@ -24,21 +21,22 @@ try() {
     local a x
     a=$(first "$metric" "$name.log") x=$(last "$metric" "$name.log")
     [ -n "$a" ] && [ -n "$x" ] || die "$name: no $metric in: $(cat "$name.log")"
-    is "$(sed "s/\<a\>/$a/g; s/\<x\>/$x/g" <<<"$condition")" || die "$name $run: $metric was $a and is $x, not: $condition"
+    holds "$condition" a="$a" x="$x"
     echo "$name $run: $metric $a -> $x"
 }
 
 try fit_a_line rmse "x < 2.4 && a > 10" --rows=1000 ""
 best=$(sed -n 's/.*standard deviation \([0-9]*\).*/\1/p' fit_a_line.prepare)
-is "$(last rmse fit_a_line.log) > 0.8 * $best" || die "better than the noise of the data allows"
+holds "rmse > 0.8 * noise" rmse="$(last rmse fit_a_line.log)" noise="$best"
 head -20 one/fit_a_line/workspace/test_data_dir/test.txt-00000 >houses
 model=$(ls -d one/fit_a_line/output/latest/*/pass-00019 one/fit_a_line/output/latest/pass-00019 2>/dev/null | head -1)
 "$CTL" infer --model="$model" --data=houses >prices || die "infer"
-paste -d, houses prices | awk -F, '{ d = $14 - $15; s += d * d } END { exit !(NR == 20 && s / NR < 16) }' || die "the prices of 20 houses: $(paste houses prices)"
+error=$(paste -d, houses prices | awk -F, '{ d = $14 - $15; s += d * d } END { print s / NR }')
+holds "n == 20 && error < 16" n="$(wc -l <prices)" error="$error"
 try census auc "x > 0.75 && x > a + 0.2" --rows=3000 --num_passes=3
 try ctr auc "x > 0.7 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128"
 best=$(sed -n 's/.*AUC \([0-9.]*\),.*/\1/p' ctr.prepare)
-is "$(last auc ctr.log) < $best + 0.02" || die "better than the planted probabilities, $best"
+holds "auc < planted + 0.02" auc="$(last auc ctr.log)" planted="$best"
 try ctr auc "x > 0.65 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128 --config=train-lr.ini"
 try ctr auc "x > 0.7 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128 --config=train-deepfm.ini"
 try skip_gram cost "x < 0.8 * a" "--share=0.06" "--num_passes=2 --batch_size=128"
@@ -51,7 +49,7 @@ rm -rf one && mkdir one
 (cd one/online_ctr/workspace && ./prepare --days=2 --minutes=3) >online.prepare 2>&1 || die "online_ctr: prepare: $(cat online.prepare)"
 (cd one/online_ctr && "$CTL" run --root_dir="$TMP/root%n" --port=0 --nic=lo --online_idle=2 >"$TMP/online.log" 2>&1) || die "online_ctr: $(tail -5 online.log)"
 auc() { sed -n "s/.*Test before pass $1 .* auc \([0-9.]*\),.*/\1/p" online.log; }
-is "$(auc 5) > 0.6 && $(auc 5) > $(auc 0) + 0.05" || die "online_ctr: $(cat online.log)"
+holds "last > 0.6 && last > first + 0.05" last="$(auc 5)" first="$(auc 0)"
 [ -s one/online_ctr/output/latest/online/latest.json ] || die "online_ctr: no done-file came back"
 echo "online_ctr: auc $(auc 0) -> $(auc 5)"
 # MNIST's own files, made up: ten noisy patterns of 28 x 28

@@ -169,7 +169,8 @@ for update in async ssp geo; do
     done
     grep -q 'Going on from output/pass-' "$TMP/job.log" || die "$update: it did not go on: $(cat "$TMP/job.log")"
     echo "$update: cost of the test data $undisturbed, killed $(cost)"
-    awk -v a="$undisturbed" -v b="$(cost)" 'BEGIN { exit !(a > 0 && b > 0 && b < 3.5 && b - a < 0.5) }' || die "$update: $(cost) instead of $undisturbed; SEED=$SEED"
+    holds "plain > 0 && cost > 0 && cost < 3.5 && cost - plain < 0.5" \
+        plain="$undisturbed" cost="$(cost)"
 done
 
 # --- other numbers of trainers, servers and threads; each server has its own disk ---

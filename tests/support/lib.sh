@@ -14,6 +14,7 @@ PIDS=()
 cleanup() {
     local status=$?
     trap - EXIT INT TERM
+    [ $status -ne 0 ] || [ ! -e "$TMP/.died" ] || status=1
     for p in ${PIDS[@]+"${PIDS[@]}"}; do kill "$p" 2>/dev/null; done
     for p in ${PIDS[@]+"${PIDS[@]}"}; do wait "$p" 2>/dev/null; done
     declare -F on_cleanup >/dev/null && on_cleanup
@@ -23,7 +24,9 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-die() { echo "FAILED: $*" >&2; exit 1; }
+# The test fails wherever this is called. In a pipeline or in $( ) an exit ends that part alone:
+# there the mark makes the test fail at its end.
+die() { echo "FAILED: $*" >&2; : >"$TMP/.died"; exit 1; }
 skip() { echo "skipped: $*"; exit 77; }
 # The log is emptied here, not by the child: what an earlier process of that name said is not to be read as this one's.
 start() { local name=$1; shift; : >"$TMP/$name.log"; "$@" >"$TMP/$name.log" 2>&1 & PID=$!; PIDS+=("$PID"); }
@@ -49,3 +52,28 @@ has() { [[ $OUT == *"$1"* ]] || die "no '$1' in:
 $OUT"; }
 has_not() { [[ $OUT != *"$1"* ]] || die "'$1' in:
 $OUT"; }
+# holds CONDITION NAME=NUMBER...: a condition of awk on numbers: holds "x < 2 * y" x="$x" y="$y"
+# A value that is not a number fails, and so does a name in the condition that was not given.
+holds() {
+    local condition=$1 given=' exp log sqrt int ' word args=()
+    shift
+    for word in "$@"; do
+        [[ ${word#*=} =~ ^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$ ]] ||
+            die "${word%%=*} is '${word#*=}', not a number; wanted: $condition"
+        args+=(-v "$word") given+="${word%%=*} "
+    done
+    for word in $(sed 's/[0-9.][0-9.]*[eE][-+]*[0-9]*//g' <<<"$condition" |
+        grep -oE '[A-Za-z_]+[A-Za-z_0-9]*'); do
+        [[ $given == *" $word "* ]] || die "'$word' has no value in: $condition"
+    done
+    # What awk prints decides, not its status: an exit in END would replace an exit before it.
+    [ "$(awk ${args[@]+"${args[@]}"} "BEGIN { print ($condition) ? \"yes\" : \"no\" }")" = yes ] ||
+        die "not: $condition, with $*"
+}
+# numbered FIRST N WHAT: standard input is N numbers, one a line: FIRST, FIRST + 1, ...
+numbered() {
+    local got
+    got=$(cat)
+    [ "$2" -gt 0 ] && [ "$got" = "$(seq "$1" $(($1 + $2 - 1)))" ] ||
+        die "$3: not $2 numbers from $1 on: $(tr '\n' ' ' <<<"$got" | cut -c1-300)"
+}

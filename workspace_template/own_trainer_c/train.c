@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FIELDS = 8, IDS_PER_FIELD = 1000, BATCH = 256, STEPS = 300 };
+enum { FIELDS = 8, IDS_PER_FIELD = 200, BATCH = 256, STEPS = 300 };
 
 /* A number in [0, 1) that depends on its arguments only: the same data on every machine, every time. */
 static double uniform(uint64_t a, uint64_t b) {
@@ -30,7 +30,11 @@ int main(void) {
     static uint64_t ids[BATCH * FIELDS];
     static float weight[BATCH * FIELDS], grad[BATCH * FIELDS];
     char why[500];
-    paddle_ps *ps = paddle_ps_join("optimizer=ftrl optimizer.learning_rate=0.5", why, sizeof why);
+    /* FTRL divides by beta + sqrt(sum of squared gradients). A gradient is the mean over the job's
+     * samples, and an id is in few of them, so that sum is small. With beta = 1, the default,
+     * nothing would be learned in 300 steps. */
+    paddle_ps *ps = paddle_ps_join(
+        "optimizer=ftrl optimizer.learning_rate=0.3 optimizer.beta=0.002", why, sizeof why);
     if (!ps) {
         fprintf(stderr, "train: %s\n", why);
         return 1;
@@ -38,7 +42,8 @@ int main(void) {
     int table = paddle_ps_table(ps, "weights", 1, 0, NULL);
     if (table < 0 || paddle_ps_start(ps))
         return fail(ps);
-    uint64_t me = (uint64_t)paddle_ps_trainer_id(ps);
+    uint64_t me = (uint64_t)paddle_ps_trainer_id(ps), samples = 0;
+    double costs = 0, bests = 0; /* of the samples since the last line */
     for (uint64_t step = 0; step < STEPS; step++) {
         double cost = 0, best = 0;
         for (uint64_t i = 0; i < BATCH * FIELDS; i++)
@@ -63,10 +68,19 @@ int main(void) {
             return fail(ps);
         uint64_t at, n;
         double all[2];
-        while (paddle_ps_step_sums(ps, &at, &n, all, 2) == 1)
-            if (me == 0 && at % 50 == 0)
-                printf("step %llu: cost %.4f, the best possible %.4f, %llu samples\n", (unsigned long long)at, all[0] / (double)n,
-                       all[1] / (double)n, (unsigned long long)n);
+        while (paddle_ps_step_sums(ps, &at, &n, all, 2) == 1) {
+            costs += all[0];
+            bests += all[1];
+            samples += n;
+            if (at % 50)
+                continue;
+            if (me == 0)
+                printf("step %llu: cost %.4f, the best possible %.4f, %llu samples\n",
+                       (unsigned long long)at, costs / (double)samples, bests / (double)samples,
+                       (unsigned long long)samples);
+            costs = bests = 0;
+            samples = 0;
+        }
         fflush(stdout);
     }
     if (paddle_ps_pass_end(ps) || paddle_ps_save(ps, "output", "model") || paddle_ps_leave(ps))
