@@ -11,7 +11,7 @@ make --no-print-directory -s bench-programs >"$TMP/make.log" 2>&1 || die "$(tail
 unset SSH_AUTH_SOCK
 export ROUNDS=1 PYTHONDONTWRITEBYTECODE=1
 ran=0
-left_out() { echo "PARTLY SKIPPED: bench $1: $2"; }
+left_out() { echo "skipped: bench $1: $2"; }
 # short NAME NEEDS VARIABLE=VALUE...; NEEDS: programs, modules of Python as py:NAME, files, netns, or root (who may log in without PAM)
 short() {
     local name=$1 need began=$SECONDS

@@ -53,7 +53,7 @@ done
 rm -rf ws "${THERE[@]}"
 n=100000
 [ "$(df -Pi /dev/shm | awk 'NR == 2 { print $4 }')" -gt $((n * 33 / 10)) ] && [ "$(free_mb)" -gt 2000 ] || n=10000
-[ $n = 100000 ] || echo "PARTLY SKIPPED: /dev/shm has no room for three times 100,000 files: $n"
+[ $n = 100000 ] || echo "skipped: /dev/shm has no room for three times 100,000 files: $n"
 /usr/bin/python3 - ws $n <<'END' || die "no $n files"
 import os, random, sys
 r = random.Random(1)

@@ -109,7 +109,7 @@ class Soak:
             arena.start()
             self.session(arena, kind, n_rounds, lanes, bystanders)
         except Skipped as e:
-            self.say(f"SKIPPED: {name}: {e}")
+            self.say(f"skipped: {name}: {e}")
         finally:
             end_softly(arena.runs)
             arena.stop()

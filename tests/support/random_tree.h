@@ -119,7 +119,7 @@ static int rt_has_below(const struct rt *t, size_t i) {
     return i + 1 < t->n && !strncmp(t->v[i + 1].path, t->v[i].path, n) && t->v[i + 1].path[n] == '/';
 }
 
-static void rt_edit(struct rt *t) {
+static inline void rt_edit(struct rt *t) {
     for (int k = 0; k < 4 && t->n; k++) {
         size_t i = rt_next(t) % t->n;
         struct rt_entry *e = &t->v[i];

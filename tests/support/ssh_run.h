@@ -16,6 +16,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "launcher/ssh/ssh.h"
+#include "tests/support/skip.h"
 
 /* Tests that cost time run where they find most. */
 #ifdef __SANITIZE_ADDRESS__
@@ -28,7 +29,7 @@ enum { UNDER_ASAN = 0, UNDER_TSAN = 0 };
 
 static inline int not_here(const char *where) {
     if (!getenv("TEST_EVERYWHERE"))
-        printf("skipped: runs %s (TEST_EVERYWHERE=1: here as well)\n", where);
+        printf("elsewhere: runs %s (TEST_EVERYWHERE=1: here as well)\n", where);
     return !getenv("TEST_EVERYWHERE");
 }
 
@@ -73,8 +74,7 @@ static int teardown(void **state) {
 static void need_sshd(void) {
     if (!no_sshd[0])
         return;
-    print_message("skipped: %s\n", no_sshd);
-    skip();
+    SKIP("%s", no_sshd);
 }
 
 /* --- one command ----------------------------------------------------------------------------------------- */

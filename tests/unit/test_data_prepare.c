@@ -19,6 +19,7 @@
 #include "data/prepare.h"
 #include "data/shards.h"
 #include "data/tokens.h"
+#include "tests/support/skip.h"
 
 static char dir[] = "/tmp/test-prepare-XXXXXX";
 static char in[64], out[64];
@@ -405,10 +406,8 @@ static void wordnet_has_its_known_counts(void **state) {
     static const struct {
         uint64_t min_word_freq, words;
     } rows[] = {{50, 3332}, {10, 11988}};
-    if (access(files[0], R_OK)) {
-        print_message("   SKIPPED: %s is not there (package wordnet-base)\n", files[0]);
-        skip();
-    }
+    if (access(files[0], R_OK))
+        SKIP("%s is not there (package wordnet-base)", files[0]);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct data_prepare_opts o = opts(files);
         struct data_prepare_counts c;

@@ -16,6 +16,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "launcher/cluster/hosts.h"
+#include "tests/support/skip.h"
 
 static char dir[] = "/tmp/test-expand-XXXXXX";
 
@@ -77,10 +78,8 @@ static void compare(char *const *exprs, size_t n, const char *command) {
 
 static void as_nodeset_does(void **state) {
     (void)state;
-    if (system("nodeset --version >/dev/null 2>&1")) {
-        print_message("skipped: no nodeset here (package clustershell)\n");
-        skip();
-    }
+    if (system("nodeset --version >/dev/null 2>&1"))
+        SKIP("no nodeset here (package clustershell)");
     struct pd_buf in;
     pd_buf_init(&in);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
@@ -146,10 +145,8 @@ static void as_clustershell_does_on_random_ones(void **state) {
     static char *exprs[N];
     const char *given = getenv("TEST_SEED");
     unsigned first = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL), seed = first, n = 0;
-    if (system("/usr/bin/python3 -c 'import ClusterShell' 2>/dev/null")) {
-        print_message("skipped: no clustershell here\n");
-        skip();
-    }
+    if (system("/usr/bin/python3 -c 'import ClusterShell' 2>/dev/null"))
+        SKIP("no clustershell here");
     print_message("seed %u (TEST_SEED=%u repeats it)\n", first, first);
     struct pd_buf in;
     pd_buf_init(&in);

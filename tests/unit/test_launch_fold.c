@@ -12,6 +12,7 @@
 
 #include "base/fault.h"
 #include "launcher/view/fold.h"
+#include "tests/support/skip.h"
 
 enum { NAMES_MAX = 64, TEXT_MAX = 4000 };
 
@@ -106,7 +107,7 @@ static void canonical(char *text, char *out) {
 static void test_random(void **state) {
     (void)state;
     if (!have_nodeset())
-        skip();
+        SKIP("no nodeset here (package clustershell)");
     uint64_t seed = 20;
     for (int round = 0; round < 12; round++) {
         char names[NAMES_MAX][24], all[TEXT_MAX] = "", back[TEXT_MAX], a[TEXT_MAX], b[TEXT_MAX];

@@ -1,4 +1,5 @@
 /* test_launch_ssh.c - commands over ssh, and the way to an agent, against real sshd's (tests/support/sshd-fixture). */
+#include "tests/support/skip.h"
 #include "tests/support/ssh_run.h"
 
 #include <dlfcn.h>
@@ -246,10 +247,8 @@ static void test_agent(void **state) {
     setenv("HOME", dir, 1); /* no usual key files there */
     snprintf(sock, sizeof sock, "%s/ssh-agent", dir);
     snprintf(cmd, sizeof cmd, "ssh-agent -a %s > %s.env && . %s.env >/dev/null && ssh-add -q %s", sock, sock, sock, key_file);
-    if (system(cmd)) {
-        print_message("skipped: no ssh-agent\n");
-        skip();
-    }
+    if (system(cmd))
+        SKIP("no ssh-agent");
     setenv("SSH_AUTH_SOCK", sock, 1);
     run_with(&r, &o, &fixture.v[0], "echo by agent");
     snprintf(cmd, sizeof cmd, ". %s.env >/dev/null && kill $SSH_AGENT_PID", sock);

@@ -2,6 +2,7 @@
  * the step named, and the others do not notice. */
 #include "tests/support/ssh_run.h"
 #include "tests/support/cut_proxy.h"
+#include "tests/support/skip.h"
 
 #include <netdb.h>
 
@@ -126,10 +127,8 @@ static void test_several_addresses(void **state) {
             families |= a->ai_family == AF_INET ? 1 : a->ai_family == AF_INET6 ? 2 : 0;
     if (all)
         freeaddrinfo(all);
-    if (families != 3) {
-        print_message("skipped: localhost has one address here\n");
-        skip();
-    }
+    if (families != 3)
+        SKIP("localhost has one address here");
     struct run r = {0};
     struct ssh_opts o = accepting();
     struct host h = {.addr = (char *)(uintptr_t)"localhost", .port = fixture.v[0].port, .user = fixture.v[0].user};

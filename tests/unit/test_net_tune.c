@@ -33,7 +33,7 @@ static void tuned(const char *ip) {
     assert_int_equal(net_ip_addr(ip, 0, &sa), 0);
     const int l = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (l < 0 || bind(l, (struct sockaddr *)&sa, sa.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6))) {
-        print_message("%s: not here\n", ip);
+        print_message("skipped: this machine has no address %s\n", ip);
         if (l >= 0)
             close(l);
         return;

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 
 #include "tests/support/pack_deploy.h"
+#include "tests/support/skip.h"
 
 static void any_tree_and_any_edits_arrive(void **state) {
     (void)state;
@@ -175,10 +176,8 @@ static void a_full_disk_leaves_nothing(void **state) {
     int status;
     waitpid(pid, &status, 0);
     rt_release(&t);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-        print_message("SKIPPED: no mount namespace here\n");
-        skip();
-    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        SKIP("no mount namespace here");
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
 }
@@ -264,10 +263,8 @@ static size_t rss_peak_kb(void) {
 static void hundred_thousand_files_need_little_memory(void **state) {
     (void)state;
     const int n = PACK_SLOW ? 10000 : 100000;
-    if (strncmp(top, "/dev/shm", 8)) {
-        print_message("SKIPPED: /dev/shm cannot be written\n");
-        skip();
-    }
+    if (strncmp(top, "/dev/shm", 8))
+        SKIP("/dev/shm cannot be written");
     struct rt t = {.rng = 5};
     struct pd_err err = {0};
     struct manifest_writer *w;

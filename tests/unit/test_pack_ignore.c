@@ -20,6 +20,7 @@
 #include "base/hash.h"
 #include "pack/glob.h"
 #include "pack/ignore.h"
+#include "tests/support/skip.h"
 
 /* The rules of `text` for the folder `rel`. */
 static void add_lines(struct pack_ignore *ig, const char *rel, const char *text) {
@@ -249,8 +250,7 @@ static void equals_git(void **state) {
     snprintf(cmd, sizeof cmd, "git --version >/dev/null 2>&1 && git init -q %s 2>/dev/null", p.dir);
     if (system(cmd)) {
         pd_rm_tree(p.dir, NULL);
-        print_message("skipped: no git\n");
-        skip();
+        SKIP("no git");
     }
     pd_buf_init(&p.asked);
     pd_buf_init(&git);

@@ -13,6 +13,7 @@
 #include "model/model.h"
 #include "ps/table.h"
 #include "tests/support/ps_cluster.h"
+#include "tests/support/skip.h"
 
 static const struct toy base = {.n_trainers = 1, .n_servers = 1, .n_dense = 1, .n_sparse = 1, .n_streams = 4, .n_passes = 2,
                                 .steps = 3, .optimizer = "adagrad", .lr = 0.05, .l2 = 0.001f};
@@ -422,10 +423,8 @@ static void test_server_threads_do_not_preempt_trainers(void **state) {
     int may = 0;
     pthread_create(&asks, NULL, may_stand_back, &may);
     pthread_join(asks, NULL);
-    if (!may) {
-        print_message("skipped: the scheduling policy can't be set here\n");
-        skip();
-    }
+    if (!may)
+        SKIP("the scheduling policy can't be set here");
     cluster_start(&cl, 1, 1, 1, 1, 0, -1);
     struct ps_client *c = open_client(&cl, "sgd");
     const struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {7}, .lr_factor = 1};

@@ -18,6 +18,7 @@
 #include "base/fs.h"
 #include "model/model.h"
 #include "train/infer.h"
+#include "tests/support/skip.h"
 
 enum { ROWS = 1 << 21, DIM = 64, SAMPLES = 20000, SPECIAL = 101 }; /* every so many-th row is not zero */
 static const uint64_t TABLE_BYTES = (uint64_t)ROWS * DIM * sizeof(float);
@@ -162,7 +163,7 @@ static void a_large_table_is_not_loaded(void **state) {
     const struct train_infer x = {.model = dir, .data = path_of("data"), .workspace = dir, .batch_size = 256, .trust = 1, .out_fd = fd[1]};
     const uint64_t before = rss_anon();
     if (!before)
-        skip(); /* a kernel that does not tell */
+        SKIP("this kernel does not tell how much memory a process has");
     assert_int_equal(pthread_create(&thread, NULL, read_scores, &r), 0);
     int rc = train_infer(&x, &n, &err);
     close(fd[1]);

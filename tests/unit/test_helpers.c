@@ -1,0 +1,114 @@
+/* test_helpers.c - the checks of tests/support in C: each is shown to pass and to fail. Those in
+ * shell and Python are shown in tests/integration/test_helpers.sh. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/pack_deploy.h"
+#include "tests/support/ps_client.h"
+
+static const char *text, *want;
+
+static void contains(void **state) {
+    (void)state;
+    assert_contains(text, want);
+}
+
+/* The verdict of a test in a process of its own, whose output is not shown: 0 passed, 1 failed. */
+static int verdict(CMUnitTestFunction test) {
+    pid_t pid = fork();
+    if (!pid) {
+        const struct CMUnitTest tests[] = {{"made up", test, NULL, NULL, NULL}};
+        int null = open("/dev/null", O_WRONLY);
+        dup2(null, 1);
+        dup2(null, 2);
+        _exit(cmocka_run_group_tests(tests, NULL, NULL));
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void assert_contains_can_fail(void **state) {
+    (void)state;
+    text = "trainer 2 is gone", want = "trainer 2";
+    assert_int_equal(verdict(contains), 0);
+    want = "trainer 3";
+    assert_int_equal(verdict(contains), 1);
+    text = "";
+    assert_int_equal(verdict(contains), 1);
+}
+
+enum { MORE, SIZE, BYTES, MODE, TIME, GONE, N_EDITS };
+
+/* One difference between a folder and the tree that was deployed there is found, whatever it is. */
+static void edit(const char *path, int how) {
+    struct timespec at[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1}};
+    char more[PATH_MAX];
+    struct stat st;
+    int fd;
+    assert_int_equal(stat(path, &st), 0);
+    switch (how) {
+    case MORE:
+        assert_int_equal(pd_fmt(more, sizeof more, "%s.more", path), 0);
+        assert_int_equal(mkdir(more, 0755), 0);
+        break;
+    case SIZE: assert_int_equal(truncate(path, st.st_size + 1), 0); break;
+    case BYTES:
+        fd = open(path, O_RDWR);
+        uint8_t b;
+        assert_int_equal(pread(fd, &b, 1, st.st_size / 2), 1);
+        b ^= 1;
+        assert_int_equal(pwrite(fd, &b, 1, st.st_size / 2), 1);
+        close(fd);
+        break;
+    case MODE: assert_int_equal(chmod(path, st.st_mode ^ 0100), 0); break;
+    case TIME: assert_int_equal(utimensat(AT_FDCWD, path, at, 0), 0); return;
+    default: assert_int_equal(unlink(path), 0); return;
+    }
+    at[1] = st.st_mtim; /* this difference alone */
+    assert_int_equal(utimensat(AT_FDCWD, path, at, 0), 0);
+}
+
+static void rt_differs_finds_each_difference(void **state) {
+    (void)state;
+    for (int how = 0; how < N_EDITS; how++) {
+        struct rt t = {.rng = 7};
+        struct pd_err err = {0};
+        char root[PATH_MAX], target[PATH_MAX], path[PATH_MAX];
+        size_t i = 0;
+        assert_int_equal(pd_fmt(root, sizeof root, "%s/root%d", top, how), 0);
+        assert_int_equal(pd_fmt(target, sizeof target, "%s/tree", root), 0);
+        assert_int_equal(pd_mkdirs(root, 0755, &err), 0);
+        rt_grow(&t, 60);
+        assert_int_equal(rt_pack(&t, &err), 0);
+        if (deploy(&t, root, target, 0, NULL, &err))
+            fail_msg("%s", err.msg);
+        assert_null(rt_differs(&t, target));
+        while (t.v[i].type != MANIFEST_FILE || !t.v[i].size || !(t.v[i].mode & 0200))
+            assert_true(++i < t.n);
+        assert_int_equal(pd_fmt(path, sizeof path, "%s/%s", target, t.v[i].path), 0);
+        edit(path, how);
+        if (!rt_differs(&t, target))
+            fail_msg("difference %d of %s was not found", how, path);
+        rt_release(&t);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(assert_contains_can_fail),
+        cmocka_unit_test(rt_differs_finds_each_difference),
+    };
+    return cmocka_run_group_tests(tests, make_top, remove_top);
+}
