@@ -3,7 +3,7 @@
 # in a pipeline and in $( ).
 # release only
 . "$(dirname "$0")/../support/lib.sh"
-unset PADDLE_TEST_DATA
+unset PADDLE_TEST_DATA RETRY JOBS FLAVOURS
 cd "$TMP" || exit 1
 
 # verdict STATUS TEXT SCRIPT: a test of these lines ends with that status and says the text
