@@ -18,6 +18,7 @@
 #include "nn/checkgrad.h"
 #include "nn/eval.h"
 #include "nn/graph.h"
+#include "tests/support/near.h"
 
 static char ini[] = "/tmp/test-nn-exec-XXXXXX";
 
@@ -142,61 +143,93 @@ static void finish(struct run *r) {
 /* --- the same network in double -------------------------------------------------------------------- */
 
 struct naive {
-    double cost, emb[V][D], w1[3 * D][H], b1[H], w2[H][V], b2[V]; /* gradients */
+    struct num_sum cost, emb[V][D], w1[3 * D][H], b1[H], w2[H][V], b2[V]; /* gradients */
 };
+
+/* Softmax of z and its cost for class y; dz is the gradient. The kernel's exp, quotient and log: some ulps. */
+static struct num naive_cost(const struct num *z, uint64_t y, struct num *dz) {
+    enum { ULPS = 8 };
+    double sum = 0, spread = 0;
+    for (int v = 0; v < V; v++)
+        sum += exp(z[v].v);
+    for (int v = 0; v < V; v++)
+        spread += exp(z[v].v) / sum * z[v].e;
+    for (int v = 0; v < V; v++) {
+        double p = exp(z[v].v) / sum;
+        dz[v].v = p - ((uint64_t)v == y);
+        dz[v].e = p * (z[v].e + spread) + sum_error(V + ULPS, p) + sum_error(1, fabs(dz[v].v));
+    }
+    double cost = log(sum) - z[y].v;
+    return (struct num){cost, spread + z[y].e + sum_error(V + ULPS, 1 + fabs(log(sum)) + fabs(z[y].v))};
+}
 
 static void naive_sample(struct naive *s, const struct run *r, uint32_t i) {
     const float *emb = r->w[0], *w1 = r->w[1], *b1 = r->w[2], *w2 = r->w[3], *b2 = r->w[4];
-    double x[3 * D], h[H], z[V], sum = 0, dz[V], dh[H];
+    struct num x[3 * D], h[H], z[V], dz[V], dh[H];
     for (int k = 0; k < 3; k++)
         for (int d = 0; d < D; d++)
-            x[k * D + d] = (double)emb[r->batch.ids[k][i] * D + (unsigned)d];
+            x[k * D + d] = num_of(emb[r->batch.ids[k][i] * D + (unsigned)d]);
     for (int j = 0; j < H; j++) {
-        double a = (double)b1[j];
+        struct num_sum a = {0};
+        num_add(&a, num_of(b1[j]));
         for (int l = 0; l < 3 * D; l++)
-            a += x[l] * (double)w1[l * H + j];
-        h[j] = 1 / (1 + exp(-a));
+            num_add_product(&a, x[l], num_of(w1[l * H + j]));
+        double y = 1 / (1 + exp(-a.v));
+        h[j] = num_f(num_total(&a), y, y * (1 - y), 4);
     }
     for (int v = 0; v < V; v++) {
-        z[v] = (double)b2[v];
+        struct num_sum a = {0};
+        num_add(&a, num_of(b2[v]));
         for (int j = 0; j < H; j++)
-            z[v] += h[j] * (double)w2[j * V + v];
-        sum += exp(z[v]);
+            num_add_product(&a, h[j], num_of(w2[j * V + v]));
+        z[v] = num_total(&a);
     }
-    uint64_t y = r->batch.ids[3][i];
-    s->cost += log(sum) - z[y];
-    for (int v = 0; v < V; v++) {
-        dz[v] = exp(z[v]) / sum - ((uint64_t)v == y);
-        s->b2[v] += dz[v];
-    }
+    num_add(&s->cost, naive_cost(z, r->batch.ids[3][i], dz));
+    for (int v = 0; v < V; v++)
+        num_add(&s->b2[v], dz[v]);
     for (int j = 0; j < H; j++) {
-        dh[j] = 0;
+        struct num_sum a = {0};
         for (int v = 0; v < V; v++) {
-            dh[j] += dz[v] * (double)w2[j * V + v];
-            s->w2[j][v] += h[j] * dz[v];
+            num_add_product(&a, dz[v], num_of(w2[j * V + v]));
+            num_add_product(&s->w2[j][v], h[j], dz[v]);
         }
-        dh[j] *= h[j] * (1 - h[j]);
-        s->b1[j] += dh[j];
+        struct num slope = num_f(h[j], h[j].v * (1 - h[j].v), 1 - 2 * h[j].v, 2);
+        dh[j] = num_mul(num_total(&a), slope);
+        num_add(&s->b1[j], dh[j]);
     }
-    for (int l = 0; l < 3 * D; l++)
+    for (int l = 0; l < 3 * D; l++) {
+        struct num_sum a = {0};
         for (int j = 0; j < H; j++) {
-            s->w1[l][j] += x[l] * dh[j];
-            s->emb[r->batch.ids[l / D][i]][l % D] += dh[j] * (double)w1[l * H + j];
+            num_add_product(&s->w1[l][j], x[l], dh[j]);
+            num_add_product(&a, dh[j], num_of(w1[l * H + j]));
         }
+        num_add(&s->emb[r->batch.ids[l / D][i]][l % D], num_total(&a));
+    }
 }
 
-static void compare(const char *what, const float *got, const double *want, size_t n) {
-    double largest = 0;
-    for (size_t i = 0; i < n; i++)
-        largest = fmax(largest, fabs(want[i]));
-    for (size_t i = 0; i < n; i++)
-        if (!(fabs((double)got[i] - want[i]) <= 2e-6 * largest))
-            fail_msg("%s: [%zu] is %.9g, not %.9g", what, i, (double)got[i], want[i]);
+/* times: dense gradients are added to, once a step */
+static void compare(const char *what, const float *got, const struct num_sum *sum, size_t n, int times) {
+    double want[V * H * D], error[V * H * D];
+    assert_true(n <= V * H * D);
+    for (size_t i = 0; i < n; i++) {
+        struct num a = num_total(&sum[i]);
+        want[i] = times * a.v;
+        error[i] = times * (a.e + sum_error(times, fabs(a.v)));
+    }
+    assert_within(what, got, want, error, n);
+}
+
+static void compare_all(const struct run *r, const struct naive *s) {
+    compare("emb", r->grad[0], &s->emb[0][0], V * D, 1);
+    compare("hid.w", r->grad[1], &s->w1[0][0], 3 * D * H, 1);
+    compare("hid.b", r->grad[2], s->b1, H, 1);
+    compare("out.w", r->grad[3], &s->w2[0][0], H * V, 1);
+    compare("out.b", r->grad[4], s->b2, V, 1);
 }
 
 static void the_word_model_agrees_with_plain_loops_in_double(void **state) {
     (void)state;
-    static const char *const kind[] = {"true", "false"};
+    static const char *const kind[] = {"cost, sparse_update = true", "cost, sparse_update = false"};
     for (int k = 0; k < 2; k++) {
         struct run r;
         struct naive s = {0};
@@ -205,16 +238,10 @@ static void the_word_model_agrees_with_plain_loops_in_double(void **state) {
         double cost = step(&r, NN_TRAIN, 0);
         for (uint32_t i = 0; i < B; i++)
             naive_sample(&s, &r, i);
-        if (fabs(cost - s.cost) > 1e-6 * s.cost)
-            fail_msg("sparse_update = %s: cost %.9g, not %.9g", kind[k], cost, s.cost);
-        compare("emb", r.grad[0], &s.emb[0][0], V * D);
-        compare("hid.w", r.grad[1], &s.w1[0][0], 3 * D * H);
-        compare("hid.b", r.grad[2], s.b1, H);
-        compare("out.w", r.grad[3], &s.w2[0][0], H * V);
-        compare("out.b", r.grad[4], s.b2, V);
+        assert_near(kind[k], cost, s.cost.v, num_total(&s.cost).e);
+        compare_all(&r, &s);
         step(&r, NN_TRAIN, 0); /* dense gradients are added to */
-        for (int i = 0; i < V; i++)
-            assert_true(fabs((double)r.grad[4][i] - 2 * s.b2[i]) < 1e-5);
+        compare("out.b after two steps", r.grad[4], s.b2, V, 2);
         finish(&r);
     }
 }
@@ -274,21 +301,17 @@ static void a_batch_cut_in_two_gives_the_same_sums(void **state) {
     (void)state;
     struct run r;
     struct nn_cost c1, c2;
-    static float whole[8][V * H * D];
+    struct naive s = {0};
     start(&r, NET("true"));
-    double cost = step(&r, NN_TRAIN, 0);
-    for (uint32_t p = 0; p < r.n_params; p++)
-        memcpy(whole[p], r.grad[p], nn_graph_param(r.g, p)->rows * nn_graph_param(r.g, p)->cols * sizeof(float));
-    set_batch(&r, &r.batch);
+    for (uint32_t i = 0; i < B; i++)
+        naive_sample(&s, &r, i);
     nn_exec_forward(r.exec, r.feed, 0, 4, NN_TRAIN, 5, 0, &c1);
     nn_exec_backward(r.exec);
     nn_exec_forward(r.exec, r.feed, 4, B - 4, NN_TRAIN, 5, 0, &c2);
     nn_exec_backward(r.exec);
     scatter(&r, 0);
-    assert_true(fabs(c1.sum + c2.sum - cost) < 1e-5 * cost);
-    for (uint32_t p = 0; p < r.n_params; p++)
-        for (size_t i = 0; i < nn_graph_param(r.g, p)->rows * nn_graph_param(r.g, p)->cols; i++)
-            assert_true(fabs((double)whole[p][i] - (double)r.grad[p][i]) < 1e-5);
+    assert_near("cost", c1.sum + c2.sum, s.cost.v, num_total(&s.cost).e);
+    compare_all(&r, &s);
     finish(&r);
 }
 
@@ -297,33 +320,55 @@ static void a_batch_cut_in_two_gives_the_same_sums(void **state) {
     "[layer tall]\ntype = fc\ninputs = wide\nsize = 20\nact = tanh\n" \
     "[layer s1]\ntype = fc\ninputs = tall\nsize = 20\nparam = s sb\n[layer s2]\ntype = fc\ninputs = s1\nsize = 20\nparam = s sb\n" OUT("s2 tall") COST
 
-/* Pieces of different sizes, whose executions make some gradients of all samples at once, in place of what was there. */
+enum { PIECES = 3 };
+static const uint32_t piece[PIECES + 1] = {0, 5, 6, B};
+
+/* Gradients of samples [first, end) alone are added to `sum`, in double; as magnitudes: without their signs. */
+static double add_piece(struct run *r, uint32_t first, uint32_t end, double **sum, int as_magnitudes) {
+    struct nn_cost c;
+    set_batch(r, &r->batch);
+    nn_exec_forward(r->exec, r->feed, first, end - first, NN_TRAIN, 5, 0, &c);
+    nn_exec_backward(r->exec);
+    for (uint32_t p = 0; p < r->n_params; p++) {
+        const struct nn_param *q = nn_graph_param(r->g, p);
+        for (size_t i = 0; i < q->rows * q->cols && q->kind == NN_DENSE; i++) {
+            double g = (double)r->grad[p][i];
+            sum[p][i] += as_magnitudes ? fabs(g) : g;
+        }
+    }
+    return c.sum;
+}
+
+/* Pieces of different sizes, whose executions make some gradients of all samples at once, in place of what was there.
+ * Each piece by itself goes through the same products forward and back: the same bits. Only the sums of the gradients
+ * over samples differ. Their magnitudes are those of the samples one by one, all but some roundings. */
 static void executions_beside_each_other_give_the_same_sums(void **state) {
     (void)state;
-    enum { N = 3 };
-    static const uint32_t end[N + 1] = {0, 5, 6, B};
     struct run r;
-    struct nn_exec *e[N];
+    struct nn_exec *e[PIECES];
     struct nn_cost c;
-    float *whole[12], *sum[12], *rows = NULL;
-    double cost = 0;
+    float *sum[12], *rows = NULL;
+    double *want[12], *magnitudes[12], cost = 0, want_cost = 0;
     uint32_t n_together = 0;
     start(&r, WIDE);
     assert_true(r.n_params <= 12);
-    const double want = step(&r, NN_TRAIN, 0);
     for (uint32_t p = 0; p < r.n_params; p++) {
         const struct nn_param *q = nn_graph_param(r.g, p);
         const size_t n = q->rows * q->cols;
-        whole[p] = malloc(n * sizeof(float));
+        want[p] = calloc(n, sizeof(double));
+        magnitudes[p] = calloc(n, sizeof(double));
         sum[p] = calloc(n, sizeof(float));
-        memcpy(whole[p], r.grad[p], n * sizeof(float));
         n_together += (uint32_t)q->together;
         for (size_t i = 0; i < n && q->together; i++)
             sum[p][i] = NAN;
     }
     assert_int_equal(n_together, 4); /* wide, tall, and two of out; not s */
-    assert_int_equal(nn_exec_new_beside(e, N, r.g, 5, B, NULL), 0);
-    for (uint32_t k = 0; k < N; k++) {
+    for (uint32_t i = 0; i < B; i++)
+        add_piece(&r, i, i + 1, magnitudes, 1);
+    for (uint32_t k = 0; k < PIECES; k++)
+        want_cost += add_piece(&r, piece[k], piece[k + 1], want, 0);
+    assert_int_equal(nn_exec_new_beside(e, PIECES, r.g, 5, B, NULL), 0);
+    for (uint32_t k = 0; k < PIECES; k++) {
         for (uint32_t p = 0; p < r.n_params; p++) {
             uint32_t n;
             const int table = nn_graph_param(r.g, p)->kind == NN_TABLE;
@@ -331,27 +376,23 @@ static void executions_beside_each_other_give_the_same_sums(void **state) {
                 rows = calloc((nn_feed_keys(r.feed, p, &n), n), D * sizeof(float));
             nn_exec_bind(e[k], p, table ? r.rows[p] : r.w[p], table ? rows : sum[p]);
         }
-        nn_exec_forward(e[k], r.feed, end[k], end[k + 1] - end[k], NN_TRAIN, 5, 0, &c);
+        nn_exec_forward(e[k], r.feed, piece[k], piece[k + 1] - piece[k], NN_TRAIN, 5, 0, &c);
         cost += c.sum;
     }
-    for (uint32_t k = N; k-- > 0;)
+    for (uint32_t k = PIECES; k-- > 0;)
         nn_exec_backward(e[k]);
-    for (uint32_t k = 0; k < N; k++)
-        nn_exec_together(e[0], r.feed, k, N);
-    assert_true(fabs(cost - want) < 1e-5 * want);
+    for (uint32_t k = 0; k < PIECES; k++)
+        nn_exec_together(e[0], r.feed, k, PIECES);
+    assert_true(cost == want_cost);
     for (uint32_t p = 0; p < r.n_params; p++) {
         const struct nn_param *q = nn_graph_param(r.g, p);
-        double largest = 0;
-        for (size_t i = 0; i < q->rows * q->cols; i++)
-            largest = fmax(largest, fabs((double)whole[p][i]));
-        assert_true(largest > 0);
-        for (size_t i = 0; i < q->rows * q->cols && q->kind == NN_DENSE; i++)
-            if (!(fabs((double)whole[p][i] - (double)sum[p][i]) <= 1e-5 * largest))
-                fail_msg("%s[%zu] is %g, not %g", q->name, i, (double)sum[p][i], (double)whole[p][i]);
-        free(whole[p]);
+        if (q->kind == NN_DENSE)
+            assert_near_sums(q->name, sum[p], want[p], magnitudes[p], q->rows * q->cols, 2 * B); /* s: in two layers */
+        free(want[p]);
+        free(magnitudes[p]);
         free(sum[p]);
     }
-    for (uint32_t k = N; k-- > 0;)
+    for (uint32_t k = PIECES; k-- > 0;)
         nn_exec_free(e[k]);
     free(rows);
     finish(&r);

@@ -14,6 +14,7 @@
 
 #include "base/rng.h"
 #include "nn/internal.h"
+#include "tests/support/near.h"
 
 enum kind { CONV, MAX, MEAN };
 static const char *const kind_name[] = {"conv", "max", "mean"};
@@ -50,13 +51,17 @@ static uint32_t param(const struct nn_graph *g, const char *name) {
 }
 
 /* What an image x gives, y, and what dy means for x, w and b, which is added. */
-static void plain(const struct shape *s, const float *x, const float *w, const float *b, const float *dy, double *y, double *dx, double *dw, double *db) {
+static void plain(const struct shape *s, const float *x, const float *w, const float *b, const float *dy, struct num_sum *y, struct num_sum *dx,
+                  struct num_sum *dw, struct num_sum *db) {
     for (int f = 0; f < s->f; f++)
         for (int r = 0; r < s->oh; r++)
             for (int q = 0; q < s->ow; q++) {
                 const int o = (f * s->oh + r) * s->ow + q;
+                const struct num d = num_f(num_of(dy[o]), (double)dy[o], 0, 2); /* made by two products */
                 int best = -1, inside = 0;
-                double sum = s->kind == CONV ? (double)b[f] : 0;
+                struct num_sum sum = {0};
+                if (s->kind == CONV)
+                    num_add(&sum, num_of(b[f]));
                 for (int pass = 0; pass < 2; pass++) /* values, then gradients */
                     for (int c = s->kind == CONV ? 0 : f; c < (s->kind == CONV ? s->c : f + 1); c++)
                         for (int i = 0; i < s->k; i++)
@@ -65,32 +70,44 @@ static void plain(const struct shape *s, const float *x, const float *w, const f
                                 if (row < 0 || col < 0 || row >= s->h || col >= s->w)
                                     continue;
                                 const int at = (c * s->h + row) * s->w + col, wat = ((c * s->k + i) * s->k + j) * s->f + f;
+                                const struct num weight = num_of(s->kind == CONV ? w[wat] : 1);
                                 if (pass == 0) {
                                     inside++;
                                     best = best < 0 || x[at] > x[best] ? at : best;
-                                    sum += (double)x[at] * (s->kind == CONV ? (double)w[wat] : 1);
+                                    num_add_product(&sum, num_of(x[at]), weight);
                                 } else if (s->kind == CONV) {
-                                    dx[at] += (double)dy[o] * (double)w[wat];
-                                    dw[wat] += (double)dy[o] * (double)x[at];
-                                } else {
-                                    dx[at] += s->kind == MEAN ? (double)dy[o] / inside : at == best ? (double)dy[o] : 0;
+                                    num_add_product(&dx[at], d, weight);
+                                    num_add_product(&dw[wat], d, num_of(x[at]));
+                                } else if (s->kind == MEAN) {
+                                    num_add(&dx[at], num_f(d, d.v / inside, 1.0 / inside, 1));
+                                } else if (at == best) {
+                                    num_add(&dx[at], d);
                                 }
                             }
                 assert_true(inside > 0 || s->kind == CONV);
-                y[o] = s->kind == CONV ? sum : s->kind == MEAN ? sum / inside : (double)x[best];
+                y[o] = (struct num_sum){0};
+                if (s->kind == MAX)
+                    num_add(&y[o], num_of(x[best]));
+                else if (s->kind == MEAN)
+                    num_add(&y[o], num_f(num_total(&sum), sum.v / inside, 1.0 / inside, 1));
+                else
+                    y[o] = sum;
                 if (s->kind == CONV)
-                    db[f] += (double)dy[o];
+                    num_add(&db[f], d);
             }
 }
 
-static void same(const struct shape *s, const char *what, const float *got, const double *want, int n) {
-    double most = 1e-3;
-    for (int i = 0; i < n; i++)
-        most = fmax(most, fabs(want[i]));
-    for (int i = 0; i < n; i++)
-        if (!(fabs((double)got[i] - want[i]) <= 1e-5 * most))
-            fail_msg("%s of %d x %d x %d, filter %d, stride %d, padding %d: %s %d is %.8g, not %.8g", kind_name[s->kind], s->c, s->h, s->w, s->k, s->stride,
-                     s->pad, what, i, (double)got[i], want[i]);
+static void same(const struct shape *s, const char *what, const float *got, const struct num_sum *sum, int n) {
+    char text[200];
+    double want[MOST * 16], error[MOST * 16];
+    for (int i = 0; i < n; i++) {
+        struct num a = num_total(&sum[i]);
+        want[i] = a.v;
+        error[i] = a.e;
+    }
+    snprintf(text, sizeof text, "%s of %d x %d x %d, filter %d, stride %d, padding %d: %s", kind_name[s->kind], s->c, s->h, s->w, s->k,
+             s->stride, s->pad, what);
+    assert_within(text, got, want, error, (size_t)n);
 }
 
 static void try(const struct shape *s, struct nn_graph *g) {
@@ -100,7 +117,7 @@ static void try(const struct shape *s, struct nn_graph *g) {
     struct pd_batch b;
     struct nn_cost cost;
     float *w[PARAMS] = {0}, *grad[PARAMS] = {0}, dy[MOST * 16];
-    double y[MOST * 16], dx[MOST] = {0}, dw[MOST * 16] = {0}, db[8] = {0};
+    struct num_sum y[MOST * 16], dx[MOST] = {0}, dw[MOST * 16] = {0}, db[8] = {0};
     const uint32_t n_params = nn_graph_n_params(g), size = nn_graph_layer_size(g, "it"), image = nn_graph_layer_size(g, "h");
     uint32_t n;
     assert_true(n_params <= PARAMS && size == (uint32_t)(s->f * s->oh * s->ow) && size <= MOST * 16);
@@ -128,9 +145,9 @@ static void try(const struct shape *s, struct nn_graph *g) {
         same(s, "value", got + i * size, y, (int)size);
     }
     nn_exec_backward(exec);
-    same(s, "gradient of the image at", grad[param(g, "h.b")], dx, (int)image);
+    same(s, "gradient of the image", grad[param(g, "h.b")], dx, (int)image);
     if (s->kind == CONV) {
-        same(s, "gradient of the filters at", grad[param(g, "it.w")], dw, s->c * s->k * s->k * s->f);
+        same(s, "gradient of the filters", grad[param(g, "it.w")], dw, s->c * s->k * s->k * s->f);
         same(s, "gradient of the bias", grad[param(g, "it.b")], db, s->f);
     }
     for (uint32_t p = 0; p < n_params; p++) {

@@ -17,6 +17,7 @@
 #include "base/rng.h"
 #include "nn/alias.h"
 #include "nn/sampler.h"
+#include "tests/support/near.h"
 
 static char dir[] = "/tmp/test-nn-sampler-XXXXXX";
 static char ini[64], counts[64];
@@ -111,6 +112,12 @@ static void what_is_drawn_does_not_depend_on_how_batches_are_cut(void **state) {
     nn_graph_free(g);
 }
 
+/* The cost of a score z that should say yes, or no: log1p(exp(-z)) or log1p(exp(z)), by a kernel with few ulps. */
+static struct num logistic_cost(struct num z, int yes) {
+    double to = yes ? -z.v : z.v, cost = log1p(exp(to));
+    return num_f(z, cost, 1 / (1 + exp(-to)), 8);
+}
+
 static void cost_agrees(const char *text) {
     struct nn_graph *g;
     struct nn_feed *f;
@@ -120,7 +127,7 @@ static void cost_agrees(const char *text) {
     uint64_t ids[B][K];
     uint32_t n_keys[2];
     float w[2][V * D], rows[2][V * D];
-    double want = 0;
+    struct num_sum want = {0};
     assert_int_equal(load(text, &g, NULL), 0);
     assert_int_equal(nn_feed_new(&f, g, B, NULL), 0);
     assert_int_equal(nn_exec_new(&e, g, B, NULL), 0);
@@ -141,19 +148,18 @@ static void cost_agrees(const char *text) {
         for (uint32_t j = b.offset[0] ? b.offset[0][i] : i; j < (b.offset[0] ? b.offset[0][i + 1] : i + 1); j++)
             for (int k = -1; k < K; k++) {
                 uint64_t id = k < 0 ? b.ids[1][i] : ids[i][k];
-                double z = 0;
+                struct num_sum z = {0};
                 for (uint32_t d = 0; d < D; d++)
-                    z += (double)w[0][b.ids[0][j] * D + d] * (double)w[1][id * D + d];
+                    num_add_product(&z, num_of(w[0][b.ids[0][j] * D + d]), num_of(w[1][id * D + d]));
                 if (k < 0)
-                    want += log1p(exp(-z));
+                    num_add(&want, logistic_cost(num_total(&z), 1));
                 else if (id != b.ids[1][i])
-                    want += 0.5 * log1p(exp(z));
+                    num_add(&want, num_mul(num_of(0.5f), logistic_cost(num_total(&z), 0)));
                 else
                     skipped++;
             }
     assert_true(skipped > 1);
-    if (!(fabs(cost.sum - want) < 1e-5 * want))
-        fail_msg("%.9g, not %.9g", cost.sum, want);
+    assert_near("cost", cost.sum, want.v, num_total(&want).e);
     uint64_t bits = 0;
     nn_feed_mark(f, 1, 0, B, &bits);
     assert_int_equal(bits, (UINT64_C(1) << n_keys[1]) - 1);
@@ -217,11 +223,12 @@ static void nce_end(struct nce *t) {
     nn_graph_free(t->g);
 }
 
-static double score(const struct nce *t, uint32_t i, uint64_t id) {
-    double s = (double)t->w[N_B][id];
+static struct num score(const struct nce *t, uint32_t i, uint64_t id) {
+    struct num_sum s = {0};
+    num_add(&s, num_of(t->w[N_B][id]));
     for (uint32_t d = 0; d < D; d++)
-        s += (double)t->w[E_W][t->b.ids[0][i] * D + d] * (double)t->w[N_W][id * D + d];
-    return s;
+        num_add_product(&s, num_of(t->w[E_W][t->b.ids[0][i] * D + d]), num_of(t->w[N_W][id * D + d]));
+    return num_total(&s);
 }
 
 static double noise(uint64_t id) { /* sqrt of the count above, over their sum; the rarest has 1 */
@@ -238,17 +245,22 @@ static void nce_of_tables_agrees_with_plain_loops(void **state) {
     for (int i = 0; i < 3; i++) { /* tables in training, in a test, dense in training */
         struct nce t;
         uint64_t ids[B][K];
-        double got = nce_cost(&t, text[i == 2], i == 1 ? NN_TEST : NN_TRAIN), want = 0;
+        const double got = nce_cost(&t, text[i == 2], i == 1 ? NN_TEST : NN_TRAIN);
+        struct num_sum want = {0};
+        char row[20];
         drawn(t.g, 0, B, 0, ids);
         for (uint32_t s = 0; s < B; s++)
             for (int k = -1; k < K; k++) {
                 uint64_t id = k < 0 ? t.b.ids[1][s] : ids[s][k];
-                double z = score(&t, s, id) - log(K * noise(id));
+                struct num_sum z = {0};
+                num_add(&z, score(&t, s, id));
+                num_add(&z, num_of((float)-log(K * noise(id))));
+                z.e += sum_error(1, fabs(log(K * noise(id)))); /* a float in the layer, too */
                 assert_true(k < 0 || (id != 2 && id != 10));
-                want += k < 0 ? log1p(exp(-z)) : log1p(exp(z));
+                num_add(&want, logistic_cost(num_total(&z), k < 0));
             }
-        if (!(fabs(got - want) < 1e-5 * want))
-            fail_msg("row %d: %.9g, not %.9g", i, got, want);
+        snprintf(row, sizeof row, "cost of row %d", i);
+        assert_near(row, got, want.v, num_total(&want).e);
         nce_end(&t);
     }
 }
@@ -256,15 +268,18 @@ static void nce_of_tables_agrees_with_plain_loops(void **state) {
 static void a_test_of_whole_parameters_says_what_softmax_costs(void **state) {
     (void)state;
     struct nce t;
-    double got = nce_cost(&t, NCE_OF(""), NN_TEST), want = 0;
+    const double got = nce_cost(&t, NCE_OF(""), NN_TEST);
+    struct num_sum want = {0};
     for (uint32_t s = 0; s < B; s++) {
-        double sum = 0;
+        const struct num right = score(&t, s, t.b.ids[1][s]);
+        double sum = 0, error = right.e;
         for (uint64_t id = 0; id < V; id++)
-            sum += exp(score(&t, s, id));
-        want += log(sum) - score(&t, s, t.b.ids[1][s]);
+            sum += exp(score(&t, s, id).v);
+        for (uint64_t id = 0; id < V; id++)
+            error += exp(score(&t, s, id).v) / sum * score(&t, s, id).e;
+        num_add(&want, (struct num){log(sum) - right.v, error + sum_error(V + 8, 1 + fabs(log(sum)) + fabs(right.v))});
     }
-    if (!(fabs(got - want) < 1e-5 * want))
-        fail_msg("%.9g, not %.9g", got, want);
+    assert_near("cost", got, want.v, num_total(&want).e);
     nce_end(&t);
 }
 
