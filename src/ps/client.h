@@ -236,6 +236,7 @@ struct ps_save_opts {
     uint32_t copies;          /* 2: each part on the disk of another server too; 0: 1 */
     int create_rows;          /* first make all rows of tables with a known n_rows */
     const struct ps_progress *resume; /* a checkpoint: with the optimizer's state, and when batch > 0 all trainers' notes */
+    const char *unsaid;       /* the line of a stream of which no trainer has said anything; NULL: the save fails with its number */
     const char *data;         /* and what was trained last, for who goes on from it; may be NULL */
 };
 /* BLOCKS. One trainer calls this (trainer 0), while no step is under way on the servers: after ps_start,

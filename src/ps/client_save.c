@@ -30,6 +30,7 @@ struct ps_client_saving {
     uint32_t server;     /* the one that is to commit */
     int committing;      /* it was asked */
     int notes;           /* wanted: how far each stream is */
+    char *unsaid;        /* may be NULL */
     struct pd_buf text;
 };
 
@@ -43,6 +44,7 @@ static void saving_free(struct ps_client *c) {
     free(s->of);
     client_copies_free(s->copies);
     pd_buf_release(&s->text);
+    free(s->unsaid);
     free(s->rows);
     free(s->dir);
     free(s->name);
@@ -180,6 +182,8 @@ static int new_saving(struct ps_client *c, const struct ps_save_opts *o) {
         s->notes = o->resume->batch > 0;
         if (o->data && !(s->m.resume.data = pd_strdup(o->data)))
             ok = 0;
+        if (o->unsaid && !(s->unsaid = pd_strdup(o->unsaid)))
+            ok = 0;
     }
     if (ok && s->notes) {
         s->m.resume.streams = pd_calloc(c->job.n_streams, sizeof *s->m.resume.streams);
@@ -215,9 +219,14 @@ int ps_save_start(struct ps_client *c, const struct ps_save_opts *o) {
 static int make_text(struct ps_client *c) {
     struct ps_client_saving *s = c->saving;
     struct pd_err err = {0};
-    for (size_t i = 0; i < s->m.resume.n_streams; i++)
-        if (!s->m.resume.streams[i])
-            return client_fail(c, PD_EFAIL, "nobody has said how far stream %zu is: %s/%s would not be whole", i, s->dir, s->name);
+    for (size_t i = 0; i < s->m.resume.n_streams; i++) {
+        if (s->m.resume.streams[i])
+            continue;
+        if (!s->unsaid)
+            return client_fail(c, PD_EFAIL, "no trainer has said how far stream %zu is: %s/%s would not be whole", i, s->dir, s->name);
+        if (!(s->m.resume.streams[i] = pd_strdup(s->unsaid)))
+            return client_fail(c, PD_ENOMEM, "no memory to save");
+    }
     if (list_parts(c, s))
         return client_fail(c, PD_ENOMEM, "no memory to save");
     describe(c, s);

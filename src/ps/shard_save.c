@@ -127,9 +127,10 @@ static void watch_from_here(struct ps_saving *j) {
         s->chain.latest = j;
 }
 
-/* The last one before the step that comes next. A trainer that is ahead of the one that saves may have sent another. */
+/* The newest note of the member that is not ahead of what the shard has applied: of the common step, or without a barrier of the
+ * member's own steps. */
 static const struct pd_buf *note_of(const struct ps_shard *s, const struct member *m) {
-    return &m->note[s->rule->barrier && m->note[0].after > s->step].text;
+    return &m->note[m->note[0].after > (s->rule->barrier ? s->step : m->step)].text;
 }
 
 /* u32 n, n times u64 rows of a table here; u64 updates, u64 samples; u32 n, n times {u32 lo, u32 hi, blob}: notes. */

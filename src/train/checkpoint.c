@@ -71,6 +71,17 @@ int train_checkpoint_note(struct train_loop *l, const struct train_streams *stre
     return send_note(l, streams, sums, ps_step(l->client) + 1, unused, err);
 }
 
+/* A trainer's first step may take longer than trainer 0 needs to reach a save. The note and the reduction take the same connection, so
+ * behind the barrier every note of this pass is at the server. Under update = sync a save waits for everybody's step, and its note. */
+int train_checkpoint_note_begin(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], struct pd_err *err) {
+    const struct pd_options *o = l->options;
+    if (!o->saving_period_by_batches || !o->save_state || o->update == PD_UPDATE_SYNC || o->data == PD_DATA_QUEUE)
+        return 0;
+    /* Where the barrier is a repeated one, the lost process has sent its note, and perhaps newer ones. */
+    int rc = ps_repeated(l->client) ? 0 : send_note(l, streams, sums, ps_step(l->client), 0, err);
+    return rc ? rc : train_client_error(l, ps_barrier(l->client), err);
+}
+
 int train_checkpoint_note_end(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], int unused,
                               struct pd_err *err) {
     return l->options->save_state ? send_note(l, streams, sums, ps_step(l->client), unused, err) : 0;
@@ -138,7 +149,8 @@ static int start(struct train_loop *l, uint64_t pass, int create_rows, int state
     struct ps_save_opts s = {.dir = l->options->save_dir, .name = k->next, .pass = pass, .config = k->config, .create_rows = create_rows,
                              .resume = state && l->options->save_state ? &k->progress : NULL,
                              .copies = k->may_copy ? (uint32_t)l->options->checkpoint_copies : 1,
-                             .chain = state ? next_in_chain(l) : PS_CHAIN_NONE, .data = *k->data ? k->data : NULL};
+                             .chain = state ? next_in_chain(l) : PS_CHAIN_NONE, .data = *k->data ? k->data : NULL,
+                             .unsaid = l->options->on_trainer_lost == PD_TRAINER_LOST_CONTINUE ? TRAIN_UNSAID : NULL};
     int rc = train_checkpoint_finish(l, err);
     if (rc)
         return rc;

@@ -122,6 +122,7 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
         if (l->overlap && l->next.n && (rc = train_params_pull_next_rows(l->params, l->next.feed, err)))
             break;
         l->report->own_samples += l->now.n;
+        (void)pd_fault("train.compute");
         rc = train_step(l, streams, pass, l->now.n, asked(l), sums, err);
         if (!rc) {
             l->batches++;
@@ -193,6 +194,8 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
     double all[N_SUMS], (*sums)[N_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
     int rc = sums ? train_begin_pass(l, streams, pass, sums, err) : pd_fail(err, PD_ENOMEM, "no memory for a pass");
     uint64_t first = ps_step(l->client) - l->batches;
+    if (!rc && !l->only_end)
+        rc = train_checkpoint_note_begin(l, streams, sums, err);
     if (!rc && !l->only_end) {
         l->others = 0;
         rc = l->options->data == PD_DATA_QUEUE ? run_files(l, streams, pass, sums, &leave, err)

@@ -202,7 +202,7 @@ int train_begin_pass(struct train_loop *l, struct train_streams *streams, uint64
         uint32_t i = s - l->stream_lo, part = train_n_parts(l) > 1 ? i : 0;
         sums[part][SUM_COST] += cost;
         sums[part][SUM_SAMPLES] += samples;
-        if ((rc = train_streams_seek(streams, i, pos, err)))
+        if (strcmp(pos, "-") && (rc = train_streams_seek(streams, i, pos, err)))
             return rc;
     }
     l->batches = from->batch;

@@ -66,7 +66,8 @@ shuffle_buffer = 50
 END
 RUN=0
 
-# job DIR TRAINERS SERVERS THREADS FAULT [OPTION...]: FAULT is "", or "t1 12": trainer 1 dies in its 12th step, or "s0 12" (steps, counted over its threads). With OWN=1
+# job DIR TRAINERS SERVERS THREADS FAULT [OPTION...]: FAULT is "", or "t1 12": trainer 1 dies in its 12th step, or "s0 12" (steps, counted
+# over its threads), or "slow1 100": each step of trainer 1 takes 100 ms longer. With OWN=1
 # each server has a folder of its own, DIR/0, DIR/1, ... The exit status is that of trainer 0; its words are in job.log
 job() {
     local dir=$1 trainers=$2 servers=$3 threads=$4 fault=$5 list='' i status=0 spids=() tpids=() who at
@@ -85,7 +86,7 @@ job() {
         list=$list,$(sed -n 's/^pserver listens.*): \([0-9]*\)[ ,;].*/127.0.0.1:\1/p' "$TMP/s$RUN-$i.log")
     done
     for ((i = 0; i < trainers; i++)); do
-        PADDLE_FAULT=$([ "$who" = "t$i" ] && echo "kill.train.step:$at") start "t$RUN-$i" "$WORKER" trainer --pservers="${list#,}" \
+        PADDLE_FAULT=$([ "$who" = "t$i" ] && echo "kill.train.step:$at" || { [ "$who" = "slow$i" ] && echo "slow.train.compute:$at"; }) start "t$RUN-$i" "$WORKER" trainer --pservers="${list#,}" \
             --trainer_id=$i --num_gradient_servers="$trainers" --save_dir=output "$@"
         tpids+=("$PID")
     done
@@ -171,6 +172,20 @@ for update in async ssp geo; do
     echo "$update: cost of the test data $undisturbed, killed $(cost)"
     holds "plain > 0 && cost > 0 && cost < 3.5 && cost - plain < 0.5" \
         plain="$undisturbed" cost="$(cost)"
+done
+
+# --- trainer 0 saves before another trainer has ended its first step of the pass: the checkpoint is whole, and says of that trainer's
+# streams that this pass has not begun, not where they ended in the pass before ---
+for update in async ssp geo; do
+    U="--update=$update --staleness=100 --geo_sgd_need_push_nums=3 --saving_period_by_batches=1 --num_passes=2"
+    rm -rf "$TMP/behind"
+    # shellcheck disable=SC2086
+    ok "$TMP/behind" 2 2 1 "slow1 300" $U --saving_period=1
+    for pass in 0 1; do
+        # shellcheck disable=SC2086
+        ok "$TMP/behind" 2 2 1 "" $U --resume=pass-0000$pass-batch-000001
+        grep -q "Pass $pass done: .* 960 samples" "$TMP/job.log" || die "$update: not all samples after pass-0000$pass-batch-000001: $(cat "$TMP/job.log")"
+    done
 done
 
 # --- other numbers of trainers, servers and threads; each server has its own disk ---

@@ -7,6 +7,8 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "base/buf.h"
+#include "base/fs.h"
 #include "base/rng.h"
 #include "conf/options.h"
 #include "ps/client_int.h"
@@ -482,6 +484,73 @@ static void test_geo_windows_grow(void **state) {
     free(c.geo);
 }
 
+static struct ps_client *async_client(const struct cluster *cl, uint32_t id) {
+    struct ps_client *c = NULL;
+    struct pd_err err = {0};
+    struct ps_dense_spec ds = {.name = "w", .n_dims = 1, .shape = {10}, .lr_factor = 1};
+    struct ps_client_opts o = {.pservers = cl->list, .trainer_id = id, .n_trainers = 3, .seed = 1, .optimizer = {"sgd", 0.1, 0},
+                               .update = "async", .job = "J", .key = cluster_key, .connect_timeout_ms = 20000};
+    if (ps_client_new(&c, &o, &err))
+        fail_msg("%s", err.msg);
+    assert_int_equal(ps_declare_dense(c, &ds), 0);
+    return c;
+}
+
+static void *async_starts(void *client) { return ps_start(client) ? client : NULL; }
+static void *async_leaves(void *client) { return ps_bye(client) ? client : NULL; }
+
+static void with_others(struct ps_client *c[3], void *(*f)(void *)) {
+    pthread_t thread[3];
+    for (int i = 0; i < 3; i++)
+        pthread_create(&thread[i], NULL, f, c[i]);
+    for (int i = 0; i < 3; i++) {
+        void *failed;
+        pthread_join(thread[i], &failed);
+        assert_null(failed);
+    }
+}
+
+static void note(struct ps_client *c, uint64_t after, const char *line) { assert_int_equal(ps_note(c, after, line, strlen(line)), 0); }
+
+/* Trainer 0 saves while trainer 1 is inside its first step, whose note has come and whose end has not, and trainer 2 has said nothing. */
+static void test_a_save_has_the_notes_of_ended_steps_only(void **state) {
+    (void)state;
+    char dir[] = "/tmp/test_ps_rules.XXXXXX", path[100];
+    struct ps_progress inside = {.pass = 0, .batch = 1};
+    struct ps_save_opts o = {.dir = dir, .name = "m", .resume = &inside, .unsaid = "nothing"};
+    struct ps_client *c[3];
+    struct cluster cl;
+    struct pd_err err = {0};
+    struct pd_buf text;
+    float w[10];
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/m/manifest.json", dir);
+    pd_buf_init(&text);
+    cluster_start(&cl, 1, 1, 1, 3, 0, -1);
+    for (uint32_t i = 0; i < 3; i++)
+        c[i] = async_client(&cl, i);
+    with_others(c, async_starts);
+    note(c[0], 1, "one-0\n");
+    assert_int_equal(ps_step_end(c[0], 1, NULL, 0), 0);
+    note(c[1], 0, "begin-1\n");
+    note(c[1], 1, "one-1\n");
+    assert_int_equal(ps_pull_dense(c[1], 0, w, 10), 0);
+    assert_int_equal(ps_wait(c[1]), 0); /* both are there */
+    assert_int_equal(ps_save(c[0], &o), 0);
+    assert_int_equal(pd_read_file(path, 1 << 20, &text, &err), 0);
+    pd_put_u32(&text, 0);
+    const char *lines[] = {"\"one-0\"", "\"begin-1\"", "\"nothing\""};
+    for (int i = 0; i < 3; i++)
+        if (!strstr((const char *)text.data, lines[i]))
+            fail_msg("no %s in %s", lines[i], (const char *)text.data);
+    pd_buf_release(&text);
+    with_others(c, async_leaves);
+    for (int i = 0; i < 3; i++)
+        ps_client_free(c[i]);
+    assert_int_equal(cluster_join(&cl, NULL), 0);
+    assert_int_equal(pd_rm_tree(dir, NULL), 0);
+}
+
 static void test_the_option_names_the_rules_of_the_table(void **state) {
     (void)state;
     size_t n;
@@ -505,6 +574,7 @@ int main(void) {
         cmocka_unit_test(test_a_pull_between_a_push_and_the_end_of_its_step),
         cmocka_unit_test(test_geo_trainers_step_from_common_sums_of_squares),
         cmocka_unit_test(test_geo_windows_grow),
+        cmocka_unit_test(test_a_save_has_the_notes_of_ended_steps_only),
         cmocka_unit_test(test_the_option_names_the_rules_of_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
