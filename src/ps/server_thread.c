@@ -11,7 +11,7 @@
 #include "wire/msg.h"
 
 enum { TICK_MS = 1000, LINGER_BYE_MS = 1000, LINGER_FAIL_MS = 3000, WAIT_LOG_MS = 10000, SAY_AGAIN_MS = 60000,
-       RECONNECT_MS = 10000, PATIENCE_TICK_MS = 50, LOUD_MS = 1000, UNREAD_MAX = 64 << 20, HOLD_MOST = 16 << 10 };
+       RECONNECT_MS = 10000, START_MS = 30 * 60000, PATIENCE_TICK_MS = 50, LOUD_MS = 1000, UNREAD_MAX = 64 << 20, HOLD_MOST = 16 << 10 };
 
 static void gone(struct server_thread *t, uint32_t trainer, const struct pd_err *why);
 static void refuse(struct peer *p, uint16_t type, uint64_t req, const struct pd_err *why);
@@ -122,10 +122,28 @@ static void on_wake(uv_async_t *a) {
 
 /* --- long waits --- */
 
+/* A trainer that was started by hand and failed before it connected is known to nobody: the wait for it has an end. Ticks are counted
+ * and not the clock: while this process was stopped nobody could come. */
+static void wait_for_absent(struct server_thread *t) {
+    const uint64_t limit = t->server->opts.start_ms ? t->server->opts.start_ms : START_MS;
+    char text[400];
+    const uint32_t n = ps_shard_absent(t->shard, text, sizeof text);
+    if (n != t->n_absent)
+        t->absent_ms = 0;
+    t->n_absent = n;
+    if (!n || t->state != THREAD_SERVING || (t->absent_ms += TICK_MS) < limit)
+        return;
+    struct pd_err why = {0};
+    pd_fail(&why, PD_ETIMEOUT, "%s of %u never connected: nobody came for %.4g s (start_timeout)", text, t->server->opts.n_trainers,
+            (double)limit / 1000);
+    server_fail(t->server, &why);
+}
+
 static void on_tick(uv_timer_t *timer) {
     struct server_thread *t = timer->data;
     for (struct peer *p = t->peers; p; p = p->next)
         net_check_host(p->conn);
+    wait_for_absent(t);
     char text[900];
     struct ps_shard_stats st;
     uint64_t limit = t->server->opts.wait_log_ms ? t->server->opts.wait_log_ms : WAIT_LOG_MS;

@@ -196,6 +196,23 @@ int ps_shard_all_known(const struct ps_shard *s) {
     return n == s->opts.n_trainers;
 }
 
+uint32_t ps_shard_absent(const struct ps_shard *s, char *text, size_t cap) {
+    enum { NAMED = 8, ROOM = 40 };
+    uint32_t n = 0, named = 0;
+    size_t at = 0;
+    for (uint32_t i = 0; i < s->opts.n_trainers; i++) {
+        if (s->members[i].state != MEMBER_ABSENT)
+            continue;
+        n++;
+        if (!text || named == NAMED || at + ROOM > cap)
+            continue;
+        at += (size_t)snprintf(text + at, cap - at, "%s %u", named++ ? "," : "trainer", i);
+    }
+    if (text && n > named)
+        snprintf(text + at, cap - at, " and %u more", n - named);
+    return n;
+}
+
 /* Has it done its part? */
 static int is_waiting(const struct ps_shard *s, const struct member *m, int reduce) {
     return reduce ? m->n_reduces > 0 : m->in_pass ? m->step > s->step : m->pass_req != 0;

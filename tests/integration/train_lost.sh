@@ -46,12 +46,12 @@ batch_size = 400
 seed = 3
 END
 
-servers() { # servers NAME POLICY
+servers() { # servers NAME POLICY [OPTION...]
     local i
     LIST=''
     for i in 0 1; do
         start "$1-s$i" "$WORKER" pserver --nics=127.0.0.1 --port=0 --ports_num=2 --ports_num_for_sparse=2 --num_gradient_servers=2 \
-            --on_trainer_lost="$2" --reconnect_timeout=1
+            --on_trainer_lost="$2" --reconnect_timeout=1 "${@:3}"
         wait_for 60 "a pserver listens" grep -q '^pserver listens' "$1-s$i.log"
         LIST=$LIST,$(sed -n 's/^pserver listens.*): \([0-9]*\)[ ,;].*/127.0.0.1:\1/p' "$1-s$i.log")
     done
@@ -134,3 +134,14 @@ kill -KILL "$a"
 ends 137 "$a" "trainer 0"; ends 1 "$b" "trainer 1"
 servers_end 1
 grep -q 'trainer 0 (127.0.0.1:[0-9]*) is gone in step' over-t1.log || die "not named: $(cat over-t1.log)"
+
+# A trainer that fails before it connects is known to nobody: the others wait for it for start_timeout, and end with its name.
+servers never fail --start_timeout=3
+trainer never 0 t0 fail; a=$PID
+trainer never 1 t1 fail --config=nowhere.ini; b=$PID
+wait "$b" && die "trainer 1 ran without a train.ini"
+ends 3 "$a" "trainer 0"
+servers_end 3
+for log in never-t0 never-s0 never-s1; do
+    grep -q 'trainer 1 of 2 never connected: nobody came for 3 s (start_timeout)' $log.log || die "not named in $log: $(cat $log.log)"
+done

@@ -44,6 +44,7 @@ static void *server_main(void *arg) {
 }
 
 static uint64_t cluster_reconnect_ms; /* of servers and trainers; 0: as they do it */
+static uint64_t cluster_start_ms;     /* of servers */
 static enum ps_lost cluster_on_lost;
 
 static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_sparse, int n_trainers,
@@ -61,7 +62,8 @@ static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_s
         }
         struct ps_server_opts o = {.fds = fds, .n_dense = (uint32_t)n_dense, .n_sparse = (uint32_t)n_sparse,
                                    .n_trainers = (uint32_t)n_trainers, .job = "J", .key = cluster_key,
-                                   .wait_log_ms = wait_log_ms, .reconnect_ms = cluster_reconnect_ms, .on_lost = cluster_on_lost,
+                                   .wait_log_ms = wait_log_ms, .reconnect_ms = cluster_reconnect_ms, .start_ms = cluster_start_ms,
+                                   .on_lost = cluster_on_lost,
                                    .log = &c->log};
         if (ps_server_new(&c->s[i].server, &o, &err)) {
             fprintf(stderr, "ps_server_new: %s\n", err.msg);

@@ -265,6 +265,45 @@ static void test_long_wait_names_who_is_missing(void **state) {
     assert_contains(text, "waiting for trainer 1 (streams 2-3) in step 1, for ");
 }
 
+/* One that failed before it connected: the server and the trainers that are here end, and name it. */
+static void test_one_that_never_connects_is_named(void **state) {
+    (void)state;
+    struct cluster cl;
+    struct pd_err err = {0};
+    cluster_start_ms = 2000;
+    cluster_start(&cl, 1, 1, 1, 3, 0, -1);
+    cluster_start_ms = 0;
+    struct ps_client *c = new_client(cl.list, 1, 3, cluster_key, 20000);
+    declare_w(c, 8, 0);
+    assert_int_equal(ps_start(c), 0);
+    assert_int_equal(ps_barrier(c), PD_ETIMEOUT);
+    assert_contains(ps_client_err(c)->msg, "trainer 0, 2 of 3 never connected: nobody came for 2 s (start_timeout)");
+    ps_client_free(c);
+    assert_int_equal(cluster_join(&cl, &err), PD_ETIMEOUT);
+    assert_contains(err.msg, "trainer 0, 2 of 3 never connected");
+}
+
+/* The limit is for who never came: a trainer that is here may take as long as it likes. */
+static int sleeps_long_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
+    (void)me;
+    (void)c;
+    if (step == 1)
+        usleep(3500000);
+    return 0;
+}
+
+static void test_the_limit_of_the_start_is_not_one_of_a_step(void **state) {
+    (void)state;
+    struct outcome o;
+    cluster_start_ms = 1000;
+    run_with(&base, 1, sleeps_long_at_1, &o);
+    cluster_start_ms = 0;
+    for (int i = 0; i < 3; i++)
+        if (o.me[i].rc)
+            fail_msg("trainer %d: %s", i, o.me[i].err.msg);
+    assert_int_equal(o.server_rc, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trainer_that_dies_is_named_everywhere),
@@ -277,6 +316,8 @@ int main(void) {
         cmocka_unit_test(test_second_of_the_same_id_is_refused),
         cmocka_unit_test(test_trainer_count_must_agree),
         cmocka_unit_test(test_long_wait_names_who_is_missing),
+        cmocka_unit_test(test_one_that_never_connects_is_named),
+        cmocka_unit_test(test_the_limit_of_the_start_is_not_one_of_a_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
