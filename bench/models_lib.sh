@@ -1,4 +1,6 @@
-# models_lib.sh - what the benches models, models_job and overlap share; for sourcing. $TMP is a folder of theirs, $BIN that of the programs.
+# models_lib.sh - what the benches models and models_job share; for sourcing. $TMP is a folder of
+# theirs, $BIN that of the programs.
+unset ${!OPENBLAS_@} ${!OMP_@} # the caller's core type or number of threads
 
 # The folder $TMP/NAME, which is then the current one: train.ini, data, and our first values as init.npz.
 prepare() { # NAME
@@ -13,7 +15,7 @@ prepare() { # NAME
 
 batch() { sed -n 's/^batch_size = //p' train.ini; }
 target() { case $1 in ngram) echo 1.40 ;; *) echo 1.60 ;; esac }
-torch() { PYTHONDONTWRITEBYTECODE=1 OPENBLAS_NUM_THREADS=1 /usr/bin/python3 "$TORCH" "$@"; }
+torch() { PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "$TORCH" "$@"; }
 max() { [ "${1%.*}" -gt "${2%.*}" ] && echo "$1" || echo "$2"; }
 largest() { sort -n | tail -1; }
 joined() { paste -sd' '; }

@@ -1,19 +1,29 @@
 #!/usr/bin/python3
-"""models_torch.py - the networks of models.py in PyTorch: same samples in the same batches, same first values, same optimizer.
+"""models_torch.py - the networks of models.py in PyTorch: same samples in the same batches, same
+first values, same optimizer. PyTorch multiplies with the OpenBLAS that has threads (torch_blas.py).
 
-usage: models_torch.py NAME FOLDER PASSES [RANK RANKS PORT SETTING]
-       models_torch.py NAME
+usage: models_torch.py NAME FOLDER try              one process: a brief trial of each setting
+       models_torch.py NAME FOLDER PASSES SETTING
+       models_torch.py NAME FOLDER PASSES SETTING RANK RANKS PORT
+       models_torch.py NAME jobs                    the settings of a job to try first
+       models_torch.py NAME jobs SETTING            and those to try then, by the best of them
 
-FOLDER is that of models.py, with init.npz, our first values. Alone: one process, at the best of its settings (one or two threads,
-gradients of embeddings sparse or dense, optimizer one kernel for each parameter or for all), which are tried for some steps first and
-undone. With RANK: that process of a job of DistributedDataParallel over gloo, one thread each, with one of its settings; 0 passes: a trial of
-some steps, whose seconds it prints; a job's settings are also with and without a core of its own for each process. With NAME alone: how many settings a job has. Samples are tensors before the clock starts.
-Prints the setting, and a line "pass K rate R cost C" for each pass, the cost being the mean of what was trained."""
-import itertools
+FOLDER is that of models.py, with init.npz, our first values. A setting is one word, such as t1b2s1f0c0:
+threads of PyTorch (1 or 2), threads of OpenBLAS (1 or 2), gradients of embeddings sparse, optimizer one
+kernel for all parameters, and for a job: each process on a core of its own. "try" prints the settings,
+fastest first; what a trial does to the values is undone. With RANK: that process of a job of
+DistributedDataParallel over gloo; 0 passes are a trial, whose seconds it prints. A job's first settings
+have one thread of each kind; the later ones have more threads with the best setting's other parts.
+Samples are tensors before the clock starts. Each pass prints "pass K rate R cost C", the cost being the
+mean of what was trained."""
 import os
+import re
 import sys
 import time
 
+import torch_blas
+
+torch_blas.prepare()
 import numpy as np
 import torch
 import torch.distributed as dist
@@ -100,75 +110,87 @@ def steps(net, step, data):
 
 
 def settings(name):
-    for threads in (1, 2):
-        for sparse in ((False,) if name == "mlp" else (False, True)):
-            for foreach in ((False,) if sparse else (False, True)):  # sparse gradients take the plain way only
-                yield threads, sparse, foreach
+    """What one process tries; a brief test of the bench tries only the first (SETTINGS=1)."""
+    found = []
+    for threads in torch_blas.THREADS:
+        for sparse in ((0,) if name == "mlp" else (0, 1)):
+            for foreach in ((0,) if sparse else (0, 1)):  # sparse gradients take the plain way only
+                found.append((*threads, sparse, foreach, 0))
+    return found[:int(os.environ.get("SETTINGS", "0")) or None]
+
+
+def job_settings(name, best=None):
+    if best is None:
+        return [(*s[:4], core) for s in settings(name) if s[:2] == (1, 1) for core in (0, 1)]
+    return [s for s in settings(name) if s[:2] != (1, 1) and s[2:4] == best[2:4]]
+
+
+def text_of(setting):
+    return "t%db%ds%df%dc%d" % setting
+
+
+def setting_of(text):
+    return tuple(int(n) for n in re.fullmatch(r"t(\d)b(\d)s(\d)f(\d)c(\d)", text).groups())
 
 
 def make(name, values, setting):
-    torch.set_num_threads(setting[0])
-    net = globals()[name](values, setting[1])
-    return net, optimizer(name, net, setting[2])
+    torch_blas.set_threads(torch, *setting[:2])
+    net = globals()[name](values, bool(setting[2]))
+    return net, optimizer(name, net, bool(setting[3]))
 
 
-def best_setting(name, values, data):
-    best = None
-    for s in itertools.islice(settings(name), int(os.environ.get("SETTINGS", "0")) or None):
-        net, step = make(name, values, s)
-        steps(net, step, data[:3])
-        took = min(steps(net, step, data[3:13])[0] for _ in range(2))
-        if not best or took < best[0]:
-            best = took, s
-    return best[1]
+def trial(net, step, data):
+    """Seconds of ten steps, the best of three tries."""
+    steps(net, step, data[:3])
+    return min(steps(net, step, data[3:13])[0] for _ in range(3))
 
 
-def main():
-    if len(sys.argv) == 2:
-        return print(len(job_settings(sys.argv[1])))
-    name, folder, passes = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    values = {k: v for k, v in np.load(folder + "/init.npz").items() if not k.endswith(".ids")}
-    if len(sys.argv) > 4:
-        return job(name, folder, passes, values, *map(int, sys.argv[4:8]))
-    data = batches(name, folder, range(models.STREAMS))
-    s = best_setting(name, values, data)
-    print("setting threads %d sparse %d foreach %d" % tuple(map(int, s)), flush=True)
-    net, step = make(name, values, s)
+def train(net, step, data, passes):
     for k in range(passes):
         took, cost = steps(net, step, data)
         print("pass %d rate %.1f cost %.6f" % (k, len(data) * len(data[0][-1]) / took, cost), flush=True)
 
 
-def job(name, folder, passes, values, rank, ranks, port, number):
-    s, own_core = job_settings(name)[number]
+def main():
+    name = sys.argv[1]
+    if sys.argv[2] == "jobs":
+        best = setting_of(sys.argv[3]) if len(sys.argv) > 3 else None
+        return print(*map(text_of, job_settings(name, best)))
+    folder = sys.argv[2]
+    values = {k: v for k, v in np.load(folder + "/init.npz").items() if not k.endswith(".ids")}
+    if sys.argv[3] == "try":
+        data = batches(name, folder, range(models.STREAMS))
+        tried = sorted((trial(*make(name, values, s), data), s) for s in settings(name))
+        return print(*(text_of(s) for _, s in tried))
+    passes, setting = int(sys.argv[3]), setting_of(sys.argv[4])
+    if len(sys.argv) > 5:
+        return job(name, folder, passes, values, setting, *map(int, sys.argv[5:8]))
+    train(*make(name, values, setting), batches(name, folder, range(models.STREAMS)), passes)
+
+
+def job(name, folder, passes, values, s, rank, ranks, port):
     cores = sorted(os.sched_getaffinity(0))
-    if own_core and len(cores) >= ranks:
-        os.sched_setaffinity(0, cores[rank * len(cores) // ranks:(rank + 1) * len(cores) // ranks])  # before gloo starts its threads
+    if s[4] and len(cores) >= ranks:  # before gloo starts its threads
+        os.sched_setaffinity(0, cores[rank * len(cores) // ranks:(rank + 1) * len(cores) // ranks])
     dist.init_process_group("gloo", init_method="tcp://127.0.0.1:%d" % port, rank=rank, world_size=ranks)
     data = batches(name, folder, [rank])
     net, step = make(name, values, s)
     net = torch.nn.parallel.DistributedDataParallel(net)
     if not passes:
-        steps(net, step, data[:3])
-        t = torch.tensor([min(steps(net, step, data[3:13])[0] for _ in range(2))])
+        t = torch.tensor([trial(net, step, data)])
         dist.all_reduce(t, dist.ReduceOp.MAX)
         say(rank, "trial %f" % t.item())
-    else:
-        say(rank, "setting threads %d sparse %d foreach %d own core %d" % (*map(int, s), own_core))
     for k in range(passes):
         dist.barrier()
         took, cost = steps(net, step, data)
         t = torch.tensor([cost])
         dist.all_reduce(t)
         say(rank, "pass %d rate %.1f cost %.6f" % (k, ranks * len(data) * len(data[0][-1]) / took, t.item() / ranks))
-    # Not by way of destructors: with gloo's threads still there they hang now and then, or abort. Who keeps the others' rendezvous leaves last.
+    # Not by way of destructors: with gloo's threads still there they hang now and then, or abort.
+    # The rank that keeps the others' rendezvous leaves last.
     dist.barrier()
     time.sleep(0.5 if rank == 0 else 0)
     os._exit(0)
-
-
-def job_settings(name):
-    return [(s, own_core) for s in settings(name) if s[0] == 1 for own_core in (False, True)]
 
 
 def say(rank, text):

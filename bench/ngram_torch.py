@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """The demo's n-gram network in PyTorch: same data, same order, same batch, same AdaGrad.
 
-usage: ngram_torch.py TRAIN_FILE... --batch=384 --threads=1 --seconds=20 [--emb=32 --hidden=256 --lr=0.03]
+usage: ngram_torch.py TRAIN_FILE... --batch=384 --threads=1 --blas=1 --seconds=20 [--emb=32 --hidden=256 --lr=0.03]
+
+--threads: of PyTorch; --blas: of the OpenBLAS that it multiplies with (torch_blas.py).
 
 The batch is B/S consecutive samples of each file, as S streams give it. Reading and windowing happen before the clock
 starts. Prints samples/s (= words/s) and the mean cost of the last tenth of what it trained.
@@ -9,6 +11,9 @@ starts. Prints samples/s (= words/s) and the mean cost of the last tenth of what
 import argparse
 import time
 
+import torch_blas
+
+torch_blas.prepare()
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -28,12 +33,13 @@ def main():
     p.add_argument("--dict", required=True)
     p.add_argument("--batch", type=int, default=384)
     p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--blas", type=int, default=1)
     p.add_argument("--seconds", type=float, default=20)
     p.add_argument("--emb", type=int, default=32)
     p.add_argument("--hidden", type=int, default=256)
     p.add_argument("--lr", type=float, default=0.03)
     a = p.parse_args()
-    torch.set_num_threads(a.threads)
+    torch_blas.set_threads(torch, a.threads, a.blas)
     torch.manual_seed(1)
     words = open(a.dict).read().split()
     vocab = len(words)
