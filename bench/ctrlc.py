@@ -50,20 +50,22 @@ def ours(sshd, ctl, hosts):
     return len(before), ms, (time.monotonic() - began) * 1000, status, len(marked(mark))
 
 
-def peer(sshd, name, hosts):
-    """How many of its processes are alive 5 s after Ctrl-C."""
-    mark, program = f"{name}-{os.getpid()}", f"{sshd.top}/peer.sh"
+def peer(sshd, name, hosts, tty):
+    """How many of its processes are alive 5 s after Ctrl-C; tty: with a pseudo-terminal on each host
+    (ssh -tt), whose end is a hang-up for the processes there."""
+    mark, program = f"{name}-{tty}-{os.getpid()}", f"{sshd.top}/peer.sh"
     sshd.know([(h, sshd.port) for h in hosts])
     with open(program, "w") as f:
         f.write(PROGRAM)
     os.chmod(program, 0o755)
     ssh = (f"-F /dev/null -o BatchMode=yes -o LogLevel=ERROR -o SendEnv=BENCH_MARK -o UserKnownHostsFile={sshd.top}/known_hosts "
-           f"-i {sshd.top}/client_key -p {sshd.port}")
+           f"-i {sshd.top}/client_key -p {sshd.port}{' -tt' if tty else ''}")
     env = dict(os.environ, BENCH_MARK=mark, PDSH_SSH_ARGS_APPEND=ssh)
     many = ["-f", str(len(hosts)), "-w", ",".join(hosts), program]
     command = ["pdsh", "-R", "ssh", *many] if name == "pdsh" else ["clush", "-o", ssh, *many]
     with open(f"{sshd.top}/peer.log", "wb") as log:
         p = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=env, start_new_session=True)
+    # a pseudo-terminal ends lines with \r\n, which reading as text makes \n
     if not wait_until(lambda: read_text(f"{sshd.top}/peer.log").count(": up\n") == len(hosts), 120):
         print(f"{name} did not start everywhere: {read_text(f'{sshd.top}/peer.log')[-500:]}", file=sys.stderr)
     for _ in range(2):  # a terminal sends it to the whole group; pdsh wants it twice
@@ -91,7 +93,8 @@ def run(sshd, ctl, n, rounds):
               f"with {status}, {alive} alive")
     ms = statistics.median(f[1] for f in figures)
     alive = sum(f[4] for f in figures)
-    peers = [f"{name} leaves {peer(sshd, name, hosts)} of {4 * n}" for name in ("pdsh", "clush") if shutil.which(name)]
+    peers = [f"{name}{' -tt' if tty else ''} leaves {peer(sshd, name, hosts, tty)} of {4 * n}"
+             for name in ("pdsh", "clush") if shutil.which(name) for tty in (False, True)]
     print(f"bench ctrlc ratio {1000 / ms:.2f} target >=1.00 peer \"1 s; {'; '.join(peers) or 'no peer here'}\" "
           f"ours {ms:.0f} ms, {alive} alive theirs 1000 ms")
     return 1 if alive else 0

@@ -1,9 +1,11 @@
-/* ps.c - one pserver and one trainer, two processes on 127.0.0.1, and their limits in the same run:
+/* ps.c - one pserver and one trainer, two processes on 127.0.0.1 (dense: or in two network namespaces,
+ * place.h), and their limits in the same run:
  *
  *     ps dense MB SECONDS            push and pull MB of dense values a step: "dense GB/s 3.41" (both directions)
  *     ps sparse DIM ROWS KEYS S      rows of DIM floats out of ROWS, KEYS random ones a request: pull and AdaGrad push, with
  *                                    the server and the same work in this process without it
  *     ps small KEYS IN_FLIGHT S      pulls of KEYS rows, so many under way: "p50 us" and requests a second
+ *     ps copy MB SECONDS             memcpy of MB from one buffer to another: "copy GB/s 9.71"
  *     ps rtt UP DOWN SECONDS         a bare round trip over TCP between two processes, so many bytes there and back
  */
 #include <errno.h>
@@ -117,6 +119,22 @@ static void dense(size_t mb, double limit) {
     close_all(c, server);
     free(g);
     free(w);
+}
+
+/* What the shared memory of dense is compared with. */
+static void copy(size_t mb, double limit) {
+    const size_t n = mb * 1000000;
+    uint8_t *a = malloc(n), *b = malloc(n);
+    memset(a, 1, n);
+    memset(b, 2, n);
+    uint64_t copies = 0, t0 = pd_mono_ns();
+    for (; !copies || seconds_since(t0) < limit; copies++) {
+        memcpy(b, a, n);
+        __asm__ volatile("" : : "r"(b) : "memory"); /* it is read, for all that the compiler knows */
+    }
+    printf("copy GB/s %.3f\n", (double)n * (double)copies / seconds_since(t0) / 1e9);
+    free(a);
+    free(b);
 }
 
 /* --- sparse --- */
@@ -337,6 +355,8 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     if (!strcmp(what, "dense") && argc == 4)
         dense(strtoull(argv[2], NULL, 10), strtod(argv[3], NULL));
+    else if (!strcmp(what, "copy") && argc == 4)
+        copy(strtoull(argv[2], NULL, 10), strtod(argv[3], NULL));
     else if (!strcmp(what, "sparse") && argc == 6)
         sparse((uint32_t)strtoul(argv[2], NULL, 10), strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), strtod(argv[5], NULL));
     else if (!strcmp(what, "small") && argc == 5)
@@ -344,6 +364,6 @@ int main(int argc, char **argv) {
     else if (!strcmp(what, "rtt") && argc == 5)
         rtt(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10), strtod(argv[4], NULL));
     else
-        return fputs("usage: ps dense MB S | sparse DIM ROWS KEYS S | small KEYS IN_FLIGHT S | rtt UP DOWN S\n", stderr), 2;
+        return fputs("usage: ps dense MB S | copy MB S | sparse DIM ROWS KEYS S | small KEYS IN_FLIGHT S | rtt UP DOWN S\n", stderr), 2;
     return 0;
 }

@@ -1,11 +1,23 @@
 #!/usr/bin/env bash
-# 64 MB of dense values pushed and pulled by one trainer and one pserver, against iperf3 between two processes
+# 64 MB of dense values pushed and pulled by one trainer and one pserver: shared memory against memcpy, TCP against iperf3
+#
+# ps_dense-shm: both on this machine, so the bytes lie in memory that both map; the peer is a memcpy of
+# as many bytes by one process. ps_dense-tcp: the server and the trainer in two network namespaces, where
+# they have TCP only, as has iperf3 between the same two. GB/s of both directions together; rounds
+# alternate, the best of each counts. MB=64, FOR_S=3 seconds a measurement, IPERF_S=2, ROUNDS=3.
 . "$(dirname "$0")/ps.sh"
-best_ours=0 best_theirs=0
-for ((i = 0; i < ROUNDS; i++)); do # alternating: the machine is not always equally busy
-    ours=$("$PS" dense 64 "${FOR_S:-3}" | awk '{print $3}')
-    theirs=$(iperf_gbs)
-    echo "ours $ours GB/s   iperf3 $theirs GB/s (both directions together)"
-    best_ours=$(max "$best_ours" "$ours") best_theirs=$(max "$best_theirs" "$theirs")
+MB=${MB:-64} FOR_S=${FOR_S:-3}
+shm=0 copy=0 tcp=0 iperf=0 link=yes
+link_up || link=
+for ((i = 0; i < ROUNDS; i++)); do
+    a=$("$PS" dense "$MB" "$FOR_S" | awk '{print $3}') b=$(copy_gbs 1 "$MB" "$FOR_S")
+    echo "shared memory $a GB/s   memcpy $b GB/s"
+    shm=$(max "$shm" "$a") copy=$(max "$copy" "$b")
+    [ -n "$link" ] || continue
+    a=$(BENCH_LINK=$LINK "$PS" dense "$MB" "$FOR_S" | awk '{print $3}') b=$(iperf_gbs link)
+    echo "TCP $a GB/s   iperf3 $b GB/s"
+    tcp=$(max "$tcp" "$a") iperf=$(max "$iperf" "$b")
 done
-line ps_dense "$(ratio "$best_ours" "$best_theirs")" '>=0.80' "iperf3 --bidir or one way, the better" "$best_ours GB/s" "$best_theirs GB/s"
+line ps_dense-shm "$(ratio "$shm" "$copy")" '>=0.80' "memcpy of as many bytes, one process" "$shm GB/s" "$copy GB/s"
+[ -n "$link" ] || { no_tcp ps_dense-tcp; exit 0; }
+line ps_dense-tcp "$(ratio "$tcp" "$iperf")" '>=0.80' "iperf3, the better of --bidir and one way, same namespaces" "$tcp GB/s" "$iperf GB/s"

@@ -1,4 +1,5 @@
-/* ps_group.c - N trainers and N parameter servers, each a process on 127.0.0.1: synchronous steps of a dense model.
+/* ps_group.c - N trainers and N parameter servers, each a process: synchronous steps of a dense model.
+ * All are on 127.0.0.1, or in two network namespaces (place.h).
  *
  *     ps_group N MB SECONDS      "group 2 MB 64 ms/step 81.2 GB/s 3.15": bytes of all trainers, up and down
  */
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "bench/place.h"
 #include "net/conn.h"
 #include "ps/client.h"
 #include "ps/server.h"
@@ -88,15 +90,16 @@ int main(int argc, char **argv) {
     if (n < 1 || n > MOST)
         return fputs("usage: ps_group N MB SECONDS\n", stderr), 2;
     size_t mb = strtoull(argv[2], NULL, 10);
-    char list[MOST * 24] = "";
+    char list[MOST * 72] = "";
     int fds[MOST], pipes[2];
     struct pd_err err = {0};
     signal(SIGPIPE, SIG_IGN);
+    const char *address = bench_place(BENCH_SERVERS);
     for (uint32_t i = 0; i < n; i++) {
         int port;
-        if ((fds[i] = net_bind_first_free("127.0.0.1", 0, 1, &port, &err)) < 0)
+        if ((fds[i] = net_bind_first_free(address, 0, 1, &port, &err)) < 0)
             die("bind", &err);
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s127.0.0.1:%d", i ? "," : "", port);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s:%d", i ? "," : "", address, port);
     }
     if (pipe(pipes))
         return perror("pipe"), 1;
@@ -109,6 +112,7 @@ int main(int argc, char **argv) {
         }
     for (uint32_t i = 0; i < n; i++)
         close(fds[i]);
+    bench_place(BENCH_TRAINERS);
     for (uint32_t i = 0; i < n; i++)
         if (!fork())
             run_trainer(list, i, n, mb, strtod(argv[3], NULL), pipes[1]);

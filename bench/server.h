@@ -7,6 +7,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "bench/place.h"
 #include "net/conn.h"
 #include "ps/server.h"
 
@@ -19,19 +20,24 @@ static inline void server_check(int rc, const char *what, const struct pd_err *e
     exit(1);
 }
 
-/* One dense and one sparse thread, for one trainer of the job "bench": its pid, and its address as ps_client_opts takes it. It ends when the
- * trainer has said goodbye. */
+/* One dense and one sparse thread, for one trainer of the job "bench": its pid, and its address as
+ * ps_client_opts takes it. It ends when the trainer has said goodbye. The caller is then where trainers
+ * are (place.h). */
 static inline pid_t start_server(char *list, size_t cap) {
     struct pd_err err = {0};
     int fds[2], port = 0, first = 0;
+    const char *address = bench_place(BENCH_SERVERS);
     for (int i = 0; i < 2; i++) {
-        server_check(fds[i] = net_bind_first_free("127.0.0.1", 0, 1, &port, &err), "bind", &err);
+        server_check(fds[i] = net_bind_first_free(address, 0, 1, &port, &err), "bind", &err);
         first = i ? first : port;
     }
-    snprintf(list, cap, "127.0.0.1:%d", first);
+    snprintf(list, cap, "%s:%d", address, first);
     pid_t pid = fork();
-    if (pid)
-        return close(fds[0]), close(fds[1]), pid;
+    if (pid) {
+        close(fds[0]), close(fds[1]);
+        bench_place(BENCH_TRAINERS);
+        return pid;
+    }
     struct ps_server *s;
     struct ps_server_opts o = {.fds = fds, .n_dense = 1, .n_sparse = 1, .n_trainers = 1, .job = "bench", .key = key32};
     server_check(ps_server_new(&s, &o, &err), "server", &err);

@@ -1,4 +1,5 @@
-"""allreduce_gloo.py RANK PORT MB SECONDS - ms of PyTorch's gloo all_reduce of MB megabytes between two processes (rank 0 prints)."""
+"""allreduce_gloo.py RANK ADDRESS PORT INTERFACE MB SECONDS - ms of PyTorch's gloo all_reduce of MB megabytes
+between two processes (rank 0, which listens at ADDRESS, prints)."""
 import os
 import sys
 import time
@@ -6,8 +7,9 @@ import time
 import torch
 import torch.distributed as dist
 
-rank, port, mb, limit = int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
-os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, GLOO_SOCKET_IFNAME="lo")
+rank, address, port, interface = int(sys.argv[1]), *sys.argv[2:5]
+mb, limit = float(sys.argv[5]), float(sys.argv[6])
+os.environ.update(MASTER_ADDR=address, MASTER_PORT=port, GLOO_SOCKET_IFNAME=interface)
 torch.set_num_threads(1)
 dist.init_process_group("gloo", rank=rank, world_size=2)
 a = torch.zeros(int(mb * 1e6 / 4))

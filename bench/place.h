@@ -1,0 +1,34 @@
+/* place.h - where a benchmark's servers and trainers are: on 127.0.0.1, where they share memory, or,
+ * with BENCH_LINK="NETNS ADDRESS NETNS ADDRESS" (bench/ps.sh), the servers in the first network
+ * namespace and the trainers in the second, so that all their bytes go through TCP. */
+#ifndef BENCH_PLACE_H
+#define BENCH_PLACE_H
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { BENCH_SERVERS, BENCH_TRAINERS };
+
+/* Enters the namespace, which children and sockets made later inherit. The address in it; static. */
+static inline const char *bench_place(int which) {
+    static char name[2][256], address[2][64];
+    const char *link = getenv("BENCH_LINK");
+    if (!link)
+        return "127.0.0.1";
+    if (sscanf(link, "%255s %63s %255s %63s", name[0], address[0], name[1], address[1]) != 4) {
+        fputs("bench: BENCH_LINK is not \"NETNS ADDRESS NETNS ADDRESS\"\n", stderr);
+        exit(1);
+    }
+    int fd = open(name[which], O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || setns(fd, CLONE_NEWNET)) {
+        perror(name[which]);
+        exit(1);
+    }
+    close(fd);
+    return address[which];
+}
+
+#endif
