@@ -3,7 +3,7 @@
 #
 # One sshd, 128 addresses (127.1.x.y), no shared connections, everybody checks host keys. The client's
 # CPU is user and system time of it and its children (pdsh's and clush's ssh), until it has ended. Each
-# peer tries fanouts of 8, 16, 32, 64 and 128 once; then rounds alternate, with the fastest fanout of
+# peer tries fanouts of 16, 32, 64 and 128 once; then rounds alternate, with the fastest fanout of
 # each. The best of all runs counts. ROUNDS=5, HOSTS=128.
 set -eu
 cd "$(dirname "$0")/.."
