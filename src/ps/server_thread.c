@@ -1,5 +1,4 @@
 /* server_thread.c - one server thread: connections on one side, the shard on the other. */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -523,19 +522,10 @@ int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, stru
     return listen_on(t, fds, err);
 }
 
-/* A trainer on this machine that has just ended a step is not put aside for the first thread that it wakes, before it has told the others:
- * one core would work for that one thread while another has nothing to do. The kernel's share for the thread stays the same. */
-static void stand_back(void) {
-    const struct sched_param none = {0};
-    if (sched_getscheduler(0) == SCHED_OTHER)            /* else somebody has chosen */
-        (void)sched_setscheduler(0, SCHED_BATCH, &none); /* without it everything works, too */
-}
-
 void server_thread_run(struct server_thread *t) {
     char name[16];
     snprintf(name, sizeof name, "ps_%s%u", t->index < t->server->opts.n_dense ? "dense" : "sparse", t->index);
     pthread_setname_np(pthread_self(), name);
-    stand_back();
     uv_run(&t->loop, UV_RUN_DEFAULT);
     struct ps_shard_stats st;
     ps_shard_stats(t->shard, &st);
