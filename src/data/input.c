@@ -276,23 +276,33 @@ static int pack_gzip(const void *text, size_t n, void **out, size_t *n_out) {
     return rc;
 }
 
-int data_pack(enum data_packing packing, const void *text, size_t n, void **out, size_t *n_out) {
-    if (packing == DATA_GZIP)
-        return pack_gzip(text, n, out, n_out);
-    size_t cap = packing == DATA_ZSTD ? ZSTD_compressBound(n) : n;
-    void *p = pd_malloc(cap + 1);
-    if (!p)
-        return PD_ENOMEM;
-    size_t k = n;
-    if (packing == DATA_ZSTD)
-        k = ZSTD_compress(p, cap, text, n, 3);
-    else
-        memcpy(p, text, n);
-    if (packing == DATA_ZSTD && ZSTD_isError(k)) {
+/* With a checksum, like gzip: without one a flipped bit may unpack to other text. */
+static int pack_zstd(const void *text, size_t n, void **out, size_t *n_out) {
+    size_t cap = ZSTD_compressBound(n), k = 0;
+    void *p = pd_malloc(cap);
+    ZSTD_CCtx *c = ZSTD_createCCtx();
+    int ok = p && c && !ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, 3)) &&
+             !ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1)) && !ZSTD_isError(k = ZSTD_compress2(c, p, cap, text, n));
+    ZSTD_freeCCtx(c);
+    if (!ok) {
         free(p);
         return PD_ENOMEM;
     }
     *out = p;
     *n_out = k;
+    return 0;
+}
+
+int data_pack(enum data_packing packing, const void *text, size_t n, void **out, size_t *n_out) {
+    if (packing == DATA_GZIP)
+        return pack_gzip(text, n, out, n_out);
+    if (packing == DATA_ZSTD)
+        return pack_zstd(text, n, out, n_out);
+    void *p = pd_malloc(n + 1);
+    if (!p)
+        return PD_ENOMEM;
+    memcpy(p, text, n);
+    *out = p;
+    *n_out = n;
     return 0;
 }

@@ -290,13 +290,18 @@ static void packed_files_are_read_in_full_or_named(void **state) {
             assert_non_null(strstr(err.msg, "data is broken after 100000 bytes"));
         }
         memcpy(two + na, b, nb);
-        two[na / 2] ^= 0x55;
-        put("packed", two, na + nb);
-        pd_buf_clear(&got);
-        err.code = 0;
-        assert_int_equal(read_packed("packed", &got, &err), PD_EDATA);
-        assert_non_null(strstr(err.msg, "packed: the "));
-        assert_non_null(strstr(err.msg, "data is broken after"));
+        for (size_t at = 20; at < na + nb; at += at < na - 40 || at > na + 40 ? 3011 : 1) { /* behind the first header */
+            if (at >= na && at < na + 20) /* of gzip the second one has a time that nothing checks */
+                continue;
+            two[at] ^= 0x55;
+            put("packed", two, na + nb);
+            pd_buf_clear(&got);
+            err.code = 0;
+            int rc = read_packed("packed", &got, &err);
+            if (rc != PD_EDATA || !strstr(err.msg, "packed: the "))
+                fail_msg("%d with another byte at %zu: %d %s", p, at, rc, err.msg);
+            two[at] ^= 0x55;
+        }
         pd_buf_release(&got);
         free(a);
         free(b);
