@@ -48,14 +48,6 @@ test_of() { # test_of NAME TRAINERS THREADS OPTION...
     fi
     [ -n "$(said "$name.log")" ] || die "$name: $(cat "$name.log")"
 }
-near() { # near A B: the same words, numbers within 2e-5 of each other; 1e-3 where one sample may change sides
-    paste <(tr -s ', ' '\n' <<<"$1") <(tr -s ', ' '\n' <<<"$2") | awk '
-        $1 ~ /^[0-9]/ { n++; d = $1 - $2; if ((d < 0 ? -d : d) > (name ~ /error|recall|calibration/ ? 1e-3 : 2e-5 * $2)) bad = 1; next }
-        { name = $1 }
-        $1 != $2 { bad = 1 }
-        END { exit !(n >= 12 && !bad) }'
-}
-
 # shellcheck disable=SC2086
 "$WORKER" trainer --local=1 $OPTIONS >train.log 2>&1 || die "train: $(tail -n 3 train.log)"
 test_of one 0 1
@@ -68,11 +60,11 @@ done
 [[ $want == *" 2700 samples" ]] || die "not 2700 samples: $want"
 test_of topology 0 1 --reproducible=topology
 exact=$(said topology.log)
-near "$exact" "$want" || die "topology: $exact"
+same_figures 12 "$exact" "$want" || die "topology: $exact"
 while read -r trainers threads; do
     name="$trainers trainers, $threads threads"
     test_of run "$trainers" "$threads"
-    near "$(said run.log)" "$want" || die "$name: $(said run.log)"
+    same_figures 12 "$(said run.log)" "$want" || die "$name: $(said run.log)"
     test_of run "$trainers" "$threads" --reproducible=topology
     [ "$(said run.log)" = "$exact" ] || die "$name, topology: $(said run.log), one thread: $exact"
 done <<<'0 2

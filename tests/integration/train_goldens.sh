@@ -11,6 +11,7 @@ OPTIONS="--n_streams=3 --batch_size=30 --num_passes=1 --seed=5 --log_period=1 --
 costs() { sed -n 's/.*Batch [0-9]*, Cost \([-0-9.e+na]*\).*/\1/p; s/.*Test after pass 0: cost \([-0-9.e+na]*\).*/\1/p' "$1"; }
 
 compare() { # compare NAME GOLDEN LOG
+    blas_used "$3"
     costs "$3" >"$TMP/got"
     [ "$(wc -l <"$TMP/got")" -eq 51 ] || die "$1: $(wc -l <"$TMP/got") costs, not 51: $(tail -3 "$3")"
     paste "$TMP/got" "$2" | awk -v name="$1" '

@@ -39,6 +39,20 @@ wait_for() {
         sleep 0.05
     done
 }
+# blas_used LOG: a worker used the core type that PADDLE_BLAS_CORETYPE names, where it is set
+blas_used() {
+    [ -z "${PADDLE_BLAS_CORETYPE:-}" ] || grep -qi "OpenBLAS for $PADDLE_BLAS_CORETYPE with" "$1" ||
+        die "not with OpenBLAS for $PADDLE_BLAS_CORETYPE: $(grep -i 'OpenBLAS for' "$1" || tail -n 3 "$1")"
+}
+# same_figures LEAST A B: evaluations of one model by products of different shapes, which BLAS rounds differently. The same words, at
+# least LEAST numbers within 2e-5 of each other; 1e-3 where one sample may change sides.
+same_figures() {
+    paste <(tr -s ', ' '\n' <<<"$2") <(tr -s ', ' '\n' <<<"$3") | awk -v least="$1" '
+        $1 ~ /^[0-9]/ { n++; d = $1 - $2; if ((d < 0 ? -d : d) > (name ~ /error|recall|precision|f1|calibration/ ? 1e-3 : 2e-5 * $2)) bad = 1; next }
+        { name = $1 }
+        $1 != $2 { bad = 1 }
+        END { exit !(n >= least && !bad) }'
+}
 # expect STATUS COMMAND...: run it, output in $OUT
 expect() {
     local want=$1 got
