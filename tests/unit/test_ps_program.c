@@ -49,7 +49,6 @@ static void start(struct program *p, const char *nics, const char *key, const in
             setenv("PADDLE_LISTEN_FDS", list, 1);
         dup2(pipe_fd[1], 1);
         dup2(pipe_fd[1], 2);
-        setvbuf(stdout, NULL, _IOLBF, 0);
         int rc = pserver_main(4, argv);
         fflush(stdout);
         _exit(rc);
@@ -185,6 +184,7 @@ static void test_dead_trainer_ends_it_with_1_and_the_reason(void **state) {
 }
 
 int main(void) {
+    setvbuf(stdout, NULL, _IOLBF, 0); /* of the children, too; once cmocka has printed it has no sure effect */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open_to_a_network_needs_a_key),
         cmocka_unit_test(test_sigterm_ends_it_with_0),
