@@ -335,6 +335,8 @@ static void retry_later(struct link *l, uint64_t first_ms) {
     l->retry_at_ms = uv_now(&l->c->loop) + (ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS);
 }
 
+static const char *reason(const struct link *l) { return *l->last.msg ? l->last.msg : "no answer to the attempt to connect"; }
+
 /* It will not come back. A server that has heard every farewell ends, so the answer to ours may be lost for good: that is none. */
 static void give_up(struct link *l) {
     struct ps_client *c = l->c;
@@ -347,7 +349,7 @@ static void give_up(struct link *l) {
         return;
     }
     client_fail(c, PD_EFAIL, "pserver %s:%d is gone in step %llu: %s; it was not reached again in %.3g s", l->ip, l->port,
-                (unsigned long long)c->step, l->last.msg, (double)reconnect_ms(c) / 1000);
+                (unsigned long long)c->step, reason(l), (double)reconnect_ms(c) / 1000);
 }
 
 static void lost(struct link *l, enum link_state was, const struct pd_err *why) {
@@ -425,6 +427,8 @@ static void on_tick(uv_timer_t *t) {
         if (l->state == LINK_ATTACHED || l->left)
             continue;
         down++;
+        if (l->state >= LINK_OPEN) /* the server has answered the handshake: it is there, and may take its time over the declaration */
+            continue;
         if (c->connected && (l->lost_ms += passed < 4 * TICK_MS ? passed : 4 * TICK_MS) > reconnect_ms(c))
             give_up(l);
         else if (l->state == LINK_DOWN && now >= l->retry_at_ms)
@@ -460,7 +464,7 @@ int client_connect_all(struct ps_client *c) {
     while (!c->err.code && (l = not_open(c))) {
         if (pd_mono_ns() > deadline)
             return client_fail(c, PD_ETIMEOUT, "pserver %s:%d could not be reached in %.3g s: %s", l->ip, l->port,
-                               (double)ms / 1000, !l->last.code ? "no answer" : l->last.msg);
+                               (double)ms / 1000, reason(l));
         uv_run(&c->loop, UV_RUN_ONCE);
     }
     c->connected = 1;

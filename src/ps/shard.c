@@ -231,6 +231,7 @@ static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, st
     struct ps_declare d;
     struct ps_job job;
     struct member *m = &s->members[trainer];
+    (void)pd_fault("ps.declare");
     int rc = ps_job_get(f->sec[0], f->len[0], &d, &job, err);
     if (rc)
         return rc;

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <fcntl.h>
 
+#include "base/fault.h"
 #include "tests/support/ps_client.h"
 
 static const struct toy base = {.n_trainers = 3, .n_servers = 2, .n_dense = 1, .n_sparse = 1, .n_streams = 3, .n_passes = 1,
@@ -181,6 +182,28 @@ static void test_server_may_come_later(void **state) {
     ps_server_free(s.server);
 }
 
+/* A server that needs longer for the first declaration than a lost connection is tried again for: at high load, or with large tables. */
+static void test_a_slow_answer_to_the_declaration_is_no_loss(void **state) {
+    (void)state;
+    struct cluster cl;
+    cluster_reconnect_ms = 200;
+    cluster_start(&cl, 1, 1, 1, 1, 0, -1);
+    struct ps_client *c = NULL;
+    struct pd_err err = {0};
+    struct ps_client_opts o = {.pservers = cl.list, .n_trainers = 1, .optimizer = {"sgd", 0.1, 0}, .job = "J", .key = cluster_key,
+                               .reconnect_ms = cluster_reconnect_ms};
+    assert_int_equal(ps_client_new(&c, &o, &err), 0);
+    declare_w(c, 8, 0);
+    pd_fault_arm("slow.ps.declare:1500");
+    if (ps_start(c))
+        fail_msg("%s", ps_client_err(c)->msg);
+    pd_fault_arm(NULL);
+    assert_int_equal(ps_bye(c), 0);
+    ps_client_free(c);
+    assert_int_equal(cluster_join(&cl, NULL), 0);
+    cluster_reconnect_ms = 0;
+}
+
 static void test_wrong_key_gets_nothing(void **state) {
     (void)state;
     struct cluster cl;
@@ -312,6 +335,7 @@ int main(void) {
         cmocka_unit_test(test_declarations_must_agree),
         cmocka_unit_test(test_absent_server_is_named),
         cmocka_unit_test(test_server_may_come_later),
+        cmocka_unit_test(test_a_slow_answer_to_the_declaration_is_no_loss),
         cmocka_unit_test(test_wrong_key_gets_nothing),
         cmocka_unit_test(test_second_of_the_same_id_is_refused),
         cmocka_unit_test(test_trainer_count_must_agree),
