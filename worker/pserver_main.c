@@ -134,6 +134,7 @@ static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
                                 .n_trainers = (uint32_t)o->num_gradient_servers, .job = w->job_id, .key = w->key,
                                 .signals = 1, .on_lost = (enum ps_lost)o->on_trainer_lost,
                                 .reconnect_ms = (uint64_t)(o->reconnect_timeout * 1000), .start_ms = (uint64_t)(o->start_timeout * 1000),
+                                .heartbeat_ms = (uint64_t)(o->heartbeat_timeout * 1000),
                                 .output_dir = getenv("PADDLE_OUTPUT_DIR"), .cpus = w->cpus.n ? &w->cpus : NULL, .log = &w->log};
     struct ps_server *server = NULL;
     rc = ps_server_new(&server, &so, err);

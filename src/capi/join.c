@@ -121,6 +121,7 @@ static int connect_client(struct paddle_ps *ps, const struct ps_optim_conf *opti
         .key = ps->key,
         .connect_timeout_ms = (uint64_t)(o->server_timeout * 1000),
         .reconnect_ms = (uint64_t)(o->reconnect_timeout * 1000),
+        .heartbeat_ms = (uint64_t)(o->heartbeat_timeout * 1000),
         .output_dir = getenv("PADDLE_OUTPUT_DIR"),
         .log = &ps->log,
     };

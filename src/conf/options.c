@@ -161,6 +161,8 @@ static const struct pd_option table[] = {
      "pservers refuse a trainer whose gradient is no finite number, and on_trainer_lost says what becomes of the job; wins over stop_on_nan"},
     {"train", "reconnect_timeout", PD_F64, F(reconnect_timeout), ALL, "10", 0.1, 86400, 0, "s",
      "how long a connection between trainer and pserver that broke is tried again, and how long a pserver waits for it"},
+    {"train", "heartbeat_timeout", PD_F64, F(heartbeat_timeout), ALL, "30", 0, 86400, 0, "s",
+     "a trainer or pserver that stands still for so long (SIGSTOP, a host that hangs) is lost; a long step or a long save is no silence. 0: never"},
     {"train", "start_timeout", PD_F64, F(start_timeout), ALL, "1800", 1, 1e7, 0, "s",
      "how long a pserver waits for a trainer that has never connected, counted from when the last other one came; then the job fails and names it"},
     {"train", "on_trainer_lost", PD_CHOICE, F(on_trainer_lost), ALL, "fail", 0, 0, "fail|wait|continue", "",

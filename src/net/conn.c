@@ -1,6 +1,7 @@
 /* conn.c - the life of a connection: connect, handshake, read, close. Sending is in send.c. */
 #include "net/conn.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -335,6 +336,11 @@ int net_conn_over(struct net_conn **out, uv_stream_t *in, uv_stream_t *outs, con
     net_conn_begin(c);
     *out = c;
     return 0;
+}
+
+int net_dup_fd(const struct net_conn *c) {
+    uv_os_fd_t fd;
+    return c->closing || uv_fileno((const uv_handle_t *)c->in, &fd) ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
 void net_set_arg(struct net_conn *c, void *arg) { c->arg = arg; }

@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "ps/beat.h"
 #include "ps/client_int.h"
 
 enum { COPIES_LENT = 32 };
@@ -236,6 +237,25 @@ static int all_attached(const struct ps_client *c) {
     return 1;
 }
 
+/* Without them the job runs on; a server that stands still is then waited for. */
+static void start_beats(struct ps_client *c) {
+    struct ps_beat_opts o = {.n_servers = c->n_servers, .limit_ms = c->opts.heartbeat_ms, .log = c->opts.log,
+                             .hs = {.self = {.role = WIRE_ROLE_TRAINER, .id = c->opts.trainer_id, .incarnation = c->incarnation}}};
+    struct ps_beat_server *s = c->opts.local || !c->opts.heartbeat_ms ? NULL : pd_calloc(c->n_servers, sizeof *s);
+    struct pd_err err = {0};
+    if (!s)
+        return;
+    for (uint32_t i = 0; i < c->n_servers; i++)
+        s[i] = (struct ps_beat_server){c->servers[i].ip, c->servers[i].port};
+    o.servers = s;
+    memcpy(o.hs.self.job, c->job_id, sizeof o.hs.self.job);
+    memcpy(o.hs.key, c->key, sizeof o.hs.key);
+    if (ps_beat_start(&c->beat, &o, &err))
+        pd_warn(c->opts.log, "%s", err.msg);
+    explicit_bzero(&o.hs, sizeof o.hs);
+    free(s);
+}
+
 int ps_start(struct ps_client *c) {
     struct pd_err err = {0};
     if (c->err.code)
@@ -255,6 +275,7 @@ int ps_start(struct ps_client *c) {
     c->planes = ps_job_planes(&c->job);
     if (!c->opts.local && !c->geo)
         make_region(c);
+    start_beats(c);
     c->declaring = 1;
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++)
         ps_link_declare(c->links[i]);
@@ -280,6 +301,7 @@ static void flush_links(struct ps_client *c) {
 void ps_client_free(struct ps_client *c) {
     if (!c)
         return;
+    ps_beat_stop(c->beat);
     if (c->connected && !c->leaving && !c->err.code) { /* without a word the servers would wait for it to come back */
         struct pd_err why = {0};
         pd_fail(&why, PD_EFAIL, "it has left without ps_bye in step %llu", (unsigned long long)c->step);

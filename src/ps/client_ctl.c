@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "ps/beat.h"
 #include "ps/client_int.h"
 
 int client_ready_for(struct ps_client *c, const char *what) {
@@ -194,8 +195,11 @@ int ps_bye(struct ps_client *c) {
         client_call(c, c->links[i], WIRE_PS_BYE, done_bye, NULL, 0);
     }
     int rc = client_wait(c, client_calls_done, "the farewell");
-    if (!rc)
+    if (!rc) {
         c->leaving = 1;
+        ps_beat_stop(c->beat);
+        c->beat = NULL;
+    }
     return rc;
 }
 

@@ -147,6 +147,7 @@ struct pull_later {
 };
 
 struct ps_geo;
+struct ps_beat;
 
 struct ps_client {
     struct ps_client_opts opts;
@@ -159,6 +160,7 @@ struct ps_client {
     uint32_t planes; /* ps_job_planes, once started */
     struct pd_err err, relayed; /* relayed: as a server said it, when it came from one */
     int started, leaving;
+    struct ps_beat *beat; /* NULL: none */
     int connected, declaring; /* all were reached once; links declare as soon as they are open */
 
     int has_loop;

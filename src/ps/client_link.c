@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "ps/beat.h"
 #include "ps/client_int.h"
 
 enum {
@@ -414,12 +415,20 @@ static void try_connect(struct ps_client *c, struct link *l) {
     explicit_bzero(hs.key, sizeof hs.key);
 }
 
+static void check_beats(struct ps_client *c) {
+    const int i = ps_beat_silent(c->beat);
+    if (i >= 0 && !c->leaving && !c->err.code)
+        client_fail(c, PD_EFAIL, "pserver %s:%d is gone in step %llu: no sign of life for %.4g s: it is stopped, or its host hangs "
+                    "(heartbeat_timeout)", c->servers[i].ip, c->servers[i].port, (unsigned long long)c->step, (double)c->opts.heartbeat_ms / 1000);
+}
+
 /* Time in which this process did not look (it computed, or was stopped) is not held against the server. */
 static void on_tick(uv_timer_t *t) {
     struct ps_client *c = t->data;
     uint64_t now = uv_now(&c->loop), passed = now - c->ticked_at_ms;
     uint32_t n = c->n_links, down = 0; /* links added meanwhile are tried at the next tick */
     c->ticked_at_ms = now;
+    check_beats(c);
     for (uint32_t i = 0; i < n && !c->err.code; i++) {
         struct link *l = c->links[i];
         if (l->state == LINK_ATTACHED && l->conn)

@@ -11,7 +11,7 @@
 #include "ps/optim.h"
 
 enum {
-    PS_PROTO = 8,               /* version of the 0x4xx messages */
+    PS_PROTO = 9,               /* version of the 0x4xx messages */
     PS_PARAMS_MAX = 4096,        /* dense ones, and as many tables */
     PS_TRAINERS_MAX = 1 << 16,
     PS_THREADS_MAX = 1 << 16,   /* dense or sparse threads of all servers */

@@ -81,6 +81,7 @@ void ps_server_stop(struct ps_server *s) {
 /* --- the caller's loop: signals, and the news that a thread has ended --- */
 
 static void close_main(struct ps_server *s) {
+    server_beats_close(s);
     uv_handle_t *h[] = {(uv_handle_t *)&s->ended, (uv_handle_t *)&s->term, (uv_handle_t *)&s->intr, (uv_handle_t *)&s->told, (uv_handle_t *)&s->late};
     for (size_t i = 0; i < sizeof h / sizeof h[0]; i++)
         if (!uv_is_closing(h[i]))
@@ -141,6 +142,10 @@ static void thread_main(void *arg) {
 static int init_main(struct ps_server *s) {
     if (uv_loop_init(&s->loop))
         return -1;
+    if (server_beats_init(s)) {
+        uv_loop_close(&s->loop);
+        return -1;
+    }
     uv_async_init(&s->loop, &s->ended, on_ended);
     uv_signal_init(&s->loop, &s->term);
     uv_signal_init(&s->loop, &s->intr);
@@ -255,6 +260,7 @@ void ps_server_free(struct ps_server *s) {
     for (uint32_t i = 0; i < s->opts.n_trainers; i++)
         free(s->given_up[i]);
     free(s->given_up);
+    free(s->beats);
     free(s->threads);
     free(s->ports);
     free(s);

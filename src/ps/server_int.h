@@ -13,6 +13,8 @@
 enum thread_state { THREAD_SERVING, THREAD_LINGERING, THREAD_CLOSING };
 
 struct peer;
+struct server_beat;
+struct taken;
 
 /* A trainer's place in a server thread. */
 struct seat {
@@ -61,11 +63,17 @@ struct ps_server {
         uint64_t incarnation;
         struct pd_err why;
     } **given_up; /* [n_trainers], NULL: not */
+    struct taken *taken; /* heartbeats' connections on their way to the main thread */
+    int beats_over;
     uint32_t n_ended;
     uint32_t n_threads; /* started */
     uv_loop_t loop;
     int has_loop, abandoned;
     uv_async_t ended;
+    /* server_beat.c, the main thread's */
+    uv_async_t beat_taken;
+    uv_timer_t beat_tick;
+    struct server_beat **beats; /* [n_trainers] */
     uv_signal_t term, intr, told;
     uv_timer_t late;
     struct server_thread *threads;
@@ -82,6 +90,12 @@ int server_given_up(struct ps_server *s, uint32_t trainer, const uint64_t *incar
 void server_fail(struct ps_server *s, const struct pd_err *why);
 int server_verdict(struct ps_server *s, struct pd_err *why); /* 1: stop now; why->code: a failure */
 void server_thread_ends(struct server_thread *t);            /* no more wakes */
+
+/* server_beat.c */
+int server_beats_init(struct ps_server *s);
+void server_beats_close(struct ps_server *s);
+/* Takes fd (-1: none): the main thread answers this trainer's heartbeats there. From any thread. */
+void server_beat_take(struct ps_server *s, int fd, uint32_t trainer, uint64_t incarnation);
 
 /* server_save.c */
 int server_save(void *arg, struct ps_saving *j, struct pd_err *err); /* for ps_shard_ops, arg a server_thread */

@@ -110,7 +110,7 @@ static void on_wake(uv_async_t *a) {
         finish(t);
         return;
     }
-    if (!why.code && t->state == THREAD_SERVING && on_lost(t) != PS_LOST_FAIL)
+    if (!why.code && t->state == THREAD_SERVING)
         drop_given_up(t);
     if (!why.code || t->state != THREAD_SERVING)
         return;
@@ -411,6 +411,12 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct server_thread *t = p->t;
     uint16_t type = f->type;
     uint64_t req = f->req;
+    if (!p->joined && type == WIRE_PS_BEAT && !f->flags && net_peer(c)->role == WIRE_ROLE_TRAINER) {
+        wire_frame_free(f);
+        server_beat_take(t->server, net_dup_fd(c), p->trainer, net_peer(c)->incarnation);
+        net_close(c);
+        return;
+    }
     if (!p->joined && (type != WIRE_PS_DECLARE || net_peer(c)->role != WIRE_ROLE_TRAINER)) {
         wire_frame_free(f);
         pd_fail(&err, PD_EPROTO, "%s from a connection that has not declared", wire_msg_name(type));

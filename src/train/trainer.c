@@ -134,6 +134,7 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
         .key = t->setup->key,
         .connect_timeout_ms = (uint64_t)(t->o->server_timeout * 1000),
         .reconnect_ms = (uint64_t)(t->o->reconnect_timeout * 1000),
+        .heartbeat_ms = (uint64_t)(t->o->heartbeat_timeout * 1000),
         .crew = train_team_crew(t->team),
         .output_dir = t->setup->output_dir,
         .log = t->setup->log,

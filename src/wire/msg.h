@@ -95,7 +95,8 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(PS_STORE, 0x414, "trainer: bytes of a file of a checkpoint, from another server")                     \
     X(PS_REMOVE, 0x415, "trainer: this checkpoint is no longer needed")                                     \
     X(PS_TASK, 0x416, "trainer: the file that it was given is read; which one is next?")                    \
-    X(PS_LINK, 0x417, "trainer: a file of a checkpoint that you have in an older one, too")
+    X(PS_LINK, 0x417, "trainer: a file of a checkpoint that you have in an older one, too")                 \
+    X(PS_BEAT, 0x418, "either way, on a connection of its own: still alive")
 
 enum wire_type {
 #define X(name, number, text) WIRE_##name = number,

@@ -90,7 +90,7 @@ for when in 'Pass 0, Batch 20,' 'Pass 1, Batch 10,'; do
     [[ $BIN != *san-* || $when != 'Pass 0'* ]] || continue
     for try in 1 2 3 4 5; do
         rm -rf again again-*.log
-        servers again wait
+        servers again wait --heartbeat_timeout=0 # who is stopped here comes back
         trainer again 0 t0 wait; a=$PID
         trainer again 1 t1 wait; b=$PID
         wait_for 120 "$when" grep -q "$when" again-t0.log
@@ -145,3 +145,34 @@ servers_end 3
 for log in never-t0 never-s0 never-s1; do
     grep -q 'trainer 1 of 2 never connected: nobody came for 3 s (start_timeout)' $log.log || die "not named in $log: $(cat $log.log)"
 done
+
+# A process that is stopped keeps its connections. Its heartbeats tell: a trainer's to the pservers, a pserver's to the trainers.
+servers still fail --heartbeat_timeout=2
+trainer still 0 t0 fail --num_passes=1000 --heartbeat_timeout=2; a=$PID
+trainer still 1 t1 fail --num_passes=1000 --heartbeat_timeout=2; b=$PID
+wait_for 120 "some batches" grep -q 'Batch 20,' still-t0.log
+kill -STOP "$b"
+ends 1 "$a" "trainer 0"
+for p in "${PIDS[@]:0:2}"; do ends 1 "$p" "a pserver"; done
+kill -CONT "$b"
+wait "$b" && die "trainer 1, stopped and given up, ended well"
+PIDS=()
+for log in still-t0 still-s0; do
+    grep -q 'trainer 1 (127.0.0.1:[0-9]*) is gone in step [0-9]*: no sign of life for 2 s' $log.log || die "not named in $log: $(cat $log.log)"
+done
+
+servers frozen fail --heartbeat_timeout=2
+trainer frozen 0 t0 fail --num_passes=1000 --heartbeat_timeout=2; a=$PID
+trainer frozen 1 t1 fail --num_passes=1000 --heartbeat_timeout=2; b=$PID
+wait_for 120 "some batches" grep -q 'Batch 20,' frozen-t0.log
+kill -STOP "${PIDS[1]}"
+ends 1 "$a" "trainer 0"; ends 1 "$b" "trainer 1"
+ends 1 "${PIDS[0]}" "pserver 0"
+kill -KILL "${PIDS[1]}"
+ends 137 "${PIDS[1]}" "pserver 1"
+PIDS=()
+named=0
+for log in frozen-t0 frozen-t1; do # the first that notices tells the other, by way of the pserver that runs
+    ! grep -q "pserver ${LIST#*,} is gone in step [0-9]*: no sign of life for 2 s" $log.log || named=$((named + 1))
+done
+[ $named -gt 0 ] || die "not named: $(cat frozen-t?.log)"

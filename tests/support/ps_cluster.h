@@ -45,6 +45,7 @@ static void *server_main(void *arg) {
 
 static uint64_t cluster_reconnect_ms; /* of servers and trainers; 0: as they do it */
 static uint64_t cluster_start_ms;     /* of servers */
+static uint64_t cluster_heartbeat_ms; /* of servers and trainers */
 static enum ps_lost cluster_on_lost;
 
 static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_sparse, int n_trainers,
@@ -63,6 +64,7 @@ static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_s
         struct ps_server_opts o = {.fds = fds, .n_dense = (uint32_t)n_dense, .n_sparse = (uint32_t)n_sparse,
                                    .n_trainers = (uint32_t)n_trainers, .job = "J", .key = cluster_key,
                                    .wait_log_ms = wait_log_ms, .reconnect_ms = cluster_reconnect_ms, .start_ms = cluster_start_ms,
+                                   .heartbeat_ms = cluster_heartbeat_ms,
                                    .on_lost = cluster_on_lost,
                                    .log = &c->log};
         if (ps_server_new(&c->s[i].server, &o, &err)) {
@@ -352,7 +354,7 @@ static void *toy_main(void *arg) {
                                .stream_lo = (uint32_t)(t->n_streams * me->id / t->n_trainers),
                                .stream_hi = (uint32_t)(t->n_streams * (me->id + 1) / t->n_trainers), .seed = 42,
                                .optimizer = {t->optimizer, t->lr, 1e-6}, .job = "J", .key = cluster_key,
-                               .connect_timeout_ms = 20000, .reconnect_ms = cluster_reconnect_ms, .update = t->update,
+                               .connect_timeout_ms = 20000, .heartbeat_ms = cluster_heartbeat_ms, .reconnect_ms = cluster_reconnect_ms, .update = t->update,
                                .staleness = 2, .geo_sgd_need_push_nums = 2, .reject_nan = t->reject_nan, .log = t->log};
     me->rc = ps_client_new(&c, &o, &me->err);
     if (me->rc)

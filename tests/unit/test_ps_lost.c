@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "base/fault.h"
+
 #define TOY_SMALL
 #include "tests/support/ps_cluster.h"
 
@@ -107,6 +109,7 @@ struct outcome {
 static void run(const struct toy *t, enum ps_lost on_lost, uint64_t reconnect_ms, int n, struct outcome *o) {
     struct cluster c;
     struct process p[N_PROCESSES];
+    pid_t stopped = 0;
     memset(o, 0, sizeof *o);
     int log = memfd_create("log", MFD_CLOEXEC);
     for (int i = 0; i < n; i++)
@@ -123,7 +126,14 @@ static void run(const struct toy *t, enum ps_lost on_lost, uint64_t reconnect_ms
     for (int i = 0; i < n; i++) {
         process_start(&p[i], c.list);
         o->last_status = process_wait(&p[i], odd_signal == SIGSTOP ? WUNTRACED : 0);
-        if (WIFSTOPPED(o->last_status)) {
+        if (WIFSTOPPED(o->last_status) && cluster_heartbeat_ms) { /* it stays stopped: the next one, if any, begins beside it */
+            stopped = p[i].pid;
+            for (int k = 0; k < 600 && !strstr(o->log, "no sign of life"); k++) {
+                usleep(100000);
+                ssize_t got = pread(log, o->log, sizeof o->log - 1, 0);
+                o->log[got < 0 ? 0 : got] = 0;
+            }
+        } else if (WIFSTOPPED(o->last_status)) {
             int said = 0; /* longer than a lost one is given, and until the servers have named it */
             for (int k = 0; k < 600 && !said; k++) {
                 usleep(100000);
@@ -142,6 +152,12 @@ static void run(const struct toy *t, enum ps_lost on_lost, uint64_t reconnect_ms
             pthread_join(o->me[i].thread, NULL);
     o->server_rc = cluster_join(&c, &o->server);
     cluster_reconnect_ms = 0;
+    if (stopped) { /* it wakes up, and has no place any more */
+        int status = 0;
+        kill(stopped, SIGCONT);
+        assert_int_equal(waitpid(stopped, &status, 0), stopped);
+        assert_int_not_equal(status, 0);
+    }
     ssize_t got = pread(log, o->log, sizeof o->log - 1, 0);
     o->log[got < 0 ? 0 : got] = 0;
     close(log);
@@ -292,7 +308,7 @@ static void test_continue_without_one_that_pushes_nan(void **state) {
     assert_contains(me[ODD].err.msg, "is not a finite number (reject_nan)");
 }
 
-/* A process that stands still is not one that is gone: its host answers. */
+/* Without heartbeats a process that stands still is waited for: its host answers. */
 static void test_stopped_is_not_lost(void **state) {
     (void)state;
     struct pd_err err = {0};
@@ -309,6 +325,74 @@ static void test_stopped_is_not_lost(void **state) {
     all_well(&o);
     same_model(&calm, &o.result[0]);
     assert_contains(o.log, "waiting for trainer 1 (streams 1-1) in step 3, for");
+}
+
+/* With heartbeats it is lost after a while, and the policy decides. */
+static void test_a_stopped_one_is_lost_when_its_heartbeats_are_missing(void **state) {
+    (void)state;
+    struct pd_err err = {0};
+    if (toy_run(&base, &calm, &err))
+        fail_msg("%s", err.msg);
+    odd_signal = SIGSTOP;
+    odd_step = 3;
+    odd_pushes = 0;
+    cluster_heartbeat_ms = 2000;
+    run(&base, PS_LOST_FAIL, 200, 1, &o);
+    assert_int_equal(o.server_rc, PD_EFAIL);
+    for (int i = 0; i < 3; i += 2) {
+        assert_int_equal(o.me[i].rc, PD_EFAIL);
+        assert_contains(o.me[i].err.msg, "trainer 1 (127.0.0.1:");
+        assert_contains(o.me[i].err.msg, ") is gone in step 3: no sign of life for 2 s");
+    }
+    run(&base, PS_LOST_WAIT, 200, 2, &o);
+    assert_int_equal(o.last_status, 0);
+    all_well(&o);
+    same_model(&calm, &o.result[0]);
+    struct toy t = base;
+    t.n_lost = 1;
+    run(&t, PS_LOST_CONTINUE, 200, 1, &o);
+    all_well(&o);
+    assert_contains(o.log, "are left out from here on");
+    cluster_heartbeat_ms = 0;
+}
+
+static int takes_long_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
+    (void)me;
+    (void)c;
+    if (step == 1)
+        usleep(3500000);
+    return 0;
+}
+
+/* Neither a trainer that computes for longer than the limit, nor a server whose threads are busy for longer, is silent. */
+static void test_what_is_slow_is_not_silent(void **state) {
+    (void)state;
+    struct toy t = base;
+    struct cluster c;
+    struct toy_trainer me[3];
+    static struct toy_result result[3];
+    t.n_passes = t.steps = 1; /* streams have 1, 2 and 3 */
+    cluster_heartbeat_ms = 2000;
+    for (int slow_server = 0; slow_server < 2; slow_server++) {
+        if (slow_server)
+            pd_fault_arm("slow.ps.step:3000");
+        cluster_start(&c, t.n_servers, t.n_dense, t.n_sparse, t.n_trainers, 0, -1);
+        for (int i = 0; i < 3; i++) {
+            me[i] = (struct toy_trainer){.t = &t, .id = i, .servers = c.list, .result = &result[i],
+                                         .before_step = i == ODD && !slow_server ? takes_long_at_1 : NULL};
+            pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
+        }
+        for (int i = 0; i < 3; i++)
+            pthread_join(me[i].thread, NULL);
+        struct pd_err err = {0};
+        if (cluster_join(&c, &err))
+            fail_msg("a server: %s", err.msg);
+        for (int i = 0; i < 3; i++)
+            if (me[i].rc)
+                fail_msg("trainer %d: %s", i, me[i].err.msg);
+        pd_fault_arm(NULL);
+    }
+    cluster_heartbeat_ms = 0;
 }
 
 static void test_fail_names_it(void **state) {
@@ -330,6 +414,8 @@ int main(void) {
         cmocka_unit_test(test_wait_until_it_is_started_again), cmocka_unit_test(test_continue_without_it),
         cmocka_unit_test(test_continue_without_one_that_fails), cmocka_unit_test(test_continue_without_one_that_pushes_nan),
         cmocka_unit_test(test_stopped_is_not_lost),
+        cmocka_unit_test(test_a_stopped_one_is_lost_when_its_heartbeats_are_missing),
+        cmocka_unit_test(test_what_is_slow_is_not_silent),
         cmocka_unit_test(test_fail_names_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,37 @@
+/* beat.h - heartbeats of a trainer: is each pserver still alive, and does each pserver know that this trainer is?
+ *
+ *     trainer: a thread of its own ── PS_BEAT every 0.5 s ──▶ first port of a server, which hands the connection to its main thread
+ *                                  ◀── PS_BEAT at once ─────
+ *
+ * Neither end's thread computes, loads or saves, so a long step or a long checkpoint is no loss; a process that is stopped (SIGSTOP), or
+ * whose host hangs while its kernel still answers, is silent on a connection that stands. Ticks are counted and not the clock:
+ * time in which the one who judges was stopped itself is not held against the other. The server's end is server_beat.c.
+ */
+#ifndef PD_PS_BEAT_H
+#define PD_PS_BEAT_H
+
+#include "base/err.h"
+#include "base/log.h"
+#include "wire/handshake.h"
+
+enum { PS_BEAT_PERIOD_MS = 500 };
+
+struct ps_beat_server {
+    const char *ip;
+    int port;
+};
+
+struct ps_beat_opts {
+    const struct ps_beat_server *servers; /* copied */
+    uint32_t n_servers;
+    struct wire_hs_opts hs;   /* as this trainer's other connections; copied */
+    uint64_t limit_ms;        /* a server that answered before and is silent for so long is lost */
+    const struct pd_log *log; /* may be NULL; outlives it */
+};
+
+struct ps_beat;
+int ps_beat_start(struct ps_beat **out, const struct ps_beat_opts *o, struct pd_err *err);
+void ps_beat_stop(struct ps_beat *b);         /* ends the thread; NULL is legal */
+int ps_beat_silent(const struct ps_beat *b);  /* the number of a server that is lost; -1: none. From any thread */
+
+#endif
