@@ -36,7 +36,7 @@ class Line:
         of what must be 0 ("0 alive") are not figures."""
         found, parts, unit = {}, re.sub(r"\(.*?\)", "", self.ours).split(","), ""
         for part in reversed(parts):
-            m = re.match(r"\s*([A-Za-z][\w ]*?)?\s*([0-9.]+)\s*(.*?)\s*$", part)
+            m = re.match(r"\s*(?:([A-Za-z][\w ]*?)\s+)?([0-9.]+)\s*(.*?)\s*$", part)
             if not m or re.search(r"alive|lost|doubled", part):
                 continue
             unit = m.group(3) or unit
