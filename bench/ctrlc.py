@@ -51,7 +51,7 @@ def ours(sshd, ctl, hosts):
 
 
 def peer(sshd, name, hosts, tty):
-    """How many of its processes are alive 5 s after Ctrl-C; tty: with a pseudo-terminal on each host
+    """How many of its processes are alive LEFT_S (5) seconds after Ctrl-C; tty: with a pseudo-terminal on each host
     (ssh -tt), whose end is a hang-up for the processes there."""
     mark, program = f"{name}-{tty}-{os.getpid()}", f"{sshd.top}/peer.sh"
     sshd.know([(h, sshd.port) for h in hosts])
@@ -75,7 +75,7 @@ def peer(sshd, name, hosts, tty):
         p.wait(timeout=10)
     except subprocess.TimeoutExpired:
         p.kill()
-    time.sleep(5)
+    time.sleep(float(os.environ.get("LEFT_S", "5")))
     left = [pid for pid in marked(f"BENCH_MARK={mark}".encode()) if not words_of(pid, "cmdline")[0].startswith(b"sshd")]
     for pid in left:
         try:

@@ -3,7 +3,7 @@
 #
 # One sshd, 64 addresses (127.1.x.y), a node each; the job's program has a child and one in a session of
 # its own. Ours: from SIGINT to the last death, median of ROUNDS. The peers end their ssh's, without and
-# with a pseudo-terminal on the hosts (ssh -tt); what runs there 5 s later is counted, then killed by pid.
+# with a pseudo-terminal on the hosts (ssh -tt); what runs there LEFT_S (5) seconds later is counted, then killed by pid.
 set -eu
 cd "$(dirname "$0")/.."
 [ -x /usr/sbin/sshd ] || { echo "bench ctrlc: no sshd (Debian: openssh-server)" >&2; exit 1; }

@@ -145,7 +145,7 @@ def sizes(n):
               f"{runs[0].hop() * 1e3:.1f} ms (mean)", flush=True)
         line(f"dispatch_chain-{n}", best / limit, target, "S/B", f"{best:.2f} s", f"{limit:.2f} s")
         for name in ("pdcp", "clush", "rsync"):
-            theirs = min(hosts.peer(name, new_files(hosts)) for _ in range(min(ROUNDS, 2)))
+            theirs = hosts.peer(name, new_files(hosts))
             line(f"dispatch_chain-{n}-{name}", theirs / best, ">=1.00", name, f"{best:.2f} s", f"{theirs:.2f} s")
     return best
 

@@ -35,7 +35,8 @@ trials() { # NAME SETTING...: "SECONDS SETTING" a line, fastest first; a setting
         t=$(ddp_once "$name" 0 "$s" 2>>trials.log | sed -n 's/^trial //p') && [ -n "$t" ] && echo "$t $s"
     done | sort -n
 }
-ddp_best() { # NAME: the setting whose trial was the fastest
+ddp_best() { # NAME: the setting whose trial was the fastest; the only one, if SETTINGS=1 leaves one
+    case $(torch "$1" jobs) in *' '*) ;; *) torch "$1" jobs && return ;; esac
     # shellcheck disable=SC2046
     trials "$1" $(torch "$1" jobs) >tried
     [ -s tried ] || { tail -5 trials.log >&2; echo "bench models_job: no setting of PyTorch works" >&2; return 1; }

@@ -121,7 +121,8 @@ def settings(name):
 
 def job_settings(name, best=None):
     if best is None:
-        return [(*s[:4], core) for s in settings(name) if s[:2] == (1, 1) for core in (0, 1)]
+        plain = [s for s in settings(name) if s[:2] == (1, 1)]
+        return plain if len(plain) == len(settings(name)) else [(*s[:4], core) for s in plain for core in (0, 1)]
     return [s for s in settings(name) if s[:2] != (1, 1) and s[2:4] == best[2:4]]
 
 

@@ -6,7 +6,7 @@
 # 1 or 2 threads of its own x 1 or 2 of OpenBLAS: a brief trial of each (TRIAL_S=2 seconds), then rounds
 # with the two fastest. Rounds alternate, so that both see the same machine; the best round of each
 # counts. SECONDS_EACH=8: of each round of PyTorch. SHARE=0.16: of the text.
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
 BIN=$PWD/build/release TMP=$(mktemp -d build/bench-XXXXXX) ROUNDS=${ROUNDS:-3} SECONDS_EACH=${SECONDS_EACH:-8}
 unset ${!OPENBLAS_@} ${!OMP_@} # the caller's core type or number of threads
@@ -28,9 +28,9 @@ E2
 
 rate() { sed -n 's/.*Pass 0 done: .*(\([0-9]*\) words\/s).*/\1/p' "$1" | head -1; }
 cost() { sed -n 's/.*Pass 0 done: .* cost \([0-9.]*\).*/\1/p' "$1" | head -1; }
-torch() { # THREADS-OF-PYTORCH BLAS-THREADS SECONDS
-    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/ngram_torch.py --dict="$TMP/ws/dict.txt" --batch=384 --threads="$1" --blas="$2" \
-        --seconds="$3" "$TMP"/ws/train_data_dir/* | awk '{ print $2 }'
+torch() { # SECONDS OPTION...: lines "RATE THREADS-OF-PYTORCH THREADS-OF-OPENBLAS"
+    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/ngram_torch.py --dict="$TMP/ws/dict.txt" --batch=384 --seconds="$1" "${@:2}" \
+        "$TMP"/ws/train_data_dir/* | awk '{ print $2, $4, $6 }'
 }
 local_run() {
     (cd "$TMP/ws" && "$BIN/paddle_worker" trainer --local=1 --n_streams=3 --num_passes=1 --log_period=100000 >"$TMP/local.log" 2>/dev/null)
@@ -42,17 +42,16 @@ job_run() {
 }
 max() { [ "$1" -gt "$2" ] && echo "$1" || echo "$2"; }
 
-for t in 1 2; do
-    for b in 1 2; do echo "$(torch $t $b "${TRIAL_S:-2}") $t $b"; done
-done | sort -rn >"$TMP/tried"
+torch "${TRIAL_S:-2}" --try >"$TMP/tried"
+[ -s "$TMP/tried" ] || { echo "bench ngram: PyTorch failed" >&2; exit 1; }
 echo "PyTorch's trials, words/s, threads of PyTorch, threads of OpenBLAS: $(paste -sd';' "$TMP/tried")"
 t1=0 best=0 lo=0 jo=0 setting=
 for ((i = 0; i < ROUNDS; i++)); do
     r=$(local_run) lo=$(max "$lo" "$r")
-    r=$(torch 1 1 "$SECONDS_EACH") t1=$(max "$t1" "$r")
+    r=$(torch "$SECONDS_EACH") t1=$(max "$t1" "${r%% *}")
     r=$(job_run) jo=$(max "$jo" "$r")
     while read -r _ t b; do
-        r=$(torch "$t" "$b" "$SECONDS_EACH")
+        r=$(torch "$SECONDS_EACH" --threads="$t" --blas="$b") r=${r%% *}
         [ "$r" -le "$best" ] || best=$r setting="$t and $b"
     done < <(head -2 "$TMP/tried")
 done

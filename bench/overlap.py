@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""overlap.py NAME - what overlap = 1 gains: 2 trainers and 2 pservers on two hosts in network namespaces, links of RATE (1gbit).
-STEPS of a pass: as bench models."""
+"""overlap.py NAME - what overlap = 1 gains: 2 trainers and 2 pservers on two hosts in network namespaces,
+links of RATE (1gbit), passes of STEPS (150)."""
 import os
 import re
 import sys
@@ -34,7 +34,7 @@ def main():
     netns.prepare("overlap")
     with netns.Hosts(2, RATE) as hosts:
         ws = f"{hosts.top}/ws"
-        models.write(name, ws, int(os.environ.get("STEPS", "0")))
+        models.write(name, ws, int(os.environ.get("STEPS", "150")))
         os.remove(f"{ws}/data.npz")
         best, costs = {0: 0, 1: 0}, {}
         for _ in range(ROUNDS):
