@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a checkpoint costs: the pause, the writing beside training against dd with fsync, memory while it is written
+# How much do steps slow down beside a save, and how fast is it written?
 #
 # 2M rows of 16 floats with AdaGrad's state (MILLIONS=2), drawn like words and evenly (ROWS="zipf even"), which is the worst for copy-on-write: every
 # page changes while the file is written. Beside them what the machine gives: dd copying the same file beside the same training.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ctrl-C of a job on 64 hosts: milliseconds until the last of its processes is dead; what pdsh and clush leave of the same program
+# Ctrl-C of a job on 64 hosts: how long until the last of its processes is dead?
 #
 # One sshd, 64 addresses (127.1.x.y), a node each; the job's program has a child and one in a session of
 # its own. Ours: from SIGINT to the last death, median of ROUNDS. The peers end their ssh's, without and

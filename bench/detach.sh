@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# attach to a detached job on 16 hosts: milliseconds until a line of every node is shown; from its first line on, no line is lost
+# attach to a job on 16 hosts: how long until a line of every node is shown, and is any lost?
 set -eu
 cd "$(dirname "$0")/.."
 [ -x /usr/sbin/sshd ] || { echo "bench detach: no sshd (Debian: openssh-server)" >&2; exit 1; }

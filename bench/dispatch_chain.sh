@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# 16 MB to 8 and 16 hosts over links of 100 Mbit/s: paddlectl dispatch against S/B, pdcp, clush --copy and parallel rsync
+# 16 MB to 8 and 16 hosts, links of 100 Mbit/s: how near is dispatch to size over bandwidth (S/B)?
 #
 # Network namespaces, tbf on both ends of every link; S/B counts the whole 100 Mbit/s, of which TCP gets some 95 %. `known`: the hosts
 # have the agent (as after a first run). `fresh`: they have nothing, `paddlectl run` sends agent, worker and package; the limit is package

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# 64 KB edited in one of 10,000 files, 16 hosts: bytes over the launcher's link and time, against rsync to all in parallel
+# 64 KB edited in one of 10,000 files, 16 hosts: how many bytes and seconds does dispatch take?
 #
 # Network namespaces with links of 100 Mbit/s; 9,999 files of 0.5 to 3 KB and one of 4 MB, in which 64 KB are overwritten each round. The
 # bytes are the link's own counter, so log-ins, acknowledgements and ids count; how much of that `paddlectl exec true` takes is printed. A

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Simulation: dispatch to 10 ... 10,000 nodes with the launcher's own plan, against S/B + (N-1)(c/B + l); makes a plot
+# The launcher's plan for 10 to 10,000 simulated nodes: how near is it to its formula?
 #
 # bench/dispatch_sim.c has the model. Measured first, on 8 network namespaces with links of 100 Mbit/s: the rate of a link (iperf3), and
 # how much later than its source a node has everything (dispatch, the mean), which is c/B + l. Where that is impossible, or to choose, give

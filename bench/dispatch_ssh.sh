@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# 256 MB to one host over the loopback without relays: paddlectl dispatch against `ssh host 'cat >/dev/null'`, its fastest cipher
+# 256 MB to one host over the loopback: how near is dispatch to ssh with its fastest cipher?
 #
 # Incompressible, a new file each round. ssh only throws away what it brings; ours is hashed before and after, written to a tmpfs (where
 # there is /dev/shm) and renamed. Both with their log-in. ROUNDS (3), MB (256), CIPHERS; rounds alternate, the best counts.

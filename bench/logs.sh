@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# logs of 16 nodes, 20,000 lines/s each for 10 s, 10 connections cut: what is shown equals the nodes' files; peak memory of the launcher
+# 16 nodes write 20,000 lines/s each, connections are cut: is each line shown once, in order?
 #
 # Every node has a port of its own (tests/support/cut-proxy) before one sshd. Lines are numbered: lost, doubled and misplaced ones are
 # counted. The ratio is the time that the writers wanted over the time that they took (a launcher that is slow does not hold

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One process: samples/s of n-gram, CTR-DNN, wide & deep and MLP against PyTorch, and the step against its matrix products alone
+# One process, four networks: how fast against PyTorch, how near to the matrix products alone?
 #
 # bench/run models; MODELS="ngram mlp" only these. Same data, same batches, same first values, same
 # optimizer; each side at its best. Ours: one and two threads. PyTorch: a brief trial of each setting

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# 2 trainers + 2 pservers on this machine: the networks of bench models against PyTorch DistributedDataParallel over gloo, 2 processes
+# 2 trainers + 2 pservers on one machine: how fast against PyTorch DistributedDataParallel?
 #
 # bench/run models_job; MODELS="ngram mlp" only these. Same data, same batches (half of each to a
 # trainer), same first values. Ours: one thread a process. PyTorch: a brief trial of each setting first

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# words/s of the demo's n-gram network: one process, and a job of three nodes on this machine, against PyTorch
+# The demo's network: how many words/s in one process and in a job of three nodes?
 #
 # Same data, same batch (384, as 3 streams), same optimizer. ngram-local: one process and one thread on
 # both sides. ngram-job: three trainers and three parameter servers on this machine against PyTorch with

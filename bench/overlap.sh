@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What overlapping gains (gradients leave during backward, rows are asked for ahead): 2 + 2 on two hosts in network namespaces
+# Links of 1 Gbit/s: what does sending gradients during the backward pass gain?
 #
 # MODELS="ngram ctr_dnn", RATE=1gbit. The ratio is overlap = 1 over overlap = 0 in the same run; costs are printed, they are the same.
 set -eu

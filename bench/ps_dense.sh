@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# 64 MB of dense values pushed and pulled by one trainer and one pserver: shared memory against memcpy, TCP against iperf3
+# 64 MB of dense values, 1 + 1: how near are shared memory to memcpy and TCP to iperf3?
 #
 # ps_dense-shm: both on this machine, so the bytes lie in memory that both map; the peer is a memcpy of
 # as many bytes by one process. ps_dense-tcp: the server and the trainer in two network namespaces, where

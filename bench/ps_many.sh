@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Eight trainers and eight pservers against two and two: bytes a second of all, synchronous steps of 16 MB, shared memory and TCP
+# 8 trainers + 8 pservers against 2 + 2: do the bytes a second hold?
 #
 # ps_many-shm, -tcp: 8 + 8 over 2 + 2 with the same transport: all on this machine, or the pservers in one
 # network namespace and the trainers in another. ps_many-shm-copy, -tcp-iperf3: 8 + 8 over what memcpy

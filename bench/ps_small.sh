@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Pulls of 64 rows: one at a time against a bare round trip of TCP, and 32 under way against one
+# Pulls of 64 rows: how near to a bare round trip of TCP, and what do 32 under way gain?
 . "$(dirname "$0")/ps.sh"
 best_one=1e9 best_rtt=1e9 best_many=0
 for ((i = 0; i < ROUNDS; i++)); do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Rows of a table, 13,000 random keys a request: pull and AdaGrad push through a pserver, against the limit of this machine and PyTorch
+# Rows of a table, 13,000 random keys a request: how near to this machine's limit?
 #
 # p99 is wanted below 1.5 ms at 16 floats a row. In the same run the same bytes go there and back with nothing behind them (104 KB
 # of keys up, 832 KB of rows down): a virtual machine whose host takes its cores away shows that there, too.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A synchronous step of 2 trainers and 2 pservers with 64 MB: shared memory and TCP, against all-reduce by Open MPI and gloo
+# A synchronous step of 64 MB, 2 + 2: how fast against all-reduce by Open MPI and gloo?
 #
 # All-reduce of two moves the model twice in all (each process sends it once), parameter servers move it
 # four times (each trainer pushes and pulls it), and they apply an optimizer. Limit: 1.3 x the better

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# skip-gram with negative sampling: words a CPU second against the original algorithm in C, at equal held-out loss
+# Word vectors: how many words a CPU second against word2vec's algorithm in C, at equal loss?
 #
 # The skip_gram template as it is (one process, one trainer thread), and bench/peers/word2vec.c with word2vec's own settings and the
 # same size, window, subsampling and passes, on the same lines of WordNet's glosses; rounds alternate, the best CPU time of each

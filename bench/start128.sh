@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `exec true` on 128 hosts, from nothing to the last exit status: wall clock and client CPU, against pdsh and clush
+# `exec true` on 128 hosts: how much wall clock and client CPU against pdsh and clush?
 #
 # One sshd, 128 addresses (127.1.x.y), no shared connections, everybody checks host keys. The client's
 # CPU is user and system time of it and its children (pdsh's and clush's ssh), until it has ended. Each

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# reproducible = topology against run: the time of a pass at batch_size 1536, 12 streams
+# reproducible = topology: how much longer is a pass than with reproducible = run?
 #
 # The demo's network and data; topology-local: one process without servers; topology-job-T: T trainers (TRAINERS="2 3 4") and one parameter
 # server on this machine. Rounds alternate, and the median of the ratios of neighbours counts: a machine that is busy for a while disturbs
