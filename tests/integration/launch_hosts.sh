@@ -101,7 +101,8 @@ for damage in ': >"$agent"' 'truncate -s 100000 "$agent"' damage_tail; do
 done
 # where there is no cksum, the agent itself tells of damage that keeps the size: also when it starts a job
 if [ "$(basename "$(getent passwd "$(id -un)" | cut -d: -f7)")" = bash ]; then
-    damage_tail
+    wait_for 30 "no process that still has it open" "$fixture" left "$fx"
+    damage_tail || die "no damage"
     mkdir -p "$TMP/path"
     for tool in uname head wc chmod mv mkdir rm sync; do ln -sf "$(command -v $tool)" "$TMP/path/$tool"; done
     echo "PATH=$TMP/path" >"$fx/node1/home/.bashrc"

@@ -470,7 +470,7 @@ def test_clients_that_stall():
     a.kill()
     j.gone()
     # a frame that takes longer than the lease is a sign of life
-    j = Job(n=1, ping=0, pserver_nodes=[], trainer_command="echo up; sleep 3; echo end", attach_lease_ms=1000).run()
+    j = Job(n=1, ping=0, pserver_nodes=[], trainer_command="echo up; sleep 3; echo end", attach_lease_ms=2500).run()
     a = j.agents[0]
     frame = encode(0x103, 0, b"x" * 600)
     for i in range(0, 40):
