@@ -93,7 +93,7 @@ static void dense(size_t mb, double limit) {
     enum { PARTS = 4 };
     size_t n = mb * 1000000 / sizeof(float) / PARTS;
     int id[PARTS];
-    float *g = calloc(PARTS * n, sizeof *g), *w = malloc(PARTS * n * sizeof *w);
+    float *g, *w = malloc(PARTS * n * sizeof *w);
     for (int i = 0; i < PARTS; i++) {
         char name[8];
         snprintf(name, sizeof name, "w%d", i);
@@ -101,6 +101,9 @@ static void dense(size_t mb, double limit) {
         must(c, id[i] = ps_declare_dense(c, &s), "declare");
     }
     must(c, ps_start(c), "start");
+    if (!(g = ps_lend(c, PARTS * n))) /* where our trainer has its gradients, too */
+        die("lend", NULL);
+    memset(g, 0, PARTS * n * sizeof *g);
     enum { WARM_UP = 3 };
     uint64_t steps = 0, t0 = pd_mono_ns();
     for (; steps <= WARM_UP || seconds_since(t0) < limit; steps++) {
@@ -117,7 +120,6 @@ static void dense(size_t mb, double limit) {
     steps -= WARM_UP;
     printf("dense GB/s %.3f ms/step %.2f\n", 2.0 * (double)(PARTS * n * sizeof *g) * (double)steps / s / 1e9, s / (double)steps * 1e3);
     close_all(c, server);
-    free(g);
     free(w);
 }
 

@@ -59,8 +59,7 @@ static void run_trainer(const char *list, uint32_t t, uint32_t n_trainers, size_
         die("client", &err);
     size_t n = mb * 1000000 / sizeof(float) / PARTS;
     int id[PARTS];
-    float *g = calloc(PARTS * n, sizeof *g), *w = malloc(PARTS * n * sizeof *w);
-    memset(g, 1, PARTS * n * sizeof *g);
+    float *g, *w = malloc(PARTS * n * sizeof *w);
     for (int i = 0; i < PARTS; i++) {
         char name[8];
         snprintf(name, sizeof name, "w%d", i);
@@ -68,6 +67,11 @@ static void run_trainer(const char *list, uint32_t t, uint32_t n_trainers, size_
         must(c, id[i] = ps_declare_dense(c, &s), "declare");
     }
     must(c, ps_start(c), "start");
+    if (!(g = ps_lend(c, PARTS * n))) { /* where our trainer has its gradients, too */
+        fputs("ps_group: no memory to lend\n", stderr);
+        _exit(1);
+    }
+    memset(g, 1, PARTS * n * sizeof *g);
     uint64_t t0 = pd_mono_ns();
     for (int k = 0; k < WARM_UP; k++)
         step(c, id, g, w, n);
