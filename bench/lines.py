@@ -3,19 +3,20 @@
 
     lines.py misses LOG     the lines whose target is missed, one each; exit status 1 if there are any
     lines.py table LOG      the table of docs/performance.md
-    lines.py compare DIR    DIR/old-*.log against DIR/new-*.log, a log for each round: our figures only;
-                            exit status 1 if one of them lost more than its noise
+    lines.py compare DIR    DIR/old-*.log against DIR/new-*.log, a log for each round: our figures
+                            only; exit status 1 if one of them lost more than its noise
 
-A figure is compared as new/old where more is better (.../s), as old/new where less is better (times,
-bytes), so that more than 1 is always a gain. Each side's value is the median of its rounds, and the noise
-is the larger of both sides' spreads, (largest - smallest) / median, at least 2 %."""
+A figure is compared as new/old where more is better (.../s), as old/new where less is better
+(times, bytes), so that more than 1 is always a gain. Each side's value is the median of its rounds.
+The noise is the larger of both sides' spreads, (largest - smallest) / median, at least 2 %."""
 import glob
 import os
 import re
 import statistics
 import sys
 
-LINE = re.compile(r'^bench (\S+) ratio ([0-9.]+) target ([<>]=?)([0-9.]+) peer "(.*)" ours (.*?) theirs (.*)$')
+LINE = re.compile(r'^bench (\S+) ratio ([0-9.]+) target ([<>]=?)([0-9.]+) '
+                  r'peer "(.*)" ours (.*?) theirs (.*)$')
 LEAST_NOISE = 0.02
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -31,9 +32,9 @@ class Line:
                 ">": self.ratio > self.target, "<": self.ratio < self.target}[self.sign]
 
     def figures(self):
-        """{label: (value, more is better)} of "ours": "pull 10.6, push 11.1 Mkeys/s, p99 2.0 ms" has three. A
-        part without a unit has that of the next part; where no unit tells, the target's sign does. Counts
-        of what must be 0 ("0 alive") are not figures."""
+        """{label: (value, more is better)} of "ours", of which "pull 10.6, push 11.1 Mkeys/s, p99 2 ms"
+        has three. A part without a unit has that of the next part; where no unit tells, the target's
+        sign does. Counts of what must be 0 ("0 alive") are not figures."""
         found, parts, unit = {}, re.sub(r"\(.*?\)", "", self.ours).split(","), ""
         for part in reversed(parts):
             m = re.match(r"\s*(?:([A-Za-z][\w ]*?)\s+)?([0-9.]+)\s*(.*?)\s*$", part)
@@ -46,7 +47,8 @@ class Line:
                 more = False
             else:
                 more = self.sign.startswith(">")
-            found[f"{self.name} {m.group(1)}" if m.group(1) else self.name] = float(m.group(2)), more
+            label = f"{self.name} {m.group(1)}" if m.group(1) else self.name
+            found[label] = float(m.group(2)), more
         return dict(reversed(found.items()))
 
 
@@ -74,7 +76,8 @@ def questions():
 
 def of_bench(name, scripts):
     """The bench that printed this name: the longest that it begins with."""
-    return max((s for s in scripts if name == s or re.match(re.escape(s) + "[-_]", name)), key=len, default=name)
+    begins = [s for s in scripts if name == s or re.match(re.escape(s) + "[-_]", name)]
+    return max(begins, key=len, default=name)
 
 
 def thousands(text):
@@ -87,7 +90,8 @@ def table(path):
             if re.match(r"(machine|commit|command|started): ", text):
                 print(f"- {text}")
     scripts, last = questions(), None
-    print("\n| bench | question | ratio | target | ours | peer | met? |\n|---|---|---|---|---|---|---|")
+    print("\n| bench | question | ratio | target | ours | peer | met? |")
+    print("|---|---|---|---|---|---|---|")
     for x in lines_of(path):
         bench = of_bench(x.name, scripts)
         question = scripts.get(bench, "") if bench != last else ""
@@ -118,7 +122,8 @@ def compare(folder):
             print(f"{label:<44} {a:>12g} {b:>12g}   not comparable")
             continue
         gain = b / a if up[label] else a / b
-        noise = max(LEAST_NOISE, *((max(v) - min(v)) / m for v, m in ((old[label], a), (new[label], b))))
+        spreads = [(max(v) - min(v)) / m for v, m in ((old[label], a), (new[label], b))]
+        noise = max(LEAST_NOISE, *spreads)
         verdict = "  LOST" if 1 - gain > noise else ""
         lost += bool(verdict)
         print(f"{label:<44} {a:>12g} {b:>12g} {gain:>6.2f} {noise:>6.2f}{verdict}")

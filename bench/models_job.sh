@@ -2,12 +2,12 @@
 # 2 trainers + 2 pservers on one machine: how fast against PyTorch DistributedDataParallel?
 #
 # bench/run models_job; MODELS="ngram mlp" only these. Same data, same batches (half of each to a
-# trainer), same first values. Ours: one thread a process. PyTorch: a brief trial of each setting first
-# (with and without a core of its own for each process, sparse or dense gradients, the optimizer's
-# kernels; then, with the best of these, 2 threads of PyTorch, of OpenBLAS, of both), then whole passes
-# with the fastest. Second line: the rate against 1 / (1/local + bytes/iperf3), local being our one
-# process with as many samples a step, bytes what the loopback carries a sample, iperf3 its bytes/s in
-# the same run. The trials take some 20 s a network.
+# trainer), same first values. Ours: one thread a process. PyTorch: a brief trial of each setting
+# first (with and without a core of its own for each process, sparse or dense gradients, the
+# optimizer's kernels; then, with the best of these, 2 threads of PyTorch, of OpenBLAS, of both),
+# then whole passes with the fastest. Second line: the rate against 1 / (1/local + bytes/iperf3),
+# local being our one process with as many samples a step, bytes what the loopback carries a
+# sample, iperf3 its bytes/s in the same run. The trials take some 20 s a network.
 set -eu
 cd "$(dirname "$0")/.."
 TOP=$PWD BIN=$PWD/build/release TMP=$(mktemp -d build/bench-XXXXXX) ROUNDS=${ROUNDS:-2} PASSES=${PASSES:-2} DDP_LIMIT_S=${DDP_LIMIT_S:-180}
@@ -16,8 +16,8 @@ trap 'rm -rf "$TMP"' EXIT
 . bench/models_lib.sh
 . bench/ps.sh
 
-# The two processes; the first one's words. A process for each setting, and both end in time, whatever
-# they do.
+# The two processes; the first one's words. A process for each setting, and both end in time,
+# whatever they do.
 ddp_once() { # NAME PASSES SETTING
     local port rc=0
     port=$(free_port)
@@ -57,6 +57,7 @@ for name in ${MODELS:-ngram ctr_dnn wide_deep mlp}; do
     mkdir ws && cp train* ws && printf '[cluster]\nhosts = local*2\nroot_dir = %s/node%%n\n[job]\njob_dispatch_package = %s/ws\noutputs = %s/output\n' \
         "$PWD" "$PWD" "$PWD" >conf.ini
     best=0 peer=0 local=0 wire=$(iperf_gbs) setting=$(ddp_best "$name")
+    [ ! -s tried ] || echo "$name: PyTorch's trials, seconds of ten steps: $(sort -n tried | paste -sd';')"
     for ((i = 0; i < ROUNDS; i++)); do
         job
         best=$(max "$best" "$(our_rate job.log)")

@@ -2,7 +2,8 @@
 # theirs, $BIN that of the programs.
 unset ${!OPENBLAS_@} ${!OMP_@} # the caller's core type or number of threads
 
-# The folder $TMP/NAME, which is then the current one: train.ini, data, and our first values as init.npz.
+# The folder $TMP/NAME, which is then the current one: train.ini, data, and our first values as
+# init.npz.
 prepare() { # NAME
     PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/models.py "$1" "$TMP/$1" ${STEPS:+"$STEPS"}
     PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/models.py "$1" "$TMP/$1-init" 2

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # The demo's network: how many words/s in one process and in a job of three nodes?
 #
-# Same data, same batch (384, as 3 streams), same optimizer. ngram-local: one process and one thread on
-# both sides. ngram-job: three trainers and three parameter servers on this machine against PyTorch with
-# 1 or 2 threads of its own x 1 or 2 of OpenBLAS: a brief trial of each (TRIAL_S=2 seconds), then rounds
-# with the two fastest. Rounds alternate, so that both see the same machine; the best round of each
-# counts. SECONDS_EACH=8: of each round of PyTorch. SHARE=0.16: of the text.
+# Same data, same batch (384, as 3 streams), same optimizer. ngram-local: one process and one
+# thread on both sides. ngram-job: three trainers and three parameter servers on this machine
+# against PyTorch with 1 or 2 threads of its own x 1 or 2 of OpenBLAS: a brief trial of each
+# (TRIAL_S=2 seconds), then rounds with the two fastest. Rounds alternate, so that both see the
+# same machine; the best round of each counts. SECONDS_EACH=8: of each round of PyTorch.
+# SHARE=0.16: of the text.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 BIN=$PWD/build/release TMP=$(mktemp -d build/bench-XXXXXX) ROUNDS=${ROUNDS:-3} SECONDS_EACH=${SECONDS_EACH:-8}

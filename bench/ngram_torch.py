@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """The demo's n-gram network in PyTorch: same data, same order, same batch, same AdaGrad.
 
-usage: ngram_torch.py TRAIN_FILE... --dict=FILE --batch=384 --seconds=20 [--threads=1 --blas=1] [--try]
-                      [--emb=32 --hidden=256 --lr=0.03]
+usage: ngram_torch.py TRAIN_FILE... --dict=FILE --batch=384 --seconds=20 [--threads=1 --blas=1]
+                      [--try] [--emb=32 --hidden=256 --lr=0.03]
 
---threads: of PyTorch; --blas: of the OpenBLAS that it multiplies with (torch_blas.py). --try: so many
-seconds with each of their combinations. The batch is B/S consecutive samples of each file, as S streams
-give it. Reading and windowing happen before the clock starts. Prints samples/s (= words/s), the
-threads, and the mean cost of the last tenth of what it trained; with --try the fastest line first.
+--threads: of PyTorch; --blas: of the OpenBLAS that it multiplies with (torch_blas.py). --try: so
+many seconds with each of their combinations. The batch is B/S consecutive samples of each file, as
+S streams give it. Reading and windowing happen before the clock starts. Prints samples/s (=
+words/s), the threads, and the mean cost of the last tenth of what it trained; with --try the
+fastest line first.
 """
 import argparse
 import time
@@ -73,7 +74,8 @@ def main():
     share = a.batch // len(streams)
     steps = min(len(s) for s in streams) // share
     batches = [torch.from_numpy(np.concatenate([s[k * share:(k + 1) * share] for s in streams])) for k in range(steps)]
-    results = [train(a, len(words), batches, *threads) for threads in (torch_blas.THREADS if a.trial else [(a.threads, a.blas)])]
+    tried = torch_blas.THREADS if a.trial else [(a.threads, a.blas)]
+    results = [train(a, len(words), batches, *threads) for threads in tried]
     print(*(text for _, text in sorted(results, reverse=True)), sep="\n")
 
 

@@ -12,8 +12,9 @@ line() { echo "bench $1 ratio $2 target $3 peer \"$4\" ours $5 theirs $6"; } # N
 # A port that nobody has, for a peer that can't look for one.
 free_port() { /usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-# Two network namespaces with a link of their own, $NS-a (10.88.0.1) and $NS-b (10.88.0.2), each with
-# eth0; BENCH_LINK (place.h) names them. Where the machine allows none: 1, and the reason in $NO_LINK.
+# Two network namespaces with a link of their own, $NS-a (10.88.0.1) and $NS-b (10.88.0.2), each
+# with eth0; BENCH_LINK (place.h) names them. Where the machine allows none: 1, and the reason in
+# $NO_LINK.
 link_up() {
     NS=pdbench$$
     [ "$(id -u)" = 0 ] || { NO_LINK="network namespaces need root"; return 1; }
@@ -62,7 +63,8 @@ iperf_gbs() {
     max "$one" "$both" | awk '{ printf "%.3f", $1 }'
 }
 
-# GB/s that N processes copy at once, each between two buffers of MB: what shared memory is compared with.
+# GB/s that N processes copy at once, each between two buffers of MB: what shared memory is
+# compared with.
 copy_gbs() { # N MB SECONDS
     local i pids=() said
     said=$(mktemp)

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # 64 MB of dense values, 1 + 1: how near are shared memory to memcpy and TCP to iperf3?
 #
-# ps_dense-shm: both on this machine, so the bytes lie in memory that both map; the peer is a memcpy of
-# as many bytes by one process. ps_dense-tcp: the server and the trainer in two network namespaces, where
-# they have TCP only, as has iperf3 between the same two. GB/s of both directions together; rounds
-# alternate, the best of each counts. MB=64, FOR_S=3 seconds a measurement, IPERF_S=2, ROUNDS=3.
+# ps_dense-shm: both on this machine, so the bytes lie in memory that both map; the peer is a
+# memcpy of as many bytes by one process. ps_dense-tcp: the server and the trainer in two network
+# namespaces, where they have TCP only, as has iperf3 between the same two. GB/s of both directions
+# together; rounds alternate, the best of each counts. MB=64, FOR_S=3 seconds a measurement,
+# IPERF_S=2, ROUNDS=3.
 . "$(dirname "$0")/ps.sh"
 MB=${MB:-64} FOR_S=${FOR_S:-3}
 shm=0 copy=0 tcp=0 iperf=0 link=yes

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # 8 trainers + 8 pservers against 2 + 2: do the bytes a second hold?
 #
-# ps_many-shm, -tcp: 8 + 8 over 2 + 2 with the same transport: all on this machine, or the pservers in one
-# network namespace and the trainers in another. ps_many-shm-copy, -tcp-iperf3: 8 + 8 over what memcpy
-# (a process for each core, at once) and iperf3 (between the same namespaces) move. GB/s of both
-# directions; rounds alternate, the best of each counts. FOR_S=3 seconds a measurement, ROUNDS=3.
+# ps_many-shm, -tcp: 8 + 8 over 2 + 2 with the same transport: all on this machine, or the pservers
+# in one network namespace and the trainers in another. ps_many-shm-copy, -tcp-iperf3: 8 + 8 over
+# what memcpy (a process for each core, at once) and iperf3 (between the same namespaces) move.
+# GB/s of both directions; rounds alternate, the best of each counts. FOR_S=3 seconds a
+# measurement, ROUNDS=3.
 . "$(dirname "$0")/ps.sh"
 GROUP=build/release/bench/ps_group FOR_S=${FOR_S:-3}
 group() { "$GROUP" "$1" 16 "$FOR_S" | awk '{print $8}'; } # N: GB/s

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # A synchronous step of 64 MB, 2 + 2: how fast against all-reduce by Open MPI and gloo?
 #
-# All-reduce of two moves the model twice in all (each process sends it once), parameter servers move it
-# four times (each trainer pushes and pulls it), and they apply an optimizer. Limit: 1.3 x the better
-# peer's time x (our bytes / their bytes = 2); the ratio is that peer's time x 2 over ours, so at least
-# 1 / 1.3. ps_step-shm: all on this machine, against Open MPI with its default transports (shared
-# memory). ps_step-shm-copy: the same against a memcpy of our bytes (a process for each core, at once).
-# ps_step-tcp: the pservers in one network namespace and the trainers in another, against Open MPI (btl
-# tcp) and gloo with a process in each of the two. Rounds alternate, the best of each counts.
-# MB=64, FOR_S=3 seconds a measurement, ROUNDS=3.
+# All-reduce of two moves the model twice in all (each process sends it once), parameter servers
+# move it four times (each trainer pushes and pulls it), and they apply an optimizer. Limit: 1.3 x
+# the better peer's time x (our bytes / their bytes = 2); the ratio is that peer's time x 2 over
+# ours, so at least 1 / 1.3. ps_step-shm: all on this machine, against Open MPI with its default
+# transports (shared memory). ps_step-shm-copy: the same against a memcpy of our bytes (a process
+# for each core, at once). ps_step-tcp: the pservers in one network namespace and the trainers in
+# another, against Open MPI (btl tcp) and gloo with a process in each of the two. Rounds alternate,
+# the best of each counts. MB=64, FOR_S=3 seconds a measurement, ROUNDS=3.
 . "$(dirname "$0")/ps.sh"
 MB=${MB:-64} FOR_S=${FOR_S:-3}
 GROUP=build/release/bench/ps_group

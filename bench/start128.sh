@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # `exec true` on 128 hosts: how much wall clock and client CPU against pdsh and clush?
 #
-# One sshd, 128 addresses (127.1.x.y), no shared connections, everybody checks host keys. The client's
-# CPU is user and system time of it and its children (pdsh's and clush's ssh), until it has ended. Each
-# peer tries fanouts of 16, 32, 64 and 128 once; then rounds alternate, with the fastest fanout of
-# each. The best of all runs counts. ROUNDS=5, HOSTS=128.
+# One sshd, 128 addresses (127.1.x.y), no shared connections, everybody checks host keys. The
+# client's CPU is user and system time of it and its children (pdsh's and clush's ssh), until it
+# has ended. Each peer tries fanouts of 16, 32, 64 and 128 once; then rounds alternate, with the
+# fastest fanout of each. The best of all runs counts. ROUNDS=5, HOSTS=128.
 set -eu
 cd "$(dirname "$0")/.."
 [ -x /usr/sbin/sshd ] || { echo "bench start128: no sshd (Debian: openssh-server)" >&2; exit 1; }

@@ -1,4 +1,4 @@
-"""torch_blas.py - PyTorch with the OpenBLAS that multiplies on several threads, for the benches' peers.
+"""torch_blas.py - PyTorch with the OpenBLAS that multiplies on several threads: the benches' peer.
 
     import torch_blas                     # before torch
     torch_blas.prepare()                  # may start this program again, with another environment

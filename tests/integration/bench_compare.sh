@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # bench/compare and bench/run's list of missed targets, with benchmarks that print what they are told: a loss beyond the noise is
-# found, one within it is not, times and rates have opposite signs, and a benchmark that fails is an error
-# release only (no program of ours is run)
+# found, one within it is not, times and rates have opposite signs, and a benchmark that fails is
+# an error release only (no program of ours is run)
 . "$(dirname "$0")/../support/lib.sh"
 [ "$BIN" = "$TOP/build/release" ] || skip "no program of $BIN is run here"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
