@@ -42,6 +42,8 @@ fake two "98 100 102" " keys/s (2 threads), p99 6 ms"
 worse=$(commit "the second figure of a line is 20 % worse")
 echo 'exit 3' >bench/wall.sh
 broken=$(commit "a bench that fails")
+printf 'echo "skipped: bench wall: no reason"\nexit 77\n' >bench/wall.sh
+skipped=$(commit "a bench that is skipped")
 export QUIET_S=0
 
 compare 0 bench/compare "$first" "$within"
@@ -60,6 +62,9 @@ has "1 lost more than their noise"
 has "rate                                                  100          100   1.00   0.04"
 compare 2 bench/compare "$first" "$broken" wall
 has "bench wall of the new commit failed"
+compare 0 bench/compare "$first" "$skipped" wall rate
+has "skipped: bench wall: no reason"
+has "wall                                         only in the old commit's"
 compare 2 bench/compare "$first" "$first" nothing
 has "not both commits have a benchmark 'nothing'"
 compare 2 bench/compare "$first" no-such-commit
