@@ -276,13 +276,14 @@ static int pack_gzip(const void *text, size_t n, void **out, size_t *n_out) {
     return rc;
 }
 
-/* With a checksum, like gzip: without one a flipped bit may unpack to other text. */
+/* With a checksum, like gzip: without a checksum a flipped bit may unpack to other text. */
 static int pack_zstd(const void *text, size_t n, void **out, size_t *n_out) {
     size_t cap = ZSTD_compressBound(n), k = 0;
     void *p = pd_malloc(cap);
     ZSTD_CCtx *c = ZSTD_createCCtx();
     int ok = p && c && !ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, 3)) &&
-             !ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1)) && !ZSTD_isError(k = ZSTD_compress2(c, p, cap, text, n));
+             !ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1)) &&
+             !ZSTD_isError(k = ZSTD_compress2(c, p, cap, text, n));
     ZSTD_freeCCtx(c);
     if (!ok) {
         free(p);

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# What this CPU can execute of OpenBLAS' core types: with each of them the numerical unit tests pass, the first costs of all models are
-# PyTorch's, and two whole trainings reach what docs/results.md says of them. A core type that is not tried is named, with the reason.
+# With each of OpenBLAS's core types that this CPU can execute, the numerical unit tests pass, the
+# first costs of all models are PyTorch's, and two whole trainings reach the results of
+# docs/results.md. A core type that does not run is named, with the reason.
 # release only
 . "$(dirname "$0")/../support/lib.sh"
-TESTS="test_nn_kernel test_nn_exec test_nn_gradients test_nn_image test_nn_layers test_nn_sampler" # what links BLAS
+# The unit tests that call BLAS.
+TESTS="test_nn_kernel test_nn_exec test_nn_gradients test_nn_image test_nn_layers test_nn_sampler"
 unset OPENBLAS_CORETYPE PADDLE_BLAS_CORETYPE
 [ "$(uname -m)" = x86_64 ] || skip "the table of core types is one of x86_64"
 
-# The CPU flags that the kernels of a core type need, as /proc/cpuinfo has them. Sapphire Rapids' are compiled for all it has.
+# The flags of /proc/cpuinfo that the kernels of a core type need.
 flags_of() {
     case $1 in
     PRESCOTT) echo pni ;;
@@ -26,21 +28,26 @@ flags_of() {
     *) return 1 ;;
     esac
 }
-has_flags() { # of $flags, what is missing is in $missing
+has_flags() { # has_flags FLAG...: those that $flags lacks are in $missing
     missing=
     for f in "$@"; do [[ $flags == *" $f "* ]] || missing="$missing $f"; done
     [ -z "$missing" ]
 }
 
-make -C "$TOP" --no-print-directory -s -j"$(nproc)" DEV=1 $(printf 'build/dev/tests/%s ' $TESTS) >"$TMP/make.log" 2>&1 || die "$(tail "$TMP/make.log")"
+# shellcheck disable=SC2046,SC2086
+make -C "$TOP" --no-print-directory -s -j"$(nproc)" DEV=1 $(printf 'build/dev/tests/%s ' $TESTS) \
+    >"$TMP/make.log" 2>&1 || die "$(tail "$TMP/make.log")"
 flags=" $(sed -n 's/^flags[^:]*: *//p' /proc/cpuinfo | head -1) "
-cores=$(nm "$BIN/paddle_worker" | sed -n 's/.* [DdRr] gotoblas_\([A-Z0-9_]*\)$/\1/p') # those that are compiled in
+# Core types that are compiled in; the symbols of the others lie in .bss.
+cores=$(nm "$BIN/paddle_worker" | sed -n 's/.* [DdRr] gotoblas_\([A-Z0-9_]*\)$/\1/p')
 [ -n "$cores" ] || die "no core types in $BIN/paddle_worker"
 
 with_core() { # with_core CORE COMMAND...: its log is $TMP/log
-    env OPENBLAS_CORETYPE="$1" PADDLE_BLAS_CORETYPE="$1" OPENBLAS_VERBOSE=2 "${@:2}" >"$TMP/log" 2>&1 </dev/null || die "$1: ${*:2}: $(tail -30 "$TMP/log")"
+    env OPENBLAS_CORETYPE="$1" PADDLE_BLAS_CORETYPE="$1" OPENBLAS_VERBOSE=2 "${@:2}" \
+        >"$TMP/log" 2>&1 </dev/null || die "$1: ${*:2}: $(tail -30 "$TMP/log")"
 }
-used() { sed -n 's/^Core: //p' "$TMP/log" | head -1 | tr a-z A-Z; } # what OpenBLAS itself says
+# The core type that OpenBLAS itself reports.
+used() { sed -n 's/^Core: //p' "$TMP/log" | head -1 | tr a-z A-Z; }
 
 ran=
 for core in $cores; do
@@ -51,15 +58,18 @@ for core in $cores; do
     for t in $TESTS; do
         with_core "$core" "$TOP/build/dev/tests/$t"
         [ "$(used)" = "$core" ] && continue
-        grep -q "^Core not found: $core" "$TMP/log" || die "$t ran with core type $(used), not $core: $(head -3 "$TMP/log")"
-        echo "$core not run: OpenBLAS knows it by no name, and takes $(used) by itself"
+        grep -q "^Core not found: $core" "$TMP/log" ||
+            die "$t ran with core type $(used), not $core: $(head -3 "$TMP/log")"
+        echo "$core not run: OpenBLAS does not accept the name, and detects $(used)"
         continue 2
     done
     with_core "$core" bash "$TOP/tests/integration/train_goldens.sh"
-    worst=$(sed -n 's/.*largest relative difference \([^ ]*\) .*/\1/p' "$TMP/log" | sort -g | tail -1)
+    worst=$(sed -n 's/.*largest relative difference \([^ ]*\) .*/\1/p' "$TMP/log" | sort -g |
+        tail -1)
     QUALITY="digits glosses" with_core "$core" bash "$TOP/tests/integration/quality.sh"
-    echo "$core: unit tests, goldens (largest difference $worst), $(sed -n 's/^\(digits\|glosses\)\(.*\) (wanted.*/\1\2;/p; s/^skipped.*/&;/p' "$TMP/log" |
-        tr '\n' ' ')$((SECONDS - since)) s"
+    reached=$(sed -n 's/^\(digits\|glosses\)\(.*\) (wanted.*/\1\2;/p; s/^skipped.*/&;/p' "$TMP/log" |
+        tr '\n' ' ')
+    echo "$core: unit tests; goldens, largest difference $worst; $reached$((SECONDS - since)) s"
     ran="$ran $core"
 done
 [ -n "$ran" ] || die "no core type ran"

@@ -40,7 +40,8 @@ if part census && need adult.data; then # 26,049 records to learn from, 6,512 he
     done
 fi
 
-if part ratings && need ml-latest-small/ratings.csv ml-latest-small/movies.csv; then # of each user the newest tenth is held out
+# Of each user the newest tenth is held out.
+if part ratings && need ml-latest-small/ratings.csv ml-latest-small/movies.csv; then
     template recommendation "$SHARED/ml-latest-small"
     # mu + b_user + b_item: means in turn, with 5 added to the counts, which is better than plain means
     baseline=$(cat recommendation/train_data_dir/* recommendation/test_data_dir/* | awk -F:: -v held="$(cat recommendation/test_data_dir/* | wc -l)" '
@@ -64,7 +65,8 @@ if part ratings && need ml-latest-small/ratings.csv ml-latest-small/movies.csv; 
     check "ratings: RMSE" "$(value rmse)" "x <= 0.98 * $baseline"
 fi
 
-if part digits && need optdigits.tra optdigits.tes; then # 2,999 images, 1,797 held out, of other writers
+# 2,999 images; 1,797 held out, of other writers.
+if part digits && need optdigits.tra optdigits.tes; then
     template recognize_digits "$SHARED/optdigits.tra" "$SHARED/optdigits.tes"
     train recognize_digits
     check "digits, perceptron: error" "$(value error)" "x <= 0.055"
@@ -74,7 +76,8 @@ fi
 
 if ! part glosses; then
     :
-elif [ -r /usr/share/wordnet/data.noun ]; then # the original demo's word model against the same in PyTorch (tests/goldens/perplexity.py)
+elif [ -r /usr/share/wordnet/data.noun ]; then
+    # The original demo's word model against the same model in PyTorch (tests/goldens/perplexity.py).
     read -r golden _ words _ samples _ _ held <"$TOP/tests/goldens/wordnet.perplexity"
     cp -R "$TOP/workspace_template/word2vec" word2vec
     sh word2vec/prepare --shards=3 --share=0.1 --min_word_freq=20 --holdout=20 >word2vec.prepare || die "word2vec: prepare"
@@ -91,13 +94,15 @@ else
 fi
 
 best() { sed -n "s/^best possible.*$1 \([0-9.]*\).*/\1/p" ctr.prepare; }
-if part clicks; then # 200,000 made-up clicks to learn from, 40,000 held out; the best possible is what the planted probabilities themselves have
+# 200,000 made-up clicks to learn from, 40,000 held out. The best possible result is that of the
+# planted probabilities.
+if part clicks; then
     template ctr
     check "clicks: best possible AUC" "$(best AUC)" "x > 0.8 && x < 0.9"
     train ctr --config=train-deepfm.ini
     check "clicks, DeepFM: AUC" "$(value auc)" "x >= $(best AUC) - 0.005 && x < $(best AUC) + 0.001"
     check "clicks, DeepFM: log loss" "$(value log_loss)" "x <= $(best 'log loss') + 0.007"
-    train ctr --config=train-lr.ini # which can't know the products: what DeepFM has above it, it has learned of them
+    train ctr --config=train-lr.ini # a model without products: DeepFM's gain comes from them
     check "clicks, logistic regression: AUC" "$(value auc)" "x >= 0.81 && x < $(best AUC) - 0.02"
     ran=$((ran + 1))
 fi

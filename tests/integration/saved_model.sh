@@ -96,7 +96,8 @@ done
 for p in "${tpids[@]}"; do wait "$p" || die "a trainer failed: $(tail -3 "$TMP"/t?.log)"; done
 for p in "${PIDS[@]}"; do wait "$p" || die "a pserver failed: $(tail -3 "$TMP"/s?.log)"; done
 PIDS=()
-same_figures 5 "$(tested 'of the saved model' "$TMP/t0.log")" "$want" || die "two trainers: $(cat "$TMP/t0.log"), one: $want"
+same_figures 5 "$(tested 'of the saved model' "$TMP/t0.log")" "$want" ||
+    die "two trainers: $(cat "$TMP/t0.log"), one: $want"
 
 # --- infer: a file, a pipe, one by one; the largest outputs only; another layer
 cat test/part-0 test/part-1 >lines

@@ -42,13 +42,21 @@ wait_for() {
 # blas_used LOG: a worker used the core type that PADDLE_BLAS_CORETYPE names, where it is set
 blas_used() {
     [ -z "${PADDLE_BLAS_CORETYPE:-}" ] || grep -qi "OpenBLAS for $PADDLE_BLAS_CORETYPE with" "$1" ||
-        die "not with OpenBLAS for $PADDLE_BLAS_CORETYPE: $(grep -i 'OpenBLAS for' "$1" || tail -n 3 "$1")"
+        die "not with OpenBLAS for $PADDLE_BLAS_CORETYPE:" \
+            "$(grep -i 'OpenBLAS for' "$1" || tail -n 3 "$1")"
 }
-# same_figures LEAST A B: evaluations of one model by products of different shapes, which BLAS rounds differently. The same words, at
-# least LEAST numbers within 2e-5 of each other; 1e-3 where one sample may change sides.
+# same_figures LEAST A B: evaluations of one model through products of different shapes, which BLAS
+# rounds differently: the same words, and at least LEAST numbers, which differ by at most 2e-5 of
+# their value, or by 1e-3 where one sample may change sides.
 same_figures() {
     paste <(tr -s ', ' '\n' <<<"$2") <(tr -s ', ' '\n' <<<"$3") | awk -v least="$1" '
-        $1 ~ /^[0-9]/ { n++; d = $1 - $2; if ((d < 0 ? -d : d) > (name ~ /error|recall|precision|f1|calibration/ ? 1e-3 : 2e-5 * $2)) bad = 1; next }
+        $1 ~ /^[0-9]/ {
+            d = $1 - $2
+            by_sample = name ~ /error|recall|precision|f1|calibration/
+            if ((d < 0 ? -d : d) > (by_sample ? 1e-3 : 2e-5 * $2)) bad = 1
+            n++
+            next
+        }
         { name = $1 }
         $1 != $2 { bad = 1 }
         END { exit !(n >= least && !bad) }'

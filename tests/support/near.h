@@ -1,10 +1,12 @@
-/* near.h - bounds for float results that hold on every CPU, because they follow from the arithmetic.
+/* near.h - bounds of float results that hold on every CPU, because they follow from the arithmetic.
  *
- * BLAS adds in an order that differs between core types, and fuses operations or not. A sum of n float products differs
- * from the exact sum by at most n u S in any order, with S = the sum of the products' magnitudes and u = FLT_EPSILON / 2.
- *   Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1 (n u much smaller than 1).
- * Where results go into further sums, `struct num` carries the bound along: a value in double, and how far float may be
- * from it, to first order. Kernels of src/nn that do not call BLAS need none of this: they give the same bits on all CPUs.
+ * The order of BLAS's additions differs between core types, and so does the use of fused operations.
+ * A sum of n float products differs from the exact sum by at most n u S in any order, where S is the
+ * sum of the products' magnitudes and u = FLT_EPSILON / 2 (for n u much smaller than 1).
+ *   Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1.
+ * Where results go into further sums, `struct num` carries the bound along: a value in double and
+ * the largest difference of a float result from this value, to first order.
+ * Kernels of src/nn that do not call BLAS give the same bits on all CPUs.
  */
 #ifndef TESTS_NEAR_H
 #define TESTS_NEAR_H
@@ -12,13 +14,14 @@
 #include <float.h>
 #include <math.h>
 
-/* The most by which two float sums of the same n terms differ, and more than one of them from the exact sum. */
+/* The largest difference between two float sums of the same terms. */
 static inline double sum_error(double n_additions, double magnitudes) {
     return n_additions * (double)FLT_EPSILON * magnitudes;
 }
 
-/* Every got[i] within error[i] of want[i]; a failure names the element that is the furthest beyond its bound. */
-static inline void assert_within(const char *what, const float *got, const double *want, const double *error, size_t n) {
+/* Every got[i] is within error[i] of want[i]; a failure names the element furthest beyond its bound. */
+static inline void assert_within(const char *what, const float *got, const double *want,
+                                 const double *error, size_t n) {
     double most = 1;
     size_t worst = n;
     for (size_t i = 0; i < n; i++) {
@@ -30,12 +33,13 @@ static inline void assert_within(const char *what, const float *got, const doubl
         most = fmax(most, times);
     }
     if (worst < n)
-        fail_msg("%s: [%zu] is %.9g, not %.9g: may differ by %.2g", what, worst, (double)got[worst], want[worst], error[worst]);
+        fail_msg("%s: [%zu] is %.9g, not %.9g: may differ by %.2g", what, worst, (double)got[worst],
+                 want[worst], error[worst]);
 }
 
-/* The same of float sums: magnitudes[i] is the sum of what was added to got[i], without signs. */
-static inline void assert_near_sums(const char *what, const float *got, const double *want, const double *magnitudes, size_t n,
-                                    double n_additions) {
+/* The same for float sums: magnitudes[i] is the sum of the terms of got[i] without their signs. */
+static inline void assert_near_sums(const char *what, const float *got, const double *want,
+                                    const double *magnitudes, size_t n, double n_additions) {
     double *error = malloc(n * sizeof *error);
     assert_non_null(error);
     for (size_t i = 0; i < n; i++)

@@ -146,7 +146,7 @@ struct naive {
     struct num_sum cost, emb[V][D], w1[3 * D][H], b1[H], w2[H][V], b2[V]; /* gradients */
 };
 
-/* Softmax of z and its cost for class y; dz is the gradient. The kernel's exp, quotient and log: some ulps. */
+/* Softmax of z and its cost for class y; dz is the gradient. ULPS: the kernel's exp, quotient, log. */
 static struct num naive_cost(const struct num *z, uint64_t y, struct num *dz) {
     enum { ULPS = 8 };
     double sum = 0, spread = 0;
@@ -160,7 +160,8 @@ static struct num naive_cost(const struct num *z, uint64_t y, struct num *dz) {
         dz[v].e = p * (z[v].e + spread) + sum_error(V + ULPS, p) + sum_error(1, fabs(dz[v].v));
     }
     double cost = log(sum) - z[y].v;
-    return (struct num){cost, spread + z[y].e + sum_error(V + ULPS, 1 + fabs(log(sum)) + fabs(z[y].v))};
+    double magnitudes = 1 + fabs(log(sum)) + fabs(z[y].v);
+    return (struct num){cost, spread + z[y].e + sum_error(V + ULPS, magnitudes)};
 }
 
 static void naive_sample(struct naive *s, const struct run *r, uint32_t i) {
@@ -207,8 +208,9 @@ static void naive_sample(struct naive *s, const struct run *r, uint32_t i) {
     }
 }
 
-/* times: dense gradients are added to, once a step */
-static void compare(const char *what, const float *got, const struct num_sum *sum, size_t n, int times) {
+/* times: the number of steps, since dense gradients are added to. */
+static void compare(const char *what, const float *got, const struct num_sum *sum, size_t n,
+                    int times) {
     double want[V * H * D], error[V * H * D];
     assert_true(n <= V * H * D);
     for (size_t i = 0; i < n; i++) {
@@ -323,8 +325,9 @@ static void a_batch_cut_in_two_gives_the_same_sums(void **state) {
 enum { PIECES = 3 };
 static const uint32_t piece[PIECES + 1] = {0, 5, 6, B};
 
-/* Gradients of samples [first, end) alone are added to `sum`, in double; as magnitudes: without their signs. */
-static double add_piece(struct run *r, uint32_t first, uint32_t end, double **sum, int as_magnitudes) {
+/* Adds the gradients of samples [first, end) alone to `sum`; as magnitudes: without their signs. */
+static double add_piece(struct run *r, uint32_t first, uint32_t end, double **sum,
+                        int as_magnitudes) {
     struct nn_cost c;
     set_batch(r, &r->batch);
     nn_exec_forward(r->exec, r->feed, first, end - first, NN_TRAIN, 5, 0, &c);
@@ -339,9 +342,10 @@ static double add_piece(struct run *r, uint32_t first, uint32_t end, double **su
     return c.sum;
 }
 
-/* Pieces of different sizes, whose executions make some gradients of all samples at once, in place of what was there.
- * Each piece by itself goes through the same products forward and back: the same bits. Only the sums of the gradients
- * over samples differ. Their magnitudes are those of the samples one by one, all but some roundings. */
+/* Pieces of different sizes, whose executions make some gradients of all samples at once, in place
+ * of what was there. The reference: each piece by itself goes through the same products forward and
+ * back, with the same bits, and the pieces' gradients are summed in double. Then only the order of
+ * the additions over samples differs. The magnitudes are those of the samples' own gradients. */
 static void executions_beside_each_other_give_the_same_sums(void **state) {
     (void)state;
     struct run r;
@@ -387,7 +391,8 @@ static void executions_beside_each_other_give_the_same_sums(void **state) {
     for (uint32_t p = 0; p < r.n_params; p++) {
         const struct nn_param *q = nn_graph_param(r.g, p);
         if (q->kind == NN_DENSE)
-            assert_near_sums(q->name, sum[p], want[p], magnitudes[p], q->rows * q->cols, 2 * B); /* s: in two layers */
+            assert_near_sums(q->name, sum[p], want[p], magnitudes[p], q->rows * q->cols,
+                             2 * B); /* two layers use s */
         free(want[p]);
         free(magnitudes[p]);
         free(sum[p]);

@@ -51,13 +51,14 @@ static uint32_t param(const struct nn_graph *g, const char *name) {
 }
 
 /* What an image x gives, y, and what dy means for x, w and b, which is added. */
-static void plain(const struct shape *s, const float *x, const float *w, const float *b, const float *dy, struct num_sum *y, struct num_sum *dx,
-                  struct num_sum *dw, struct num_sum *db) {
+static void plain(const struct shape *s, const float *x, const float *w, const float *b,
+                  const float *dy, struct num_sum *y, struct num_sum *dx, struct num_sum *dw,
+                  struct num_sum *db) {
     for (int f = 0; f < s->f; f++)
         for (int r = 0; r < s->oh; r++)
             for (int q = 0; q < s->ow; q++) {
                 const int o = (f * s->oh + r) * s->ow + q;
-                const struct num d = num_f(num_of(dy[o]), (double)dy[o], 0, 2); /* made by two products */
+                const struct num d = num_f(num_of(dy[o]), (double)dy[o], 0, 2); /* two products */
                 int best = -1, inside = 0;
                 struct num_sum sum = {0};
                 if (s->kind == CONV)
@@ -97,7 +98,8 @@ static void plain(const struct shape *s, const float *x, const float *w, const f
             }
 }
 
-static void same(const struct shape *s, const char *what, const float *got, const struct num_sum *sum, int n) {
+static void same(const struct shape *s, const char *what, const float *got,
+                 const struct num_sum *sum, int n) {
     char text[200];
     double want[MOST * 16], error[MOST * 16];
     for (int i = 0; i < n; i++) {
@@ -105,8 +107,8 @@ static void same(const struct shape *s, const char *what, const float *got, cons
         want[i] = a.v;
         error[i] = a.e;
     }
-    snprintf(text, sizeof text, "%s of %d x %d x %d, filter %d, stride %d, padding %d: %s", kind_name[s->kind], s->c, s->h, s->w, s->k,
-             s->stride, s->pad, what);
+    snprintf(text, sizeof text, "%s of %d x %d x %d, filter %d, stride %d, padding %d: %s",
+             kind_name[s->kind], s->c, s->h, s->w, s->k, s->stride, s->pad, what);
     assert_within(text, got, want, error, (size_t)n);
 }
 

@@ -294,8 +294,10 @@ static void products_agree_with_the_plain_loop(void **state) {
             without_signs(magnitudes, m * n);
             nn_gemm_ref(v & 1, v & 2, m, n, k, 0.5f, a, b, beta, magnitudes);
             for (size_t i = 0; i < m * n; i++)
-                if (!(fabs((double)c[i] - (double)want[i]) <= sum_error((double)k + 1, (double)magnitudes[i])))
-                    fail_msg("%s, transposed %d: [%zu] is %.9g, not %.9g", rows[r].name, v, i, (double)c[i], (double)want[i]);
+                if (!(fabs((double)c[i] - (double)want[i]) <=
+                      sum_error((double)k + 1, (double)magnitudes[i])))
+                    fail_msg("%s, transposed %d: [%zu] is %.9g, not %.9g", rows[r].name, v, i,
+                             (double)c[i], (double)want[i]);
         }
 }
 

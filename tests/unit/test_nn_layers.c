@@ -25,7 +25,7 @@ struct net {
     struct nn_exec *exec;
     struct pd_batch b;
     float *w[12];
-    int magnitudes; /* what is added up by BLAS is added without its signs */
+    int magnitudes; /* terms of sums that BLAS makes lose their signs */
 };
 
 static const struct pd_rng_key rng = {{7, 11}};
@@ -137,7 +137,7 @@ static double act(const char *name, double x) {
     return x;
 }
 
-enum { MOST_TERMS = 16 }; /* and roundings of one value of a layer here */
+enum { MOST_TERMS = 16 }; /* of one value of a layer here, with its other roundings */
 
 static void expect(const char *what, struct net *n, const char *layer, uint32_t width,
                    double (*want)(const struct net *n, uint32_t i, uint32_t j)) {
@@ -224,14 +224,16 @@ static double want_conv(const struct net *n, uint32_t i, uint32_t j) { /* 2 filt
     int f = (int)j / 12, r = (int)j % 12 / 4, c = (int)j % 4;
     double s = term(n, (double)n->w[1][f]);
     for (int k = 0; k < 4; k++)
-        s += term(n, at_image(n, "a", i, 0, r + k / 2 - 1, c + k % 2 - 1, 2, 3) * (double)n->w[0][k * 2 + f]);
+        s += term(n, at_image(n, "a", i, 0, r + k / 2 - 1, c + k % 2 - 1, 2, 3) *
+                         (double)n->w[0][k * 2 + f]);
     return s;
 }
 static double want_stride(const struct net *n, uint32_t i, uint32_t j) { /* b, 2 channels of 3 x 1, a filter of 1, stride 2: 2 x 1 places */
     int f = (int)j / 2, r = (int)j % 2;
     double s = 0;
     for (int ch = 0; ch < 2; ch++)
-        s += term(n, at_image(n, "b", i, ch, r * 2, 0, 3, 1) * (double)n->w[0][ch * 3 + f]);
+        s += term(n, at_image(n, "b", i, ch, r * 2, 0, 3, 1) *
+                         (double)n->w[0][ch * 3 + f]);
     return s;
 }
 static double want_max(const struct net *n, uint32_t i, uint32_t j) { /* 2 x 2, stride 1: 1 x 2 places */

@@ -184,7 +184,8 @@ static void test_dead_trainer_ends_it_with_1_and_the_reason(void **state) {
 }
 
 int main(void) {
-    setvbuf(stdout, NULL, _IOLBF, 0); /* of the children, too; once cmocka has printed it has no sure effect */
+    /* For the children, too. After cmocka's first output setvbuf would have no sure effect. */
+    setvbuf(stdout, NULL, _IOLBF, 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open_to_a_network_needs_a_key),
         cmocka_unit_test(test_sigterm_ends_it_with_0),
