@@ -67,8 +67,8 @@ for core in $cores; do
     worst=$(sed -n 's/.*largest relative difference \([^ ]*\) .*/\1/p' "$TMP/log" | sort -g |
         tail -1)
     QUALITY="digits glosses" with_core "$core" bash "$TOP/tests/integration/quality.sh"
-    reached=$(sed -n 's/^\(digits\|glosses\)\(.*\) (wanted.*/\1\2;/p; s/^skipped.*/&;/p' "$TMP/log" |
-        tr '\n' ' ')
+    reached=$(sed -n 's/^\(digits\|glosses\)\(.*\) (wanted.*/\1\2;/p; s/^skipped.*/&;/p' \
+        "$TMP/log" | tr '\n' ' ')
     echo "$core: unit tests; goldens, largest difference $worst; $reached$((SECONDS - since)) s"
     ran="$ran $core"
 done

@@ -1,8 +1,9 @@
 /* near.h - bounds of float results that hold on every CPU, because they follow from the arithmetic.
  *
- * The order of BLAS's additions differs between core types, and so does the use of fused operations.
- * A sum of n float products differs from the exact sum by at most n u S in any order, where S is the
- * sum of the products' magnitudes and u = FLT_EPSILON / 2 (for n u much smaller than 1).
+ * The order of BLAS's additions differs between core types, and so does its use of fused
+ * operations.
+ * A sum of n float products differs from the exact sum by at most n u S in any order, where S is
+ * the sum of the products' magnitudes and u = FLT_EPSILON / 2 (for n u much smaller than 1).
  *   Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1.
  * Where results go into further sums, `struct num` carries the bound along: a value in double and
  * the largest difference of a float result from this value, to first order.
@@ -19,7 +20,7 @@ static inline double sum_error(double n_additions, double magnitudes) {
     return n_additions * (double)FLT_EPSILON * magnitudes;
 }
 
-/* Every got[i] is within error[i] of want[i]; a failure names the element furthest beyond its bound. */
+/* Every got[i] is within error[i] of want[i]; a failure names the worst element. */
 static inline void assert_within(const char *what, const float *got, const double *want,
                                  const double *error, size_t n) {
     double most = 1;
