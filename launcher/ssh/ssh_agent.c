@@ -146,6 +146,17 @@ static void *filter(void *arg) {
 
 /* --- the call ------------------------------------------------------------------------------------------------ */
 
+/* libssh 0.11 offers the agent's next key after a DISCONNECT; then its error is that of the closed
+ * socket, and the server's reason is in its log alone. */
+static void on_log(int priority, const char *function, const char *text, void *arg) {
+    struct session *s = arg;
+    const char *at = strstr(text, "Received SSH_MSG_DISCONNECT");
+    (void)priority;
+    (void)function;
+    if (at && !s->disconnect[0])
+        snprintf(s->disconnect, sizeof s->disconnect, "%s", at);
+}
+
 /* Not in libssh's blocking mode, which goes on waiting when the server has hung up. No deadline: agent_cut ends it. */
 static int talk(struct session *s) {
     int rc;
@@ -168,7 +179,14 @@ static void on_worker(uv_work_t *w) {
         c->rc = SSH_AUTH_DENIED;
         return;
     }
+    c->s->disconnect[0] = 0;
+    ssh_set_log_userdata(c->s); /* level, callback and its argument are this thread's own */
+    ssh_set_log_callback(on_log);
+    ssh_set_log_level(SSH_LOG_PACKET);
     c->rc = talk(c->s);
+    ssh_set_log_level(SSH_LOG_NOLOG);
+    if (c->s->disconnect[0] && c->rc == SSH_AUTH_DENIED)
+        c->rc = SSH_AUTH_ERROR;
     if (filters) {
         shutdown(c->pair[1], SHUT_RDWR);
         shutdown(c->fd, SHUT_RDWR);

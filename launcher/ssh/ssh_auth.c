@@ -58,6 +58,12 @@ static enum ssh_step denied(struct session *s) {
                         offers, s->no_answer[0] ? "; " : "", s->no_answer);
 }
 
+/* The result of a libssh call. libssh 0.11 takes a DISCONNECT ("too many failures") for a refusal. */
+static int auth_answer(const struct session *s, int rc) {
+    int closed = ssh_get_status(s->ssh) & (SSH_CLOSED | SSH_CLOSED_ERROR);
+    return closed && rc == SSH_AUTH_DENIED ? SSH_AUTH_ERROR : rc;
+}
+
 /* The connection broke. If it waited for a person, the server may have lost its patience. */
 enum ssh_step auth_broken(struct session *s) {
     if (s->asked && s->reconnects < RECONNECTS_MAX) {
@@ -67,7 +73,8 @@ enum ssh_step auth_broken(struct session *s) {
     }
     const char *jump = jump_failure(s);
     return session_fail(s, PD_EAUTH, "authentication failed for user %s; tried: %s: %s", s->to.user,
-                        s->tried[0] ? s->tried : "nothing yet", jump ? jump : ssh_get_error(s->ssh));
+                        s->tried[0] ? s->tried : "nothing yet",
+                        jump ? jump : s->disconnect[0] ? s->disconnect : ssh_get_error(s->ssh));
 }
 
 /* --- what the server takes ------------------------------------------------------------------------------- */
@@ -76,7 +83,7 @@ enum ssh_step run_none(struct session *s) {
     for (int i = 0; i < s->to.n_keys; i++)
         if (s->to.keys[i]->key && (s->to.methods & SSH_AUTH_METHOD_PUBLICKEY))
             return STEP_KEY_AUTH; /* its refusal tells as much */
-    int rc = ssh_userauth_none(s->ssh, NULL);
+    int rc = auth_answer(s, ssh_userauth_none(s->ssh, NULL));
     if (rc == SSH_AUTH_AGAIN)
         return STEP_NONE_AUTH;
     if (rc == SSH_AUTH_SUCCESS)
@@ -88,7 +95,7 @@ enum ssh_step run_none(struct session *s) {
 
 /* One key: the step to be in, or STEP_FAILED for "the next one, please" (then nothing is set in `why`). */
 static enum ssh_step try_key(struct session *s, const struct ssh_key_file *k) {
-    int rc = ssh_userauth_publickey(s->ssh, NULL, k->key);
+    int rc = auth_answer(s, ssh_userauth_publickey(s->ssh, NULL, k->key));
     if (rc == SSH_AUTH_AGAIN)
         return s->step;
     if (rc == SSH_AUTH_SUCCESS)
@@ -131,7 +138,7 @@ enum ssh_step run_ask(struct session *s) {
 static int offer(struct session *s, const struct ssh_key_file *k) {
     if (s->offered || !k->pub)
         return 1;
-    int rc = ssh_userauth_try_publickey(s->ssh, NULL, k->pub);
+    int rc = auth_answer(s, ssh_userauth_try_publickey(s->ssh, NULL, k->pub));
     if (rc == SSH_AUTH_AGAIN)
         return -1;
     if (rc == SSH_AUTH_ERROR)
@@ -256,7 +263,7 @@ static enum ssh_step answer(struct session *s, unsigned i, int n) {
 enum ssh_step run_kbdint(struct session *s) {
     while (allowed(s, SSH_AUTH_METHOD_INTERACTIVE) && s->kbd_rounds < SSH_ASK_MAX) {
         if (!s->kbd_info) {
-            int rc = ssh_userauth_kbdint(s->ssh, NULL, NULL);
+            int rc = auth_answer(s, ssh_userauth_kbdint(s->ssh, NULL, NULL));
             if (rc == SSH_AUTH_AGAIN)
                 return STEP_KBDINT_AUTH;
             if (rc == SSH_AUTH_SUCCESS)
@@ -296,7 +303,7 @@ enum ssh_step run_password(struct session *s) {
             return want_password(s);
         if (!s->password_sent)
             s->password_sent = (int)s->password->generation;
-        int rc = ssh_userauth_password(s->ssh, NULL, s->password->text);
+        int rc = auth_answer(s, ssh_userauth_password(s->ssh, NULL, s->password->text));
         if (rc == SSH_AUTH_AGAIN)
             return STEP_PASSWORD_AUTH;
         if (rc == SSH_AUTH_SUCCESS)

@@ -154,6 +154,7 @@ struct session {
     int asked, reconnects;  /* asked: since the connection was made, so it may be one that waited too long */
     char tried[600];     /* for the message when nobody lets us in */
     char no_answer[200]; /* why nobody could be asked */
+    char disconnect[200]; /* the server's SSH_MSG_DISCONNECT while the agent's keys were offered */
     struct ssh_agent_call *agent;
     struct ssh_secret *secret;     /* what STEP_ASK waits for */
     enum ssh_step ask_for;         /* and the step that wants it */
