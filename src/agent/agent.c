@@ -183,7 +183,7 @@ static void on_tick(uv_timer_t *t) {
     if (ag->quit_soon)
         agent_quit(ag);
     else
-        job_tick(ag);
+        job_tick(ag, TICK_MS);
 }
 
 /* The guardian is gone, or somebody wants this agent to end: the job has failed, and nothing of it stays. */

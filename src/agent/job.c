@@ -463,7 +463,7 @@ unsigned job_lease_ms(const struct agent *ag) {
     return ag->job && ag->job->node ? (unsigned)ag->job->spec.attach_lease_ms : ag->first_lease_ms;
 }
 
-void job_tick(struct agent *ag) {
+void job_tick(struct agent *ag, uint64_t passed_ms) {
     hear_clients(ag);
     struct job *j = ag->job;
     uint64_t now = pd_mono_ns(), idle_ms = (now - ag->last_client_ns) / 1000000u;
@@ -474,6 +474,8 @@ void job_tick(struct agent *ag) {
         return;
     }
     link_tick(j->link);
+    if (j->node)
+        node_tick(j->node, passed_ms);
     if (ag->n_unpacking)
         return;
     uint64_t lease = j->spec.attach_lease_ms;

@@ -54,7 +54,7 @@ json_t *job_lost_nodes(const struct job *j); /* that it went on without, as node
 
 void job_bye(struct agent *ag, int abandon);  /* a client said AG_BYE */
 unsigned job_lease_ms(const struct agent *ag); /* silence of all clients that ends an attached job */
-void job_tick(struct agent *ag);              /* leases */
+void job_tick(struct agent *ag, uint64_t passed_ms);              /* leases */
 /* End the processes, then the agent. `reason` becomes the job's failure unless it is over. */
 void job_end_and_quit(struct agent *ag, unsigned grace_ms, const char *reason);
 void job_close(struct job *j);                /* part of agent_quit */

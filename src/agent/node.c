@@ -1,4 +1,5 @@
 /* node.c - see node.h: messages, starting, exits. HD_BIND is in node_bind.c, ready checks in ready.c, the end in ending.c. */
+#include "agent/procs.h"
 #include "agent/node.h"
 
 #include <dirent.h>
@@ -329,6 +330,34 @@ static void on_start(struct node *n, uint64_t req, const json_t *body) {
         n->io.refuse(n->arg, WIRE_HD_START, req, &err);
     else
         n->io.send(n->arg, WIRE_HD_START, req, json_object());
+}
+
+/* --- processes that stand still --- */
+
+/* A user's own program is looked at as a whole only where its first process is stopped. */
+static void look_at(struct node_role *r, uint64_t passed_ms) {
+    const struct node *n = r->node;
+    const pid_t pid = r->proc && !r->exit_body ? proc_pid(r->proc) : 0;
+    char text[200];
+    r->stopped_ms = pid && procs_stopped(pid) ? r->stopped_ms + passed_ms : 0;
+    if (!pid || r->stopped_ms < n->spec->heartbeat_ms)
+        return;
+    r->stopped_ms = 0;
+    snprintf(text, sizeof text, "%s %d was stopped (SIGSTOP) for %.4g s and is ended (heartbeat_timeout)", role_names[r->role], r->rank,
+             (double)n->spec->heartbeat_ms / 1000);
+    pd_warn(n->log, "%s", text);
+    say_in_log(r, text);
+    kill(*n->spec->command[r->role] ? -pid : pid, SIGKILL); /* not reaped yet: the number is its */
+}
+
+void node_tick(struct node *n, uint64_t passed_ms) {
+    enum { LOOK_MS = 1000 };
+    n->unseen_ms += passed_ms;
+    if (!n->spec->heartbeat_ms || n->ending || n->unseen_ms < LOOK_MS)
+        return;
+    for (int i = 0; i < N_ROLES; i++)
+        look_at(&n->role[i], n->unseen_ms);
+    n->unseen_ms = 0;
 }
 
 /* --- HD_SAVE --- */

@@ -25,6 +25,7 @@ struct node_role {
     int final;             /* it said that another try would fail, too */
     int told_to_save;
     int trained;           /* it told of progress */
+    uint64_t stopped_ms;   /* for so long it has been seen stopped */
     int alone;             /* how often it was started again without the others */
     char saved[200];       /* the last model that it told of */
     uint64_t log_from;     /* where its output begins in the stream */
@@ -52,6 +53,7 @@ struct node {
     struct node_role role[N_ROLES];
     char addr[48], bind_ip[48];
     int bound, log_failed;
+    uint64_t unseen_ms; /* since node_tick looked at the processes */
     /* ending.c */
     uv_timer_t end_timer;
     int ending;            /* no process is started any more ... */

@@ -120,6 +120,11 @@ static int signal_one(const struct entry *e, int sig) {
     return ok;
 }
 
+int procs_stopped(pid_t pid) {
+    struct entry e;
+    return !read_stat(pid, &e) && e.state == 'T';
+}
+
 int procs_signal_below(pid_t top, pid_t spare, int sig) {
     struct entry *v;
     size_t n;

@@ -22,6 +22,8 @@ struct procs_usage {
 };
 int procs_usage(pid_t top, struct procs_usage *u);
 
+int procs_stopped(pid_t pid); /* 1: stopped by a signal (SIGSTOP, SIGTSTP), not by a debugger */
+
 /* When it started, in ticks since boot: with the pid it names one process. 0: there is none, or
  * only its exit status, for which a container's first process may never ask. */
 uint64_t procs_start_ticks(pid_t pid);

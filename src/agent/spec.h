@@ -16,6 +16,7 @@ struct spec {
     int attached;
     uint64_t attach_lease_ms, detach_lease_ms;
     uint64_t connect_ms, ready_ms, end_ms; /* for all agents to join, a pserver to listen, pservers to end */
+    uint64_t heartbeat_ms; /* a process that is stopped for so long is ended; 0: never */
     unsigned grace_ms;
     uint64_t log_max_size; /* 0: log files grow for ever */
     unsigned log_keep;

@@ -226,6 +226,12 @@ static void environment_folder_and_events(void **state) {
     finish(e);
 }
 
+/* A child of this process that is stopped; 0: none. */
+static pid_t stopped_child(void) {
+    siginfo_t i = {0};
+    return waitid(P_ALL, 0, &i, WSTOPPED | WNOHANG | WNOWAIT) ? 0 : i.si_pid;
+}
+
 static void exits_are_told_with_last_lines(void **state) {
     static const struct {
         const char *name, *command;
@@ -250,6 +256,37 @@ static void exits_are_told_with_last_lines(void **state) {
         int code = (int)msg_int(s->body, "exit_code", -1, 255, 99), sig = (int)msg_int(s->body, "signal", 0, 64, 99);
         if (code != rows[i].code || sig != rows[i].sig || (rows[i].last && strcmp(msg_str(s->body, "last_lines"), rows[i].last)))
             fail_msg("%s: code %d signal %d last '%s'", rows[i].name, code, sig, msg_str(s->body, "last_lines"));
+        finish(e);
+    }
+}
+
+/* Its connections stand, so its peers would wait for it. */
+static void one_that_is_stopped_for_long_is_ended(void **state) {
+    (void)state;
+    for (int limit = 0; limit < 2; limit++) { /* without a limit it may stand */
+        struct env *e = begin("", "echo before; kill -STOP $$; echo after; exit 5");
+        e->spec.heartbeat_ms = limit ? 5000 : 0;
+        bind_roles(e, 0, 1);
+        start(e, "trainer", 2);
+        pid_t pid = 0;
+        for (int i = 0; i < 4000 && !pid; i++) { /* until it has stopped itself */
+            usleep(5000);
+            uv_run(&e->loop, UV_RUN_NOWAIT);
+            pid = stopped_child();
+        }
+        assert_true(pid > 0);
+        for (int i = 0; i < 4; i++)
+            node_tick(e->node, 1000);
+        assert_int_equal(stopped_child(), pid);
+        for (int i = 0; i < 2; i++)
+            node_tick(e->node, 1000);
+        if (!limit)
+            kill(pid, SIGCONT);
+        struct said *s = hear(e, WIRE_HD_EXITED, 1);
+        assert_int_equal(msg_int(s->body, "signal", 0, 64, 99), limit ? SIGKILL : 0);
+        const char *last = msg_str(s->body, "last_lines");
+        if (limit && !strstr(last, "was stopped (SIGSTOP) for 5 s and is ended (heartbeat_timeout)"))
+            fail_msg("its log ends with '%s'", last);
         finish(e);
     }
 }
@@ -586,6 +623,7 @@ int main(void) {
         cmocka_unit_test(environment_folder_and_events),
         cmocka_unit_test(exits_are_told_with_last_lines),
         cmocka_unit_test(ready_when_the_port_accepts),
+        cmocka_unit_test(one_that_is_stopped_for_long_is_ended),
         cmocka_unit_test(not_ready_in_time),
         cmocka_unit_test(own_pserver_gets_bound_sockets),
         cmocka_unit_test(refusals),
