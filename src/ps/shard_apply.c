@@ -314,5 +314,6 @@ int shard_apply_one(struct ps_shard *s, struct member *m, struct pd_err *err) {
     m->step++;
     s->stats.steps++;
     s->stats.progress++;
+    (void)pd_fault("ps.step");
     return 0;
 }
