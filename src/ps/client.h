@@ -125,6 +125,18 @@ int ps_start(struct ps_client *c);
  * A process that is lost between the messages of one step to several server threads has ended it at some of them only: the new
  * one gives that step to the others. Its values may then be those of before this step from some and of after it from others. */
 int ps_resumed(const struct ps_client *c, uint64_t *pass, uint64_t *batches);
+/* What the processes before this one had given to the steps of pass `pass`, the one of ps_resumed or the one before it: 1, or 0: it is not
+ * known, or this trainer has no process before it. */
+struct ps_pass_sums {
+    uint64_t steps, samples;
+    double stats[PS_STATS_MAX];
+};
+struct ps_before {
+    uint64_t batches; /* of the pass, that are in `sums`; all: UINT64_MAX. It may be more than ps_resumed's: batches that are to be done again */
+    uint64_t ms;      /* since the first step of the pass was ended; 0: not known */
+    struct ps_pass_sums sums;
+};
+int ps_resumed_sums(const struct ps_client *c, uint64_t pass, struct ps_before *out);
 uint32_t ps_repeated(const struct ps_client *c);
 
 /* --- a step --- */

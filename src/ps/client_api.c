@@ -105,6 +105,19 @@ int ps_resumed(const struct ps_client *c, uint64_t *pass, uint64_t *batches) {
     return 1;
 }
 
+int ps_resumed_sums(const struct ps_client *c, uint64_t pass, struct ps_before *out) {
+    const uint64_t there = c->resumed ? c->dense[0]->from_pass : 0; /* the first dense thread may be in the next pass already */
+    if (!c->resumed || pass > there || pass + 1 < there)
+        return 0;
+    const uint64_t from = c->dense[0]->from_step;
+    *out = (struct ps_before){.batches = UINT64_MAX, .sums = c->before[pass < there]};
+    if (pass == there) {
+        out->ms = c->before_ms;
+        out->batches = c->geo ? geo_steps_in(c, c->first_step, from) : from - c->first_step;
+    }
+    return 1;
+}
+
 uint32_t ps_repeated(const struct ps_client *c) { return c->n_repeated; }
 
 static int all_sums(const struct ps_client *c) { return c->n_sums == c->n_sums_asked; }

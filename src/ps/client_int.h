@@ -189,6 +189,8 @@ struct ps_client {
     uint32_t pass_answers;
     int greeted;           /* some thread has answered the declaration */
     int resumed;           /* this process goes on where one before it was lost */
+    uint64_t before_ms;    /* resumed: of the first dense thread, how old its pass is */
+    struct ps_pass_sums before[2]; /* and what is in the steps of its pass, and of the one before */
     uint64_t first_step;   /* resumed: the first of the pass */
     uint32_t n_repeated;   /* resumed: reductions to come that have been done before */
     struct part *parts; /* [PS_PARTS_MAX] once ps_part was called; n_parts 0: one contribution of all streams */

@@ -261,6 +261,14 @@ static int done_declare(struct ps_client *c, struct request *r, const struct ans
     pd_rd_init(&rd, a->sec[0], a->len[0]);
     uint64_t epoch = pd_get_u64(&rd), step = pd_get_u64(&rd), pass = pd_get_u64(&rd), taken = pd_get_u64(&rd);
     uint64_t first = pd_get_u64(&rd), resumed = pd_get_u64(&rd), repeated = pd_get_u64(&rd);
+    const uint64_t pass_ms = pd_get_u64(&rd);
+    struct ps_pass_sums before[2];
+    for (int i = 0; i < 2; i++) {
+        before[i].steps = pd_get_u64(&rd);
+        before[i].samples = pd_get_u64(&rd);
+        for (int k = 0; k < PS_STATS_MAX; k++)
+            before[i].stats[k] = pd_get_f64(&rd);
+    }
     if (!pd_rd_done(&rd) || (l->epoch && l->epoch != epoch))
         return pd_fail(err, PD_EPROTO, "a malformed answer");
     l->state = LINK_ATTACHED;
@@ -282,8 +290,11 @@ static int done_declare(struct ps_client *c, struct request *r, const struct ans
         if (step < c->step || !c->greeted)
             c->step = step;
         c->greeted = 1;
-        if (l == c->dense[0])
+        if (l == c->dense[0]) { /* where the sums and reductions are */
             c->n_repeated = (uint32_t)repeated;
+            c->before_ms = pass_ms;
+            memcpy(c->before, before, sizeof c->before);
+        }
         return 0;
     }
     if (l->first_sent && l->first_sent->id <= taken)

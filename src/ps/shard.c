@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/rng.h"
@@ -222,8 +223,13 @@ static int check_declare(const struct ps_shard *s, const struct ps_declare *d, c
 
 static void answer_declare(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f) {
     const struct member *m = &s->members[trainer];
-    const uint64_t v[] = {s->opts.epoch, m->step, s->pass, m->last_req, s->pass_step, m->resumed, m->resumed ? s->n_reduced : 0};
-    struct iovec io = {(void *)(uintptr_t)v, sizeof v};
+    const uint64_t ms = s->pass_began_ns ? (pd_mono_ns() - s->pass_began_ns) / 1000000u : 0;
+    struct {
+        uint64_t v[8];
+        struct ps_pass_sums in_this, in_last;
+    } a = {{s->opts.epoch, m->step, s->pass, m->last_req, s->pass_step, m->resumed, m->resumed ? s->n_reduced : 0, ms}, m->in_this, m->in_last};
+    _Static_assert(sizeof a == (8 + 2 * (2 + PS_STATS_MAX)) * 8, "no holes: it travels like this");
+    struct iovec io = {&a, sizeof a};
     s->ops.answer(s->arg, trainer, f->type, f->req, &io, 1, NULL, NULL);
 }
 
@@ -400,6 +406,12 @@ static int pass_over(struct ps_shard *s) {
     shard_tasks_over(s);
     s->pass++;
     s->pass_step = s->step;
+    s->pass_began_ns = 0;
+    for (uint32_t i = 0; i < s->n_joined; i++) {
+        struct member *m = &s->members[s->order[i]];
+        m->in_last = m->in_this;
+        m->in_this = (struct ps_pass_sums){0};
+    }
     shard_forget_reduced(s);
     s->stats.progress++;
     const uint64_t v[] = {s->step, s->pass};

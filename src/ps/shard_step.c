@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "ps/shard_int.h"
 
@@ -352,6 +353,17 @@ static int take_stats(struct ps_shard *s, const struct member *m, struct ps_rang
     return rc;
 }
 
+/* For the process that takes this one's place: its pass is to have the totals of both. */
+static void add_to_pass(struct ps_shard *s, struct member *m, const struct member_step *p) {
+    m->in_this.steps++;
+    m->in_this.samples += p->n_samples;
+    for (uint32_t j = 0; j < p->n_parts; j++)
+        for (uint32_t i = 0; i < p->n_stats; i++)
+            m->in_this.stats[i] += p->parts[j].stats[i];
+    if (!s->pass_began_ns)
+        s->pass_began_ns = pd_mono_ns();
+}
+
 /* sec 0: identity, u64 n_samples, u32 n, u32 parts, n doubles; with parts > 0: for each {u32 lo, u32 hi, n doubles}. */
 int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
     struct member *m = &s->members[trainer];
@@ -382,6 +394,7 @@ int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, 
     p->n_samples = n_samples;
     p->n_stats = n;
     p->req = (*f)->req;
+    add_to_pass(s, m, p);
     if (!s->rule->barrier)
         return shard_apply_one(s, m, err);
     m->step++;

@@ -47,7 +47,9 @@ static int send_note(struct train_loop *l, const struct train_streams *streams, 
         char pos[TRAIN_POS_TEXT];
         int own = n_parts > 1 || i == 0;
         train_streams_tell(streams, i, unused, pos);
-        pd_put_fmt(b, "%s %a %.0f\n", pos, own ? sums[i][SUM_COST] : 0.0, own ? sums[i][SUM_SAMPLES] : 0.0);
+        const int more = unused == 1 && l->next.n && l->next.counts[i]; /* the batch that was read ahead has samples of it */
+        pd_put_fmt(b, "%s %a %.0f %.3f %d\n", pos, own ? sums[i][SUM_COST] : 0.0, own ? sums[i][SUM_SAMPLES] : 0.0,
+                   train_report_seconds(l->report), more);
     }
     if (b->failed)
         return pd_fail(err, PD_ENOMEM, "no memory for a note");

@@ -9,7 +9,8 @@
  * numbers of steps and updates and these positions, a synchronous job goes on with the same bits as if it had never stopped.
  *
  * A stream's line: its position ("-": the beginning of the pass), then of what this trainer has added up in the pass (by stream, or all
- * of it at its first stream): the cost as a hexadecimal float, and the samples.
+ * of it at its first stream): the cost as a hexadecimal float, and the samples; then the seconds
+ * that the pass has taken, and 1 when more of it is to be trained. Older checkpoints do without the last two.
  */
 #ifndef PD_TRAIN_CHECKPOINT_H
 #define PD_TRAIN_CHECKPOINT_H

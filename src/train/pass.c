@@ -99,6 +99,14 @@ static int step_on(struct train_loop *l, struct pd_err *err) {
     return 0;
 }
 
+/* A batch that is done again, for the servers that did not have all of it, is in the sums of the earlier process. */
+static void count_once(const struct train_loop *l, double (*sums)[N_SUMS]) {
+    for (uint32_t i = 0; i < train_n_parts(l); i++)
+        sums[i][SUM_COST] = sums[i][SUM_SAMPLES] = 0;
+    sums[0][SUM_COST] = l->before_cost;
+    sums[0][SUM_SAMPLES] = l->before_samples;
+}
+
 /* The steps of a pass, until the data ends here or somebody is asked to stop. unused: batches that were read and are not trained. */
 static int run_steps(struct train_loop *l, struct train_streams *streams, uint64_t pass, double (*sums)[N_SUMS], int *leave,
                      int *unused, struct pd_err *err) {
@@ -126,6 +134,8 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
         rc = train_step(l, streams, pass, l->now.n, asked(l), sums, err);
         if (!rc) {
             l->batches++;
+            if (l->batches <= l->before_batches)
+                count_once(l, sums);
             rc = train_checkpoint_step(l, pass, err);
         }
         if (!rc)
@@ -193,11 +203,11 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
     int leave = 0, unused = 0;
     double all[N_SUMS], (*sums)[N_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
     int rc = sums ? train_begin_pass(l, streams, pass, sums, err) : pd_fail(err, PD_ENOMEM, "no memory for a pass");
-    uint64_t first = ps_step(l->client) - l->batches;
+    /* Of a process that took another's place: it may be inside the pass, or behind it. */
+    uint64_t first = ps_step(l->client) - (l->only_end ? l->before_steps : l->batches + l->skip);
     if (!rc && !l->only_end)
         rc = train_checkpoint_note_begin(l, streams, sums, err);
     if (!rc && !l->only_end) {
-        l->others = 0;
         rc = l->options->data == PD_DATA_QUEUE ? run_files(l, streams, pass, sums, &leave, err)
                                                : run_steps(l, streams, pass, sums, &leave, &unused, err);
         if (!rc && !leave && train_checkpoint_keeps_pace(l))

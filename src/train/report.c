@@ -25,12 +25,17 @@ void train_report_say(struct train_report *r, const char *fmt, ...) {
     (void)pd_write_all(r->out_fd, line, len + 1);
 }
 
+double train_report_seconds(const struct train_report *r) { return r->seconds_before + (double)(pd_mono_ns() - r->started_ns) * 1e-9; }
+
 static double seconds(const struct train_report *r) {
     double s = (double)(pd_mono_ns() - r->started_ns) * 1e-9;
     return s > 1e-9 ? s : 1e-9;
 }
 
-static double rate(const struct train_report *r) { return (double)(r->samples - r->samples_before) / seconds(r); }
+/* Of this process; of the whole pass, where it is known how long that took. */
+static double rate(const struct train_report *r, int whole) {
+    return whole && r->seconds_before > 0 ? (double)r->samples / train_report_seconds(r) : (double)(r->samples - r->samples_before) / seconds(r);
+}
 
 /* JSON has no NaN; a cost that is none is left out. */
 static void event(struct train_report *r, double cost, int last) {
@@ -48,7 +53,7 @@ static void event(struct train_report *r, double cost, int last) {
     if (r->fraction >= 0)
         snprintf(f, sizeof f, ",\"fraction\":%.4f", last ? 1.0 : r->fraction);
     if (!r->trainer_id)
-        snprintf(whole, sizeof whole, ",\"rate\":%.1f", rate(r));
+        snprintf(whole, sizeof whole, ",\"rate\":%.1f", rate(r, last));
     if (now - since >= EVENT_PERIOD_NS / 2) { /* of a shorter time there is no speed to tell */
         snprintf(own, sizeof own, ",\"own_rate\":%.1f,\"wait\":%.3f", (double)r->own_samples / period,
                  fmin((double)r->waited_ns * 1e-9 / period, 1));
@@ -67,17 +72,18 @@ static void event(struct train_report *r, double cost, int last) {
 void train_report_pass_begin(struct train_report *r, uint64_t pass) {
     r->pass = pass;
     r->batches = r->samples = r->samples_before = 0;
-    r->cost = 0;
+    r->cost = r->seconds_before = 0;
     r->started_ns = pd_mono_ns();
     r->last_event_ns = 0;
     r->own_samples = r->waited_ns = 0;
     r->fraction = -1;
 }
 
-void train_report_go_on(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum) {
+void train_report_go_on(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum, double seconds_done) {
     r->batches = batches;
     r->samples = r->samples_before = samples;
     r->cost = cost_sum;
+    r->seconds_before = seconds_done;
 }
 
 void train_report_step(struct train_report *r, uint64_t n_samples, double cost_sum) {
@@ -91,7 +97,7 @@ void train_report_step(struct train_report *r, uint64_t n_samples, double cost_s
     if (r->batches % r->log_period == 0)
         train_report_say(r, "Pass %llu, Batch %llu, Cost %.8g (average %.5g), %llu samples, %.0f %s/s",
                          (unsigned long long)r->pass, (unsigned long long)r->batches, cost, r->cost / (double)r->samples,
-                         (unsigned long long)r->samples, rate(r), r->unit);
+                         (unsigned long long)r->samples, rate(r, 0), r->unit);
 }
 
 /* ", auc 0.93125, error 0.141" */
@@ -133,8 +139,8 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
     char more[700];
     values_text(eval, more, sizeof more);
     train_report_say(r, "Pass %llu %s: %llu batches, %llu samples in %.1f s (%.0f %s/s), cost %.6g%s",
-                     (unsigned long long)r->pass, cut ? "stopped" : "done", (unsigned long long)r->batches, (unsigned long long)r->samples, seconds(r),
-                     rate(r), r->unit, r->samples ? r->cost / (double)r->samples : NAN,
+                     (unsigned long long)r->pass, cut ? "stopped" : "done", (unsigned long long)r->batches, (unsigned long long)r->samples,
+                     train_report_seconds(r), rate(r, 1), r->unit, r->samples ? r->cost / (double)r->samples : NAN,
                      more);
 }
 

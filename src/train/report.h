@@ -26,6 +26,7 @@ struct train_report {
     /* of the pass */
     uint64_t pass, batches, samples, started_ns, last_event_ns;
     uint64_t samples_before; /* of `samples`: trained before this process went on with the pass */
+    double seconds_before; /* that those took; 0: not known */
     double cost; /* sum over `samples` */
     double fraction; /* of this trainer's part of the pass that is done, 0..1; -1: unknown */
     char test_metrics[600]; /* of the last evaluation, as members of a JSON object */
@@ -34,8 +35,9 @@ struct train_report {
 };
 
 void train_report_pass_begin(struct train_report *r, uint64_t pass);
-/* It goes on in the pass: so much of it is done. */
-void train_report_go_on(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum);
+/* It goes on in the pass: so much of it is done, in so many seconds (0: not known). */
+void train_report_go_on(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum, double seconds);
+double train_report_seconds(const struct train_report *r); /* that the pass has taken, those before included */
 /* The sums of the next step of the pass, in order. */
 void train_report_step(struct train_report *r, uint64_t n_samples, double cost_sum);
 /* The pass's totals over all trainers, the evaluators' too; bad_lines are this trainer's. cut: it was ended before its data. */

@@ -173,39 +173,62 @@ const char *train_resumed_data(const struct train_loop *l) {
 int train_resumed_inside(const struct train_loop *l) { return l->checkpoints->resumed && l->checkpoints->from.batch > 0; }
 uint64_t train_first_pass(const struct train_loop *l) { return l->checkpoints->resumed ? l->checkpoints->from.pass : 0; }
 
-/* A line of a note: its position, cost, samples. */
-static int read_line(const char *line, char pos[TRAIN_POS_TEXT], double *cost, double *samples, struct pd_err *err) {
-    int end = 0;
-    if (sscanf(line, "%255s %la %lf%n", pos, cost, samples, &end) != 3 || line[end])
-        return pd_fail(err, PD_EDATA, "the checkpoint says '%.100s' of a stream of data", line);
-    return 0;
+struct line { /* of a note */
+    char pos[TRAIN_POS_TEXT];
+    double cost, samples, seconds;
+    int more;
+};
+
+static int read_line(const char *line, struct line *out, struct pd_err *err) {
+    int end = 0, more = 0;
+    *out = (struct line){0};
+    int ok = sscanf(line, "%255s %la %lf%n", out->pos, &out->cost, &out->samples, &end) == 3;
+    if (ok && line[end])
+        ok = sscanf(line + end, " %lf %d%n", &out->seconds, &out->more, &more) == 2 && !line[end + more] && out->seconds >= 0;
+    return ok ? 0 : pd_fail(err, PD_EDATA, "the checkpoint says '%.100s' of a stream of data", line);
 }
 _Static_assert(TRAIN_POS_TEXT == 256, "the width in read_line");
 
+/* What the process whose place this one has taken had added up in the pass. */
+static void take_over(struct train_loop *l, uint64_t pass, double (*sums)[N_SUMS]) {
+    struct ps_before before;
+    l->before_batches = l->before_steps = 0;
+    if (!ps_resumed_sums(l->client, pass, &before))
+        return;
+    l->before_batches = before.batches;
+    l->before_steps = before.sums.steps;
+    l->before_cost = sums[0][SUM_COST] = before.sums.stats[STEP_COST];
+    l->before_samples = sums[0][SUM_SAMPLES] = (double)before.sums.samples;
+    train_report_go_on(l->report, 0, 0, 0, (double)before.ms / 1000);
+}
+
 int train_begin_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, double (*sums)[N_SUMS], struct pd_err *err) {
     const struct model_resume *from = &l->checkpoints->from;
-    double all_cost = 0, all_samples = 0;
+    double all_cost = 0, all_samples = 0, took = 0;
     train_streams_rewind(streams, pass);
     l->batches = 0;
+    l->others = 0;
+    take_over(l, pass, sums);
     if (!l->checkpoints->resumed || pass != from->pass || !from->batch)
         return 0;
     for (uint32_t s = 0; s < l->n_streams; s++) {
-        char pos[TRAIN_POS_TEXT];
-        double cost, samples;
-        int rc = read_line(from->streams[s], pos, &cost, &samples, err);
+        struct line line;
+        int rc = read_line(from->streams[s], &line, err), own = s >= l->stream_lo && s < l->stream_hi;
         if (rc)
             return rc;
-        all_cost += cost;
-        all_samples += samples;
-        if (s < l->stream_lo || s >= l->stream_hi)
+        took = line.seconds > took ? line.seconds : took;
+        all_cost += line.cost;
+        all_samples += line.samples;
+        l->others += !own && line.more;
+        if (!own)
             continue;
         uint32_t i = s - l->stream_lo, part = train_n_parts(l) > 1 ? i : 0;
-        sums[part][SUM_COST] += cost;
-        sums[part][SUM_SAMPLES] += samples;
-        if (strcmp(pos, "-") && (rc = train_streams_seek(streams, i, pos, err)))
+        sums[part][SUM_COST] += line.cost;
+        sums[part][SUM_SAMPLES] += line.samples;
+        if (strcmp(line.pos, "-") && (rc = train_streams_seek(streams, i, line.pos, err)))
             return rc;
     }
     l->batches = from->batch;
-    train_report_go_on(l->report, from->batch, (uint64_t)all_samples, all_cost);
+    train_report_go_on(l->report, from->batch, (uint64_t)all_samples, all_cost, took);
     return 0;
 }

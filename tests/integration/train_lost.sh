@@ -111,6 +111,10 @@ for when in 'Pass 0, Batch 20,' 'Pass 1, Batch 10,'; do
     ends 137 "$b" "trainer 1"
     servers_end 0
     grep -q "Started again: going on in pass [0-9] after" again-t1b.log || die "it did not say where: $(cat again-t1b.log)"
+    # What the lost process had added up is in the pass's totals.
+    grep -o 'Pass [0-9] done: .*' calm-t0.log | sed 's/ in [0-9.]* s ([0-9]* samples.s)//' >calm.said
+    grep -o 'Pass [0-9] done: .*' again-t0.log | sed 's/ in [0-9.]* s ([0-9]* samples.s)//' >again.said
+    [ "$(wc -l <calm.said)" = 3 ] && cmp -s calm.said again.said || die "other totals: $(cat again.said), not $(cat calm.said)"
     got=$(digest again)
     echo "$got  killed at: $when"
     [ "$got" = "$want" ] || die "another model: $got, not $want"

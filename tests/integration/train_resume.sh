@@ -101,6 +101,12 @@ ok() { job "$@" || die "job $RUN ($*) failed: $(tail -n 3 "$TMP"/t$RUN-*.log "$T
 digest() { "$TOP/tests/support/model-digest" "$1/pass-00002" | cut -d' ' -f1; }
 same() { [ ${#2} = 64 ] && [ "$(digest "$1")" = "$2" ] || die "$1 has other bits than the job that nothing happened to; SEED=$SEED"; }
 said() { grep -E 'Pass . done|Test after' "$1" | sed 's/.*\(Pass\|Test\)/\1/; s/ in [0-9.]* s ([0-9]* samples.s)//'; }
+# consistent LOG: in each pass's line the rate is the samples by the seconds, which are rounded to a tenth.
+consistent() {
+    sed -n 's/.*Pass [0-9]* done: .* \([0-9]*\) samples in \([0-9.]*\) s (\([0-9]*\) .*/\1 \2 \3/p' "$1" >"$TMP/rates"
+    awk '{ n++ } $1 < $3 * ($2 - 0.051) - $2 || $1 > ($3 + 1) * ($2 + 0.051) { bad = 1 } END { exit bad || !n }' "$TMP/rates" ||
+        die "samples, seconds, samples/s: $(cat "$TMP/rates")"
+}
 rand() { SEED_STATE=$(((SEED_STATE * 1103515245 + 12345) % 2147483648)); echo $((SEED_STATE / 65536 % $1)); }
 SEED_STATE=$SEED
 
@@ -142,8 +148,19 @@ same "$TMP/early" "$early"
 n=$(sed -n 's/.*Pass 1 done: \([0-9]*\) batches.*/\1/p' "$TMP/job.log")
 [ "$n" -gt 20 ] && [ "$(grep -c Saved.*pass-00001-batch "$TMP/job.log")" = $((n / 5)) ] || die "$n batches: $(grep Saved "$TMP/job.log")"
 rm -r "$TMP/early/pass-00002"
+grep -o 'Pass 1 done: .*' "$TMP/job.log" | sed 's/ in .*s), / /' >"$TMP/early.said"
+ok "$TMP/early" 2 1 1 "slow1 100" --resume="$(printf 'pass-00001-batch-%06d' $((n / 5 * 5 - 5)))" --saving_period_by_batches=5
+same "$TMP/early" "$early"
+consistent "$TMP/job.log"
+grep -q "$(printf 'Saved output/pass-00001-batch-%06d' $((n / 5 * 5)))" "$TMP/job.log" || die "trainer 0 left the pass without its checkpoints: $(cat "$TMP/job.log")"
+# It goes on a second time, behind most of the pass: the seconds are of the whole pass, and so is the rate.
+rm -r "$TMP/early/pass-00002"
 ok "$TMP/early" 2 1 1 "" --resume="$(printf 'pass-00001-batch-%06d' $((n / 5 * 5)))" --saving_period_by_batches=5
 same "$TMP/early" "$early"
+consistent "$TMP/job.log"
+grep -o 'Pass 1 done: .*' "$TMP/job.log" | sed 's/ in .*s), / /' | cmp -s - "$TMP/early.said" || die "other totals than $(cat "$TMP/early.said"): $(cat "$TMP/job.log")"
+took=$(sed -n 's/.*Pass 1 done: .* samples in \([0-9.]*\) s .*/\1/p' "$TMP/job.log")
+[ "${took/./}" -ge 4 ] || die "$took s for a pass of which five batches took 0.1 s each" # a tenth of a second is a digit
 rm -r train && mv train.even train
 
 # --- start_pass, a name, only one is kept, a folder without the state ---
@@ -163,7 +180,8 @@ for update in async ssp geo; do
     U="--update=$update --staleness=2 --geo_sgd_need_push_nums=3 --saving_period_by_batches=5"
     # shellcheck disable=SC2086
     ok "$TMP/$update-plain" 2 2 1 "" $U && undisturbed=$(cost)
-    for fault in "t1 $((12 + $(rand 20)))" "s1 $((30 + $(rand 20)))" ""; do
+    # Behind the first pass, whose end is common: by then trainer 0 has a checkpoint. (A pass has 13 steps of each trainer.)
+    for fault in "t1 $((14 + $(rand 20)))" "s1 $((30 + $(rand 20)))" ""; do
         # shellcheck disable=SC2086
         if job "$TMP/$update" 2 2 1 "$fault" $U --resume=latest --resume_older=1; then break; fi
         [ -n "$fault" ] || die "$update: nobody was killed, and it failed: $(tail -n 3 "$TMP"/t$RUN-*.log)"
@@ -322,6 +340,10 @@ END
     expect 0 "$BIN/paddlectl" run --conf=one.ini
     has "restart 1 of 9 after trainer $node on local.$node: signal 9" && has "Started again: going on in pass" && has_not "Going on from"
     same "$TMP/one/latest" "$(digest "$TMP/plain")"
+    # Cost and samples of every pass, that of both processes too, are those of the undisturbed job.
+    echo "$OUT" >one.log
+    if said one.log | grep -vxFf "$TMP/plain.said"; then die "node $node: other totals than $(cat "$TMP/plain.said")"; fi
+    consistent one.log
 done
 
 # --- the same of the pservers, of which each has its own disk, and a copy of the other's part ---
