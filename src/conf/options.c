@@ -106,7 +106,7 @@ static const struct pd_option table[] = {
      "n_streams (12, say) is the same; sync only"},
     {"train", "staleness", PD_INT, F(staleness), ALL, "4", 0, 1 << 30, 0, "batches", "ssp: how far a trainer may be ahead of the slowest"},
     {"train", "async_lagged_grad_discard_ratio", PD_F64, F(async_lagged_grad_discard_ratio), ALL, "1.5", 0, 1e9, 0, "",
-     "async: a gradient that lags by more than this times the number of trainers is dropped and counted; 0: none"},
+     "async: a gradient that lags by more than this times the number of trainers is dropped, and the end of the pass says how many were; 0: none"},
     {"train", "geo_sgd_need_push_nums", PD_INT, F(geo_sgd_need_push_nums), ALL, "100", 1, 1 << 30, 0, "batches",
      "geo: batches between exchanges with the servers; the first exchanges come sooner"},
     {"train", "log_period", PD_INT, F(log_period), ALL, "100", 1, 1 << 30, 0, "batches", "batches between lines on the cost"},

@@ -212,6 +212,12 @@ int ps_next_task(struct ps_client *c, uint64_t n, int done, int own_first, uint6
 /* BLOCKS. This trainer's streams have no more data in this pass: it leaves the barrier, and the others go on without
  * it. Returns when all trainers have come here; everybody is in again then, and ps_step is the same for all. */
 int ps_pass_end(struct ps_client *c);
+/* Of the pass that ps_pass_end has ended: what all trainers gave to all server threads, a step to a thread counting one, and what of it
+ * was dropped because its values were too old (async_lagged_grad_discard_ratio). */
+struct ps_dropped {
+    uint64_t given, dropped;
+};
+const struct ps_dropped *ps_pass_dropped(const struct ps_client *c);
 
 /* BLOCKS. v[i] = sum over ALL trainers, in stream order; every trainer must call it equally often. Not
  * between the steps of a pass, where trainers differ in their number of steps: use ps_step_end's stats there. */

@@ -20,12 +20,14 @@ static int done_pass(struct ps_client *c, struct request *r, const struct answer
     struct pd_rd rd;
     (void)r;
     pd_rd_init(&rd, a->sec[0], a->len[0]);
-    uint64_t step = pd_get_u64(&rd), pass = pd_get_u64(&rd);
+    uint64_t step = pd_get_u64(&rd), pass = pd_get_u64(&rd), given = pd_get_u64(&rd), lagged = pd_get_u64(&rd);
     if (!pd_rd_done(&rd) || pass != c->pass + 1 || step < c->step || (c->pass_answers && step != c->pass_step))
         return pd_fail(err, PD_EPROTO, "ends pass %llu at step %llu, others at %llu", (unsigned long long)pass,
                        (unsigned long long)step, (unsigned long long)c->pass_step);
     c->pass_step = step;
     c->pass_answers++;
+    c->pass_dropped.given += given;
+    c->pass_dropped.dropped += lagged;
     a->link->applied = step;
     c->n_calls--;
     return 0;
@@ -35,6 +37,7 @@ int ps_pass_end(struct ps_client *c) {
     if (client_ready_for(c, "ps_pass_end") || (c->geo && geo_pass_end(c)))
         return c->err.code;
     c->pass_answers = 0;
+    c->pass_dropped = (struct ps_dropped){0};
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
         if (c->pass < c->links[i]->from_pass) { /* it is over there; that thread's step is the first of the next */
             c->pass_step = c->links[i]->from_step;
@@ -55,6 +58,8 @@ int ps_pass_end(struct ps_client *c) {
         geo_forget(c);
     return 0;
 }
+
+const struct ps_dropped *ps_pass_dropped(const struct ps_client *c) { return &c->pass_dropped; }
 
 /* --- files of the pass --- */
 

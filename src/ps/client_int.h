@@ -187,6 +187,7 @@ struct ps_client {
 
     uint64_t step, pass, pass_step;
     uint32_t pass_answers;
+    struct ps_dropped pass_dropped;
     int greeted;           /* some thread has answered the declaration */
     int resumed;           /* this process goes on where one before it was lost */
     uint64_t before_ms;    /* resumed: of the first dense thread, how old its pass is */

@@ -414,7 +414,8 @@ static int pass_over(struct ps_shard *s) {
     }
     shard_forget_reduced(s);
     s->stats.progress++;
-    const uint64_t v[] = {s->step, s->pass};
+    const uint64_t v[] = {s->step, s->pass, s->pass_given, s->pass_lagged};
+    s->pass_given = s->pass_lagged = 0;
     for (uint32_t i = 0; i < s->n_joined; i++) {
         struct member *m = &s->members[s->order[i]];
         if (m->state != MEMBER_JOINED)

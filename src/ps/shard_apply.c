@@ -303,6 +303,8 @@ int shard_apply_one(struct ps_shard *s, struct member *m, struct pd_err *err) {
     uint64_t lag = m->has_pulled ? s->updates - m->updates_seen : 0;
     int late = s->rule->discards && s->job.discard_ratio > 0 && (double)lag > s->job.discard_ratio * s->job.n_trainers;
     s->stats.lagged += (uint64_t)late;
+    s->pass_lagged += (uint64_t)late;
+    s->pass_given++;
     if (add_parts(s, p, &n))
         return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu", (unsigned long long)m->step);
     int rc = late ? 0 : apply_parts(s, n, p->n_samples, err);

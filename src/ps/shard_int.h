@@ -183,6 +183,7 @@ struct ps_shard {
     size_t cap_reduced, reduced_bytes;
     int reduced_full; /* they were too many to be kept */
     uint32_t n_reduced;
+    uint64_t pass_given, pass_lagged; /* contributions of this pass, without a barrier; of them dropped as too old */
     uint64_t step, pass; /* steps applied (without a barrier: by every member that is in the pass), passes ended */
     struct waiting *waiting;
     size_t n_waiting, cap_waiting, n_answering; /* n_answering: of them, those that shard_answer_waiting has answered, or is about to */

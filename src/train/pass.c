@@ -218,6 +218,8 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
             rc = train_checkpoint_note_end(l, streams, sums, unused, err);
         if (!rc)
             rc = train_client_error(l, ps_pass_end(l->client), err);
+        l->report->pushes = ps_pass_dropped(l->client)->given;
+        l->report->pushes_dropped = ps_pass_dropped(l->client)->dropped;
     }
     l->only_end = 0;
     if (!rc) {

@@ -42,7 +42,7 @@ static void event(struct train_report *r, double cost, int last) {
     uint64_t now = pd_mono_ns(), since = r->last_event_ns ? r->last_event_ns : r->started_ns;
     if (r->event_fd < 0 || (!last && now - since < (r->trainer_id ? OTHERS_PERIOD_NS : EVENT_PERIOD_NS)))
         return;
-    char line[1400], c[40] = "", m[sizeof r->test_metrics + 40] = "", f[40] = "", whole[60] = "", own[80] = "";
+    char line[1400], dropped[80] = "", c[40] = "", m[sizeof r->test_metrics + 40] = "", f[40] = "", whole[60] = "", own[80] = "";
     double period = (double)(now - since) * 1e-9;
     if (isfinite(cost))
         snprintf(c, sizeof c, ",\"cost\":%.6g", cost);
@@ -50,6 +50,9 @@ static void event(struct train_report *r, double cost, int last) {
         snprintf(m, sizeof m, "\"perplexity\":%.6g", exp(cost));
     if (*r->test_metrics)
         snprintf(m + strlen(m), sizeof m - strlen(m), "%s%s", *m ? "," : "", r->test_metrics);
+    if (r->pushes_dropped && !r->trainer_id)
+        snprintf(dropped, sizeof dropped, ",\"pushes\":%llu,\"pushes_dropped\":%llu", (unsigned long long)r->pushes,
+                 (unsigned long long)r->pushes_dropped);
     if (r->fraction >= 0)
         snprintf(f, sizeof f, ",\"fraction\":%.4f", last ? 1.0 : r->fraction);
     if (!r->trainer_id)
@@ -62,9 +65,9 @@ static void event(struct train_report *r, double cost, int last) {
     }
     int n = snprintf(line, sizeof line,
                      "{\"ev\":\"progress\",\"role\":\"trainer\",\"rank\":%u,\"pass\":%llu,\"num_passes\":%llu,\"batch\":%llu,"
-                     "\"samples\":%llu%s%s,\"unit\":\"%s\"%s%s%s%s%s}\n",
+                     "\"samples\":%llu%s%s,\"unit\":\"%s\"%s%s%s%s%s%s}\n",
                      r->trainer_id, (unsigned long long)r->pass, (unsigned long long)r->n_passes, (unsigned long long)r->batches,
-                     (unsigned long long)r->samples, whole, own, r->unit, f, c, *m ? ",\"metrics\":{" : "", m,
+                     (unsigned long long)r->samples, whole, own, r->unit, dropped, f, c, *m ? ",\"metrics\":{" : "", m,
                      *m ? "}" : "");
     (void)pd_write_all(r->event_fd, line, (size_t)n);
 }
@@ -75,6 +78,7 @@ void train_report_pass_begin(struct train_report *r, uint64_t pass) {
     r->cost = r->seconds_before = 0;
     r->started_ns = pd_mono_ns();
     r->last_event_ns = 0;
+    r->pushes = r->pushes_dropped = 0;
     r->own_samples = r->waited_ns = 0;
     r->fraction = -1;
 }
@@ -136,6 +140,10 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
     event(r, r->samples ? r->cost / (double)r->samples : NAN, 1);
     if (r->trainer_id)
         return;
+    if (r->pushes_dropped)
+        train_report_say(r, "Pass %llu: %llu of %llu pushes (%.3g %%) came too late and were dropped (async_lagged_grad_discard_ratio)",
+                         (unsigned long long)r->pass, (unsigned long long)r->pushes_dropped, (unsigned long long)r->pushes,
+                         100.0 * (double)r->pushes_dropped / (double)r->pushes);
     char more[700];
     values_text(eval, more, sizeof more);
     train_report_say(r, "Pass %llu %s: %llu batches, %llu samples in %.1f s (%.0f %s/s), cost %.6g%s",

@@ -2,6 +2,7 @@
  *
  *   Pass 0, Batch 100, Cost 5.7311042 (average 6.0231), 38400 samples, 24103 words/s
  *   Pass 0 done: 3049 batches, 1170914 samples in 48.1 s, cost 4.7713
+ *   Pass 0: 12 of 6098 pushes (0.2 %) came too late and were dropped (async_lagged_grad_discard_ratio)       only where there are some
  *   Test after pass 0: cost 4.2571, perplexity 70.60, error 0.71, 61627 samples
  *
  * Figures are those of the whole job: the sums come from the servers. Trainer 0 tells them; the others only what is
@@ -28,6 +29,7 @@ struct train_report {
     uint64_t samples_before; /* of `samples`: trained before this process went on with the pass */
     double seconds_before; /* that those took; 0: not known */
     double cost; /* sum over `samples` */
+    uint64_t pushes, pushes_dropped; /* what trainers gave to server threads; of it too old (update = async) */
     double fraction; /* of this trainer's part of the pass that is done, 0..1; -1: unknown */
     char test_metrics[600]; /* of the last evaluation, as members of a JSON object */
     /* of this trainer, since its last event */

@@ -180,3 +180,19 @@ for log in frozen-t0 frozen-t1; do # the first that notices tells the other, by 
     ! grep -q "pserver ${LIST#*,} is gone in step [0-9]*: no sign of life for 2 s" $log.log || named=$((named + 1))
 done
 [ $named -gt 0 ] || die "not named: $(cat frozen-t?.log)"
+
+# Without a barrier a trainer's own pushes may be lost, when others have changed the values too often since it pulled them: that is said.
+late() { # late NAME RATIO
+    servers "$1" fail
+    trainer "$1" 0 t0 fail --update=async --num_passes=1 --async_lagged_grad_discard_ratio="$2"; a=$PID
+    PADDLE_FAULT=slow.train.compute:15 trainer "$1" 1 t1 fail --update=async --num_passes=1 --async_lagged_grad_discard_ratio="$2"; b=$PID
+    ends 0 "$a" "trainer 0"; ends 0 "$b" "trainer 1"
+    servers_end 0
+}
+late late 0.4
+# Each trainer gives 75 steps to each of 8 threads.
+grep -q 'Pass 0: [1-9][0-9]* of 1200 pushes ([0-9.e+]* %) came too late and were dropped (async_lagged_grad_discard_ratio)' late-t0.log ||
+    die "nothing was dropped, or it was not said: $(cat late-t0.log)"
+grep -q 'came too late' late-t1.log && die "trainer 1 said it, too"
+late taken 0
+! grep 'came too late' taken-t?.log || die "said where nothing is dropped"

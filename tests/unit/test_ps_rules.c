@@ -86,9 +86,15 @@ static void test_async_applies_at_once_and_drops_what_lags(void **state) {
     ok(s, 0, f_pass_end(7, 0));
     ok(s, 1, f_pass_end(3, 0));
     assert_int_equal(r.a[(r.n_answers - 1) % 64].type, WIRE_PS_PASS_END);
-    uint64_t at;
-    memcpy(&at, r.a[(r.n_answers - 1) % 64].head, 8);
-    assert_int_equal(at, 7); /* both go on from there */
+    uint64_t at[4];
+    memcpy(at, r.a[(r.n_answers - 1) % 64].head, sizeof at);
+    assert_int_equal(at[0], 7); /* both go on from there */
+    assert_int_equal(at[2], 10); /* and hear of the one in ten that was dropped */
+    assert_int_equal(at[3], 1);
+    ok(s, 0, f_pass_end(7, 1));
+    ok(s, 1, f_pass_end(7, 1));
+    memcpy(at, r.a[(r.n_answers - 1) % 64].head, sizeof at);
+    assert_int_equal(at[2] + at[3], 0); /* of that pass */
     ps_shard_free(s);
 }
 
