@@ -400,7 +400,7 @@ static void a_region_that_gets_no_memory(void **state) {
         assert_int_not_equal(net_region_new(&r, 1000, NET_LENT_AT_ONCE), 0);
         pd_fault_arm(NULL);
     }
-    assert_int_equal(net_region_new(&r, UINT64_C(1) << 40, NET_LENT_AT_ONCE), 0); /* is only promised */
+    assert_int_equal(net_region_new(&r, UINT64_C(1) << 37, NET_LENT_AT_ONCE), 0); /* is only promised */
     uint8_t *a = net_region_take(r, 100);
     assert_non_null(a);
     pd_fault_arm("net.arena:1");
