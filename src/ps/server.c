@@ -261,6 +261,7 @@ void ps_server_free(struct ps_server *s) {
         free(s->given_up[i]);
     free(s->given_up);
     free(s->beats);
+    free(s->doubted);
     free(s->threads);
     free(s->ports);
     free(s);

@@ -45,6 +45,7 @@ static void on_open(struct net_conn *c, void *arg) {
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct server_beat *b = arg;
     b->quiet_ms = 0;
+    atomic_store(&b->s->doubted[b->trainer], 0);
     if (f->type == WIRE_PS_BEAT && !net_queued_bytes(c))
         (void)net_send(c, WIRE_PS_BEAT, 0, 0, NULL, 0, NULL, NULL);
     wire_frame_free(f);
@@ -108,7 +109,12 @@ static void on_tick(uv_timer_t *t) {
     struct ps_server *s = t->data;
     for (uint32_t i = 0; i < s->opts.n_trainers; i++) {
         struct server_beat *b = s->beats[i];
-        if (!b || (b->quiet_ms += TICK_MS) <= s->opts.heartbeat_ms)
+        if (!b)
+            continue;
+        b->quiet_ms += TICK_MS;
+        if (b->quiet_ms > s->opts.heartbeat_ms / 2)
+            atomic_store(&s->doubted[i], b->incarnation);
+        if (b->quiet_ms <= s->opts.heartbeat_ms)
             continue;
         struct pd_err why = {0};
         pd_fail(&why, PD_EFAIL, "no sign of life for %.4g s: it is stopped, or its host hangs (heartbeat_timeout)",
@@ -116,6 +122,10 @@ static void on_tick(uv_timer_t *t) {
         server_give_up(s, i, b->incarnation, &why);
         drop(b);
     }
+}
+
+int server_beat_doubts(const struct ps_server *s, uint32_t trainer, uint64_t incarnation) {
+    return incarnation && atomic_load(&s->doubted[trainer]) == incarnation;
 }
 
 void server_beat_take(struct ps_server *s, int fd, uint32_t trainer, uint64_t incarnation) {
@@ -136,8 +146,9 @@ void server_beat_take(struct ps_server *s, int fd, uint32_t trainer, uint64_t in
 
 int server_beats_init(struct ps_server *s) {
     s->beats = pd_calloc(s->opts.n_trainers, sizeof(struct server_beat *));
-    if (!s->beats)
-        return PD_ENOMEM;
+    s->doubted = pd_calloc(s->opts.n_trainers, sizeof *s->doubted);
+    if (!s->beats || !s->doubted)
+        return PD_ENOMEM; /* ps_server_free frees both */
     uv_async_init(&s->loop, &s->beat_taken, on_taken);
     uv_timer_init(&s->loop, &s->beat_tick);
     s->beat_taken.data = s->beat_tick.data = s;

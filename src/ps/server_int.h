@@ -74,6 +74,8 @@ struct ps_server {
     uv_async_t beat_taken;
     uv_timer_t beat_tick;
     struct server_beat **beats; /* [n_trainers] */
+    /* [n_trainers]: the process that was silent for half of heartbeat_ms; 0: none. Of the main thread */
+    _Atomic uint64_t *doubted;
     uv_signal_t term, intr, told;
     uv_timer_t late;
     struct server_thread *threads;
@@ -94,6 +96,8 @@ void server_thread_ends(struct server_thread *t);            /* no more wakes */
 /* server_beat.c */
 int server_beats_init(struct ps_server *s);
 void server_beats_close(struct ps_server *s);
+/* Was this process of the trainer silent for half of heartbeat_ms? From any thread. */
+int server_beat_doubts(const struct ps_server *s, uint32_t trainer, uint64_t incarnation);
 /* Takes fd (-1: none): the main thread answers this trainer's heartbeats there. From any thread. */
 void server_beat_take(struct ps_server *s, int fd, uint32_t trainer, uint64_t incarnation);
 

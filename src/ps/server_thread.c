@@ -401,6 +401,21 @@ static void failed_member(struct peer *p, const struct wire_frame *f) {
     server_fail(p->t->server, &err);
 }
 
+/* A new process wants the place of one that another server has given up, before this server has counted
+ * to the end, or before this thread has heard of it: a process that is silent too makes room at once. */
+static void make_room(struct peer *p) {
+    struct server_thread *t = p->t;
+    const uint64_t here = seat_of(p)->incarnation;
+    if (on_lost(t) != PS_LOST_WAIT || !here || here == net_peer(p->conn)->incarnation)
+        return;
+    if (server_beat_doubts(t->server, p->trainer, here)) {
+        struct pd_err why = {0};
+        pd_fail(&why, PD_EFAIL, "no sign of life, and it was started again");
+        server_give_up(t->server, p->trainer, here, &why);
+    }
+    drop_given_up(t);
+}
+
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct peer *p = arg;
     struct pd_err err = {0};
@@ -428,6 +443,8 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         wire_frame_free(f);
         return;
     }
+    if (!p->joined)
+        make_room(p);
     t->current = p;
     int rc = ps_shard_frame(t->shard, p->trainer, net_peer_addr(c), f, &err);
     t->current = NULL;
