@@ -129,13 +129,20 @@ static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
         rc = check_sockets(w, s, ports, err);
     if (rc)
         return rc;
-    struct ps_server_opts so = {.fds = s->fd, .n_dense = (uint32_t)o->ports_num,
+    struct ps_server_opts so = {.fds = s->fd,
+                                .n_dense = (uint32_t)o->ports_num,
                                 .n_sparse = (uint32_t)o->ports_num_for_sparse,
-                                .n_trainers = (uint32_t)o->num_gradient_servers, .job = w->job_id, .key = w->key,
-                                .signals = 1, .on_lost = (enum ps_lost)o->on_trainer_lost,
-                                .reconnect_ms = (uint64_t)(o->reconnect_timeout * 1000), .start_ms = (uint64_t)(o->start_timeout * 1000),
+                                .n_trainers = (uint32_t)o->num_gradient_servers,
+                                .job = w->job_id,
+                                .key = w->key,
+                                .signals = 1,
+                                .on_lost = (enum ps_lost)o->on_trainer_lost,
+                                .reconnect_ms = (uint64_t)(o->reconnect_timeout * 1000),
+                                .start_ms = (uint64_t)(o->start_timeout * 1000),
                                 .heartbeat_ms = (uint64_t)(o->heartbeat_timeout * 1000),
-                                .output_dir = getenv("PADDLE_OUTPUT_DIR"), .cpus = w->cpus.n ? &w->cpus : NULL, .log = &w->log};
+                                .output_dir = getenv("PADDLE_OUTPUT_DIR"),
+                                .cpus = w->cpus.n ? &w->cpus : NULL,
+                                .log = &w->log};
     struct ps_server *server = NULL;
     rc = ps_server_new(&server, &so, err);
     s->n = 0; /* they are the server's now */

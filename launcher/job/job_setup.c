@@ -92,17 +92,20 @@ int job_make_spec(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     json_decref(j->spec);
     j->spec = json_pack(
-        "{s:s, s:b, s:I, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:s, s:o, s:I, s:I, s:s, s:I, s:b, s:I}",
-        "job", j->id, "attached", !j->flags.detach, "attach_lease_ms", (json_int_t)(o->attach_lease * 1000),
-        "detach_lease_ms", (json_int_t)(o->detach_lease * 1000), "grace_ms", NODE_GRACE_MS,
-        "pserver_nodes", ids(j->c.pservers, j->c.n_pservers), "trainer_nodes", ids(j->c.trainers, j->c.n_trainers),
-        "port", (json_int_t)o->port, "ports_num", (json_int_t)o->ports_num,
-        "ports_num_for_sparse", (json_int_t)o->ports_num_for_sparse, "nic", o->nic,
-        "pserver_command", o->pserver_command, "trainer_command", o->trainer_command,
-        "env", env_object(o), "train", train_object(o), "outputs", "output",
-        "bind", option(o, (size_t)pd_options_find("bind", PD_LAUNCHER)), "log_max_size", (json_int_t)o->log_max_size, "log_keep", (json_int_t)o->log_keep,
-        "on_failure", o->on_failure == PD_FAILURE_RESTART ? "restart" : "stop", "max_restarts", (json_int_t)o->max_restarts, "encrypt", o->encrypt != PD_ENCRYPT_OFF,
-        "heartbeat_ms", (json_int_t)(o->heartbeat_timeout * 1000));
+        "{s:s, s:b, s:I, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:s, s:o, "
+        "s:I, s:I, s:s, s:I, s:b, s:I}",
+        "job", j->id, "attached", !j->flags.detach, "attach_lease_ms",
+        (json_int_t)(o->attach_lease * 1000), "detach_lease_ms",
+        (json_int_t)(o->detach_lease * 1000), "grace_ms", NODE_GRACE_MS, "pserver_nodes",
+        ids(j->c.pservers, j->c.n_pservers), "trainer_nodes", ids(j->c.trainers, j->c.n_trainers),
+        "port", (json_int_t)o->port, "ports_num", (json_int_t)o->ports_num, "ports_num_for_sparse",
+        (json_int_t)o->ports_num_for_sparse, "nic", o->nic, "pserver_command", o->pserver_command,
+        "trainer_command", o->trainer_command, "env", env_object(o), "train", train_object(o),
+        "outputs", "output", "bind", option(o, (size_t)pd_options_find("bind", PD_LAUNCHER)),
+        "log_max_size", (json_int_t)o->log_max_size, "log_keep", (json_int_t)o->log_keep,
+        "on_failure", o->on_failure == PD_FAILURE_RESTART ? "restart" : "stop", "max_restarts",
+        (json_int_t)o->max_restarts, "encrypt", o->encrypt != PD_ENCRYPT_OFF, "heartbeat_ms",
+        (json_int_t)(o->heartbeat_timeout * 1000));
     return j->spec ? 0 : pd_fail(err, PD_ECONF, "a value of the configuration is not UTF-8 text");
 }
 

@@ -343,8 +343,9 @@ static void look_at(struct node_role *r, uint64_t passed_ms) {
     if (!pid || r->stopped_ms < n->spec->heartbeat_ms)
         return;
     r->stopped_ms = 0;
-    snprintf(text, sizeof text, "%s %d was stopped (SIGSTOP) for %.4g s and is ended (heartbeat_timeout)", role_names[r->role], r->rank,
-             (double)n->spec->heartbeat_ms / 1000);
+    snprintf(text, sizeof text,
+             "%s %d was stopped (SIGSTOP) for %.4g s and is ended (heartbeat_timeout)",
+             role_names[r->role], r->rank, (double)n->spec->heartbeat_ms / 1000);
     pd_warn(n->log, "%s", text);
     say_in_log(r, text);
     kill(*n->spec->command[r->role] ? -pid : pid, SIGKILL); /* not reaped yet: the number is its */

@@ -44,8 +44,9 @@ void node_message(struct node *n, uint16_t type, uint64_t req, const json_t *bod
 /* SIGCHLD came: reap what ended, ours and adopted. */
 void node_reap(struct node *n);
 
-/* Now and then, with the time since the last call: a process that has been stopped for spec.heartbeat_ms is killed, so that it has failed
- * and the head decides (on_failure). Its peers would not miss it otherwise, since its connections stand. Time counts only in calls. */
+/* Now and then, with the time since the last call: a process that has been stopped for
+ * spec.heartbeat_ms is killed, so that it has failed and the head decides (on_failure). Its peers
+ * would not miss it otherwise, since its connections stand. Time counts only in calls. */
 void node_tick(struct node *n, uint64_t passed_ms);
 
 /* End every process of the job on this node; `done` is called once none is left (at once if none is; never

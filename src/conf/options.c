@@ -106,7 +106,8 @@ static const struct pd_option table[] = {
      "n_streams (12, say) is the same; sync only"},
     {"train", "staleness", PD_INT, F(staleness), ALL, "4", 0, 1 << 30, 0, "batches", "ssp: how far a trainer may be ahead of the slowest"},
     {"train", "async_lagged_grad_discard_ratio", PD_F64, F(async_lagged_grad_discard_ratio), ALL, "1.5", 0, 1e9, 0, "",
-     "async: a gradient that lags by more than this times the number of trainers is dropped, and the end of the pass says how many were; 0: none"},
+     "async: a gradient that lags by more than this times the number of trainers is dropped and "
+     "counted; 0: none"},
     {"train", "geo_sgd_need_push_nums", PD_INT, F(geo_sgd_need_push_nums), ALL, "100", 1, 1 << 30, 0, "batches",
      "geo: batches between exchanges with the servers; the first exchanges come sooner"},
     {"train", "log_period", PD_INT, F(log_period), ALL, "100", 1, 1 << 30, 0, "batches", "batches between lines on the cost"},
@@ -162,9 +163,10 @@ static const struct pd_option table[] = {
     {"train", "reconnect_timeout", PD_F64, F(reconnect_timeout), ALL, "10", 0.1, 86400, 0, "s",
      "how long a connection between trainer and pserver that broke is tried again, and how long a pserver waits for it"},
     {"train", "heartbeat_timeout", PD_F64, F(heartbeat_timeout), ALL, "30", 0, 86400, 0, "s",
-     "a trainer or pserver that stands still for so long (SIGSTOP, a host that hangs) is lost; a long step or a long save is no silence. 0: never"},
+     "a trainer or pserver that is stopped or hangs for so long is lost, however long its steps "
+     "take; 0: never"},
     {"train", "start_timeout", PD_F64, F(start_timeout), ALL, "1800", 1, 1e7, 0, "s",
-     "how long a pserver waits for a trainer that has never connected, counted from when the last other one came; then the job fails and names it"},
+     "how long a pserver waits for a trainer that has never connected, since another one did"},
     {"train", "on_trainer_lost", PD_CHOICE, F(on_trainer_lost), ALL, "fail", 0, 0, "fail|wait|continue", "",
      "when a trainer does not come back: the pservers end the job, wait until it is started again (by on_failure = restart, or by hand), or "
      "go on without its streams"},

@@ -86,7 +86,8 @@ struct pd_options {
         reader_threads, shuffle_buffer,
         stop_on_nan, reject_nan, local, use_gpu, load_missing_parameter_strategy, on_trainer_lost, overlap, online_shuffle, online_test,
         online_base_period, online_delta_period, online_keep;
-    double async_lagged_grad_discard_ratio, reconnect_timeout, heartbeat_timeout, start_timeout, online_quiet, online_idle; /* all but the first in seconds */
+    double async_lagged_grad_discard_ratio, reconnect_timeout, heartbeat_timeout, start_timeout,
+        online_quiet, online_idle; /* all but the first in seconds */
     /* by hand: the worker's own */
     char *pserver_list, *nics, *key_file;
     int64_t trainer_id, num_gradient_servers, save_on_stop;

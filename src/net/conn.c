@@ -340,7 +340,9 @@ int net_conn_over(struct net_conn **out, uv_stream_t *in, uv_stream_t *outs, con
 
 int net_dup_fd(const struct net_conn *c) {
     uv_os_fd_t fd;
-    return c->closing || uv_fileno((const uv_handle_t *)c->in, &fd) ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (c->closing || uv_fileno((const uv_handle_t *)c->in, &fd))
+        return -1;
+    return fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
 void net_set_arg(struct net_conn *c, void *arg) { c->arg = arg; }

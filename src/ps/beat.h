@@ -1,11 +1,14 @@
-/* beat.h - heartbeats of a trainer: is each pserver still alive, and does each pserver know that this trainer is?
+/* beat.h - heartbeats of a trainer: is each pserver still alive, and does each pserver know that
+ * this trainer is?
  *
- *     trainer: a thread of its own ── PS_BEAT every 0.5 s ──▶ first port of a server, which hands the connection to its main thread
- *                                  ◀── PS_BEAT at once ─────
+ *     trainer's beat thread ── PS_BEAT every 0.5 s ──▶ server's main thread
+ *                           ◀── PS_BEAT at once ──────
  *
- * Neither end's thread computes, loads or saves, so a long step or a long checkpoint is no loss; a process that is stopped (SIGSTOP), or
- * whose host hangs while its kernel still answers, is silent on a connection that stands. Ticks are counted and not the clock:
- * time in which the one who judges was stopped itself is not held against the other. The server's end is server_beat.c.
+ * The connection is made to the first port of the server, whose thread hands it to the main thread.
+ * Neither end's thread computes, loads or saves, so a long step or a long checkpoint is no loss; a
+ * process that is stopped (SIGSTOP), or whose host hangs while its kernel still answers, is silent
+ * on a connection that stands. Ticks are counted and not the clock: time in which the one who
+ * judges was stopped itself is not held against the other. The server's end is server_beat.c.
  */
 #ifndef PD_PS_BEAT_H
 #define PD_PS_BEAT_H
@@ -32,6 +35,7 @@ struct ps_beat_opts {
 struct ps_beat;
 int ps_beat_start(struct ps_beat **out, const struct ps_beat_opts *o, struct pd_err *err);
 void ps_beat_stop(struct ps_beat *b);         /* ends the thread; NULL is legal */
-int ps_beat_silent(const struct ps_beat *b);  /* the number of a server that is lost; -1: none. From any thread */
+/* The number of a server that is lost; -1: none. From any thread. */
+int ps_beat_silent(const struct ps_beat *b);
 
 #endif

@@ -239,9 +239,14 @@ static int all_attached(const struct ps_client *c) {
 
 /* Without them the job runs on; a server that stands still is then waited for. */
 static void start_beats(struct ps_client *c) {
-    struct ps_beat_opts o = {.n_servers = c->n_servers, .limit_ms = c->opts.heartbeat_ms, .log = c->opts.log,
-                             .hs = {.self = {.role = WIRE_ROLE_TRAINER, .id = c->opts.trainer_id, .incarnation = c->incarnation}}};
-    struct ps_beat_server *s = c->opts.local || !c->opts.heartbeat_ms ? NULL : pd_calloc(c->n_servers, sizeof *s);
+    struct ps_beat_opts o = {.n_servers = c->n_servers,
+                             .limit_ms = c->opts.heartbeat_ms,
+                             .log = c->opts.log,
+                             .hs = {.self = {.role = WIRE_ROLE_TRAINER,
+                                             .id = c->opts.trainer_id,
+                                             .incarnation = c->incarnation}}};
+    struct ps_beat_server *s =
+        c->opts.local || !c->opts.heartbeat_ms ? NULL : pd_calloc(c->n_servers, sizeof *s);
     struct pd_err err = {0};
     if (!s)
         return;

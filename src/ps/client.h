@@ -72,7 +72,8 @@ struct ps_client_opts {
     const uint8_t *key;             /* 32 bytes; NULL: all zero */
     uint64_t connect_timeout_ms;    /* how long servers that are not up yet are tried; 0: 60 s */
     uint64_t reconnect_ms;          /* how long one that was lost is tried, so that the job goes on where it was; 0: 10 s */
-    uint64_t heartbeat_ms;          /* a server whose heartbeats (ps/beat.h) stop for so long is gone; at least 2 s; 0: none are sent */
+    uint64_t heartbeat_ms; /* a server whose heartbeats (ps/beat.h) stop for so long is gone; at
+                              least 2 s; 0: none are sent */
     struct pd_crew crew;            /* local: threads that help to update large dense parameters, which changes no bit; may have none */
     const char *output_dir;         /* local: where the folder "output" really is; NULL: as it says */
     const struct pd_log *log;       /* may be NULL */
@@ -125,14 +126,15 @@ int ps_start(struct ps_client *c);
  * A process that is lost between the messages of one step to several server threads has ended it at some of them only: the new
  * one gives that step to the others. Its values may then be those of before this step from some and of after it from others. */
 int ps_resumed(const struct ps_client *c, uint64_t *pass, uint64_t *batches);
-/* What the processes before this one had given to the steps of pass `pass`, the one of ps_resumed or the one before it: 1, or 0: it is not
- * known, or this trainer has no process before it. */
+/* What the processes before this one had given to the steps of pass `pass`, the one of ps_resumed
+ * or the one before it: 1, or 0: it is not known, or this trainer has no process before it. */
 struct ps_pass_sums {
     uint64_t steps, samples;
     double stats[PS_STATS_MAX];
 };
 struct ps_before {
-    uint64_t batches; /* of the pass, that are in `sums`; all: UINT64_MAX. It may be more than ps_resumed's: batches that are to be done again */
+    uint64_t batches; /* of the pass, that are in `sums`; all: UINT64_MAX. It may be more than
+                         ps_resumed's: batches that are to be done again */
     uint64_t ms;      /* since the first step of the pass was ended; 0: not known */
     struct ps_pass_sums sums;
 };
@@ -212,8 +214,9 @@ int ps_next_task(struct ps_client *c, uint64_t n, int done, int own_first, uint6
 /* BLOCKS. This trainer's streams have no more data in this pass: it leaves the barrier, and the others go on without
  * it. Returns when all trainers have come here; everybody is in again then, and ps_step is the same for all. */
 int ps_pass_end(struct ps_client *c);
-/* Of the pass that ps_pass_end has ended: what all trainers gave to all server threads, a step to a thread counting one, and what of it
- * was dropped because its values were too old (async_lagged_grad_discard_ratio). */
+/* Of the pass that ps_pass_end has ended: what all trainers gave to all server threads, a step to a
+ * thread counting one, and what of it was dropped because its values were too old
+ * (async_lagged_grad_discard_ratio). */
 struct ps_dropped {
     uint64_t given, dropped;
 };
@@ -255,7 +258,8 @@ struct ps_save_opts {
     uint32_t copies;          /* 2: each part on the disk of another server too; 0: 1 */
     int create_rows;          /* first make all rows of tables with a known n_rows */
     const struct ps_progress *resume; /* a checkpoint: with the optimizer's state, and when batch > 0 all trainers' notes */
-    const char *unsaid;       /* the line of a stream of which no trainer has said anything; NULL: the save fails with its number */
+    const char *unsaid; /* the line of a stream of which no trainer has said anything; NULL: the
+                           save fails with its number */
     const char *data;         /* and what was trained last, for who goes on from it; may be NULL */
 };
 /* BLOCKS. One trainer calls this (trainer 0), while no step is under way on the servers: after ps_start,

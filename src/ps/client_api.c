@@ -106,7 +106,8 @@ int ps_resumed(const struct ps_client *c, uint64_t *pass, uint64_t *batches) {
 }
 
 int ps_resumed_sums(const struct ps_client *c, uint64_t pass, struct ps_before *out) {
-    const uint64_t there = c->resumed ? c->dense[0]->from_pass : 0; /* the first dense thread may be in the next pass already */
+    /* The first dense thread may be in the next pass already. */
+    const uint64_t there = c->resumed ? c->dense[0]->from_pass : 0;
     if (!c->resumed || pass > there || pass + 1 < there)
         return 0;
     const uint64_t from = c->dense[0]->from_step;

@@ -33,14 +33,17 @@ struct ps_beat {
     atomic_int silent; /* number of a lost server + 1 */
 };
 
-static void send_beat(struct beat_link *l) { (void)net_send(l->conn, WIRE_PS_BEAT, 0, 0, NULL, 0, NULL, NULL); }
+static void send_beat(struct beat_link *l) {
+    (void)net_send(l->conn, WIRE_PS_BEAT, 0, 0, NULL, 0, NULL, NULL);
+}
 
 static void on_open(struct net_conn *c, void *arg) {
     (void)c;
     send_beat(arg);
 }
 
-/* The connection is in the hands of the server's main thread from its first answer on; before that nothing more is sent. */
+/* The connection is in the hands of the server's main thread from its first answer on; before that
+ * nothing more is sent. */
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct beat_link *l = arg;
     (void)c;
@@ -60,11 +63,13 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
 }
 
 static void try_connect(struct beat_link *l) {
-    static const struct net_events events = {.on_open = on_open, .on_frame = on_frame, .on_close = on_close};
+    static const struct net_events events = {
+        .on_open = on_open, .on_frame = on_frame, .on_close = on_close};
     const struct net_opts net = {.max_frame = BEAT_FRAME_MAX};
     struct pd_err err = {0};
     l->quiet_ticks = 0;
-    if (net_connect(&l->conn, &l->b->loop, l->ip, l->port, ATTEMPT_MS, &l->b->opts.hs, &net, &events, l, &err))
+    if (net_connect(&l->conn, &l->b->loop, l->ip, l->port, ATTEMPT_MS, &l->b->opts.hs, &net,
+                    &events, l, &err))
         l->retry_ticks = RETRY_TICKS;
 }
 

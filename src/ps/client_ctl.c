@@ -20,7 +20,8 @@ static int done_pass(struct ps_client *c, struct request *r, const struct answer
     struct pd_rd rd;
     (void)r;
     pd_rd_init(&rd, a->sec[0], a->len[0]);
-    uint64_t step = pd_get_u64(&rd), pass = pd_get_u64(&rd), given = pd_get_u64(&rd), lagged = pd_get_u64(&rd);
+    uint64_t step = pd_get_u64(&rd), pass = pd_get_u64(&rd), given = pd_get_u64(&rd),
+             lagged = pd_get_u64(&rd);
     if (!pd_rd_done(&rd) || pass != c->pass + 1 || step < c->step || (c->pass_answers && step != c->pass_step))
         return pd_fail(err, PD_EPROTO, "ends pass %llu at step %llu, others at %llu", (unsigned long long)pass,
                        (unsigned long long)step, (unsigned long long)c->pass_step);

@@ -347,7 +347,9 @@ static void retry_later(struct link *l, uint64_t first_ms) {
     l->retry_at_ms = uv_now(&l->c->loop) + (ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS);
 }
 
-static const char *reason(const struct link *l) { return *l->last.msg ? l->last.msg : "no answer to the attempt to connect"; }
+static const char *reason(const struct link *l) {
+    return *l->last.msg ? l->last.msg : "no answer to the attempt to connect";
+}
 
 /* It will not come back. A server that has heard every farewell ends, so the answer to ours may be lost for good: that is none. */
 static void give_up(struct link *l) {
@@ -429,8 +431,11 @@ static void try_connect(struct ps_client *c, struct link *l) {
 static void check_beats(struct ps_client *c) {
     const int i = ps_beat_silent(c->beat);
     if (i >= 0 && !c->leaving && !c->err.code)
-        client_fail(c, PD_EFAIL, "pserver %s:%d is gone in step %llu: no sign of life for %.4g s: it is stopped, or its host hangs "
-                    "(heartbeat_timeout)", c->servers[i].ip, c->servers[i].port, (unsigned long long)c->step, (double)c->opts.heartbeat_ms / 1000);
+        client_fail(c, PD_EFAIL,
+                    "pserver %s:%d is gone in step %llu: no sign of life for %.4g s: it is "
+                    "stopped, or its host hangs (heartbeat_timeout)",
+                    c->servers[i].ip, c->servers[i].port, (unsigned long long)c->step,
+                    (double)c->opts.heartbeat_ms / 1000);
 }
 
 /* Time in which this process did not look (it computed, or was stopped) is not held against the server. */
@@ -447,7 +452,8 @@ static void on_tick(uv_timer_t *t) {
         if (l->state == LINK_ATTACHED || l->left)
             continue;
         down++;
-        if (l->state >= LINK_OPEN) /* the server has answered the handshake: it is there, and may take its time over the declaration */
+        if (l->state >= LINK_OPEN) /* the server has answered the handshake: it is there, and may
+                                      take its time over the declaration */
             continue;
         if (c->connected && (l->lost_ms += passed < 4 * TICK_MS ? passed : 4 * TICK_MS) > reconnect_ms(c))
             give_up(l);

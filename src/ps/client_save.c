@@ -223,7 +223,9 @@ static int make_text(struct ps_client *c) {
         if (s->m.resume.streams[i])
             continue;
         if (!s->unsaid)
-            return client_fail(c, PD_EFAIL, "no trainer has said how far stream %zu is: %s/%s would not be whole", i, s->dir, s->name);
+            return client_fail(
+                c, PD_EFAIL, "no trainer has said how far stream %zu is: %s/%s would not be whole",
+                i, s->dir, s->name);
         if (!(s->m.resume.streams[i] = pd_strdup(s->unsaid)))
             return client_fail(c, PD_ENOMEM, "no memory to save");
     }

@@ -1,8 +1,8 @@
-/* server_beat.c - the server's end of the heartbeats: connections that a server thread has taken and handed to the main thread, which
- * does nothing else. See beat.h.
+/* server_beat.c - the server's end of the heartbeats: connections that a server thread has taken
+ * and handed to the main thread, which does nothing else. See beat.h.
  *
- *     server thread: accept, handshake, PS_BEAT ──fd──▶ server_beat_take ──wake──▶ main thread: answers, and counts silence
- *     silence of heartbeat_ms ──▶ server_give_up: every thread treats the trainer as lost (on_trainer_lost)
+ *     server thread: accept, handshake, PS_BEAT ─▶ server_beat_take ─▶ main thread: answers
+ *     silence of heartbeat_ms ─▶ server_give_up ─▶ every thread: on_trainer_lost
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -39,7 +39,8 @@ static void drop(struct server_beat *b) {
 static void on_open(struct net_conn *c, void *arg) {
     (void)arg;
     net_watch_host(c);
-    (void)net_send(c, WIRE_PS_BEAT, 0, 0, NULL, 0, NULL, NULL); /* to the one that its server thread has read */
+    /* The answer to the frame that the server thread has read. */
+    (void)net_send(c, WIRE_PS_BEAT, 0, 0, NULL, 0, NULL, NULL);
 }
 
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
@@ -63,7 +64,8 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
 static void free_handle(uv_handle_t *h) { free(h); }
 
 static void begin(struct ps_server *s, const struct taken *t) {
-    static const struct net_events events = {.on_open = on_open, .on_frame = on_frame, .on_close = on_close};
+    static const struct net_events events = {
+        .on_open = on_open, .on_frame = on_frame, .on_close = on_close};
     const struct net_opts net = {.max_frame = BEAT_FRAME_MAX};
     struct server_beat *b = pd_calloc(1, sizeof *b);
     uv_tcp_t *tcp = b ? pd_malloc(sizeof *tcp) : NULL;
@@ -117,7 +119,8 @@ static void on_tick(uv_timer_t *t) {
         if (b->quiet_ms <= s->opts.heartbeat_ms)
             continue;
         struct pd_err why = {0};
-        pd_fail(&why, PD_EFAIL, "no sign of life for %.4g s: it is stopped, or its host hangs (heartbeat_timeout)",
+        pd_fail(&why, PD_EFAIL,
+                "no sign of life for %.4g s: it is stopped, or its host hangs (heartbeat_timeout)",
                 (double)s->opts.heartbeat_ms / 1000);
         server_give_up(s, i, b->incarnation, &why);
         drop(b);

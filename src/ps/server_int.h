@@ -48,8 +48,8 @@ struct server_thread {
     uint32_t n_members, n_lost; /* trainers that are connected, that may come back */
     uv_timer_t patience;        /* runs while n_lost > 0 */
     uint64_t progress, stalled_ms, said_ms;
-    uint32_t n_absent;          /* trainers that have never been here, and how long ago the last other one came */
-    uint64_t absent_ms;
+    uint32_t n_absent;  /* trainers that have never been here */
+    uint64_t absent_ms; /* since the last other one came */
 };
 
 struct ps_server {

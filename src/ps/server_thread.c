@@ -9,8 +9,19 @@
 #include "ps/server_int.h"
 #include "wire/msg.h"
 
-enum { TICK_MS = 1000, LINGER_BYE_MS = 1000, LINGER_FAIL_MS = 3000, WAIT_LOG_MS = 10000, SAY_AGAIN_MS = 60000,
-       RECONNECT_MS = 10000, START_MS = 30 * 60000, PATIENCE_TICK_MS = 50, LOUD_MS = 1000, UNREAD_MAX = 64 << 20, HOLD_MOST = 16 << 10 };
+enum {
+    TICK_MS = 1000,
+    LINGER_BYE_MS = 1000,
+    LINGER_FAIL_MS = 3000,
+    WAIT_LOG_MS = 10000,
+    SAY_AGAIN_MS = 60000,
+    RECONNECT_MS = 10000,
+    START_MS = 30 * 60000,
+    PATIENCE_TICK_MS = 50,
+    LOUD_MS = 1000,
+    UNREAD_MAX = 64 << 20,
+    HOLD_MOST = 16 << 10
+};
 
 static void gone(struct server_thread *t, uint32_t trainer, const struct pd_err *why);
 static void refuse(struct peer *p, uint16_t type, uint64_t req, const struct pd_err *why);
@@ -121,8 +132,9 @@ static void on_wake(uv_async_t *a) {
 
 /* --- long waits --- */
 
-/* A trainer that was started by hand and failed before it connected is known to nobody: the wait for it has an end. Ticks are counted
- * and not the clock: while this process was stopped nobody could come. */
+/* A trainer that was started by hand and failed before it connected is known to nobody: the wait
+ * for it has an end. Ticks are counted and not the clock: while this process was stopped nobody
+ * could come. */
 static void wait_for_absent(struct server_thread *t) {
     const uint64_t limit = t->server->opts.start_ms ? t->server->opts.start_ms : START_MS;
     char text[400];
@@ -133,8 +145,8 @@ static void wait_for_absent(struct server_thread *t) {
     if (!n || t->state != THREAD_SERVING || (t->absent_ms += TICK_MS) < limit)
         return;
     struct pd_err why = {0};
-    pd_fail(&why, PD_ETIMEOUT, "%s of %u never connected: nobody came for %.4g s (start_timeout)", text, t->server->opts.n_trainers,
-            (double)limit / 1000);
+    pd_fail(&why, PD_ETIMEOUT, "%s of %u never connected: nobody came for %.4g s (start_timeout)",
+            text, t->server->opts.n_trainers, (double)limit / 1000);
     server_fail(t->server, &why);
 }
 

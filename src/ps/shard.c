@@ -227,7 +227,10 @@ static void answer_declare(struct ps_shard *s, uint32_t trainer, const struct wi
     struct {
         uint64_t v[8];
         struct ps_pass_sums in_this, in_last;
-    } a = {{s->opts.epoch, m->step, s->pass, m->last_req, s->pass_step, m->resumed, m->resumed ? s->n_reduced : 0, ms}, m->in_this, m->in_last};
+    } a = {{s->opts.epoch, m->step, s->pass, m->last_req, s->pass_step, m->resumed,
+            m->resumed ? s->n_reduced : 0, ms},
+           m->in_this,
+           m->in_last};
     _Static_assert(sizeof a == (8 + 2 * (2 + PS_STATS_MAX)) * 8, "no holes: it travels like this");
     struct iovec io = {&a, sizeof a};
     s->ops.answer(s->arg, trainer, f->type, f->req, &io, 1, NULL, NULL);

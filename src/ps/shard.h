@@ -109,7 +109,8 @@ int ps_shard_has_lost(const struct ps_shard *s, uint32_t trainer); /* this proce
 int ps_shard_all_left(const struct ps_shard *s);  /* every trainer has said PS_BYE, or is lost */
 int ps_shard_all_known(const struct ps_shard *s); /* and has the answer to it */
 
-/* How many trainers have never declared, and the first of them: "trainer 1, 3, 4 and 7 more". `text` may be NULL. */
+/* How many trainers have never declared, and the first of them: "trainer 1, 3, 4 and 7 more".
+ * `text` may be NULL. */
 uint32_t ps_shard_absent(const struct ps_shard *s, char *text, size_t cap);
 /* Who keeps whom waiting: 1 and "waiting for trainer 2 (streams 2-2) in step 17", or 0. */
 int ps_shard_waiting(const struct ps_shard *s, char *text, size_t cap);

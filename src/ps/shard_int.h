@@ -112,7 +112,7 @@ struct member {
     int lost;                    /* gone for good: this process of it does not come back */
     int resumed;                 /* it was started again, and goes on where the lost process was */
     uint32_t n_replayed;         /* reductions since the pass began that it has the answer to */
-    struct ps_pass_sums in_this, in_last; /* what its steps brought, of this pass and of the one before */
+    struct ps_pass_sums in_this, in_last; /* its steps' numbers, of this pass and the one before */
     uint64_t task;     /* the file that it reads, counted from 1; 0: none (data = queue) */
     uint64_t task_req; /* it waits for one; 0: it does not */
     uint64_t n_tasks;  /* that it has read in this pass */
@@ -174,7 +174,7 @@ struct ps_shard {
     uint32_t *order; /* members that have joined, by stream */
     uint32_t n_joined, n_left;
     uint32_t n_byes, n_absent; /* of those that have left: with PS_BYE; without ever having been here */
-    uint64_t pass_began_ns; /* when the first step of this pass was ended, by whomever; 0: none was */
+    uint64_t pass_began_ns; /* when the first step of this pass was ended; 0: none was */
     uint64_t pass_step;  /* the step that this pass began with */
     struct reduced {     /* reductions since then, for a trainer that is started again */
         uint32_t n;
@@ -183,7 +183,8 @@ struct ps_shard {
     size_t cap_reduced, reduced_bytes;
     int reduced_full; /* they were too many to be kept */
     uint32_t n_reduced;
-    uint64_t pass_given, pass_lagged; /* contributions of this pass, without a barrier; of them dropped as too old */
+    /* Without a barrier: contributions of this pass; of them dropped as too old. */
+    uint64_t pass_given, pass_lagged;
     uint64_t step, pass; /* steps applied (without a barrier: by every member that is in the pass), passes ended */
     struct waiting *waiting;
     size_t n_waiting, cap_waiting, n_answering; /* n_answering: of them, those that shard_answer_waiting has answered, or is about to */

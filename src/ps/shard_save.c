@@ -127,8 +127,8 @@ static void watch_from_here(struct ps_saving *j) {
         s->chain.latest = j;
 }
 
-/* The newest note of the member that is not ahead of what the shard has applied: of the common step, or without a barrier of the
- * member's own steps. */
+/* The newest note of the member that is not ahead of what the shard has applied: of the common
+ * step, or without a barrier of the member's own steps. */
 static const struct pd_buf *note_of(const struct ps_shard *s, const struct member *m) {
     return &m->note[m->note[0].after > (s->rule->barrier ? s->step : m->step)].text;
 }

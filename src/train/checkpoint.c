@@ -47,9 +47,10 @@ static int send_note(struct train_loop *l, const struct train_streams *streams, 
         char pos[TRAIN_POS_TEXT];
         int own = n_parts > 1 || i == 0;
         train_streams_tell(streams, i, unused, pos);
-        const int more = unused == 1 && l->next.n && l->next.counts[i]; /* the batch that was read ahead has samples of it */
-        pd_put_fmt(b, "%s %a %.0f %.3f %d\n", pos, own ? sums[i][SUM_COST] : 0.0, own ? sums[i][SUM_SAMPLES] : 0.0,
-                   train_report_seconds(l->report), more);
+        /* The batch that was read ahead has samples of it. */
+        const int more = unused == 1 && l->next.n && l->next.counts[i];
+        pd_put_fmt(b, "%s %a %.0f %.3f %d\n", pos, own ? sums[i][SUM_COST] : 0.0,
+                   own ? sums[i][SUM_SAMPLES] : 0.0, train_report_seconds(l->report), more);
     }
     if (b->failed)
         return pd_fail(err, PD_ENOMEM, "no memory for a note");
@@ -73,13 +74,17 @@ int train_checkpoint_note(struct train_loop *l, const struct train_streams *stre
     return send_note(l, streams, sums, ps_step(l->client) + 1, unused, err);
 }
 
-/* A trainer's first step may take longer than trainer 0 needs to reach a save. The note and the reduction take the same connection, so
- * behind the barrier every note of this pass is at the server. Under update = sync a save waits for everybody's step, and its note. */
-int train_checkpoint_note_begin(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], struct pd_err *err) {
+/* A trainer's first step may take longer than trainer 0 needs to reach a save. The note and the
+ * reduction take the same connection, so behind the barrier every note of this pass is at the
+ * server. Under update = sync a save waits for everybody's step, and its note. */
+int train_checkpoint_note_begin(struct train_loop *l, const struct train_streams *streams,
+                                double (*sums)[N_SUMS], struct pd_err *err) {
     const struct pd_options *o = l->options;
-    if (!o->saving_period_by_batches || !o->save_state || o->update == PD_UPDATE_SYNC || o->data == PD_DATA_QUEUE)
+    if (!o->saving_period_by_batches || !o->save_state || o->update == PD_UPDATE_SYNC ||
+        o->data == PD_DATA_QUEUE)
         return 0;
-    /* Where the barrier is a repeated one, the lost process has sent its note, and perhaps newer ones. */
+    /* Where the barrier is a repeated one, the lost process has sent its note, and perhaps newer
+     * ones. */
     int rc = ps_repeated(l->client) ? 0 : send_note(l, streams, sums, ps_step(l->client), 0, err);
     return rc ? rc : train_client_error(l, ps_barrier(l->client), err);
 }
@@ -148,11 +153,17 @@ static enum ps_chain next_in_chain(struct train_loop *l) {
 /* state: with the optimizer's, as the options want it; else it is the initial model. */
 static int start(struct train_loop *l, uint64_t pass, int create_rows, int state, struct pd_err *err) {
     struct train_checkpoints *k = l->checkpoints;
-    struct ps_save_opts s = {.dir = l->options->save_dir, .name = k->next, .pass = pass, .config = k->config, .create_rows = create_rows,
-                             .resume = state && l->options->save_state ? &k->progress : NULL,
-                             .copies = k->may_copy ? (uint32_t)l->options->checkpoint_copies : 1,
-                             .chain = state ? next_in_chain(l) : PS_CHAIN_NONE, .data = *k->data ? k->data : NULL,
-                             .unsaid = l->options->on_trainer_lost == PD_TRAINER_LOST_CONTINUE ? TRAIN_UNSAID : NULL};
+    struct ps_save_opts s = {
+        .dir = l->options->save_dir,
+        .name = k->next,
+        .pass = pass,
+        .config = k->config,
+        .create_rows = create_rows,
+        .resume = state && l->options->save_state ? &k->progress : NULL,
+        .copies = k->may_copy ? (uint32_t)l->options->checkpoint_copies : 1,
+        .chain = state ? next_in_chain(l) : PS_CHAIN_NONE,
+        .data = *k->data ? k->data : NULL,
+        .unsaid = l->options->on_trainer_lost == PD_TRAINER_LOST_CONTINUE ? TRAIN_UNSAID : NULL};
     int rc = train_checkpoint_finish(l, err);
     if (rc)
         return rc;

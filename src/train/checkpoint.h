@@ -4,13 +4,15 @@
  *              pass-00003-batch-000400    400 batches of pass 3 are done
  *              pass-00003-stopped         what a stop that saves has left
  *
- * A checkpoint lies between two steps, the same for all: before a trainer ends the step, it notes how far its streams are
- * (ps_note); behind it trainer 0 starts the save, and training goes on while the servers write. With the optimizer's state, the
- * numbers of steps and updates and these positions, a synchronous job goes on with the same bits as if it had never stopped.
+ * A checkpoint lies between two steps, the same for all: before a trainer ends the step, it notes
+ * how far its streams are (ps_note); behind it trainer 0 starts the save, and training goes on
+ * while the servers write. With the optimizer's state, the numbers of steps and updates and these
+ * positions, a synchronous job goes on with the same bits as if it had never stopped.
  *
- * A stream's line: its position ("-": the beginning of the pass), then of what this trainer has added up in the pass (by stream, or all
- * of it at its first stream): the cost as a hexadecimal float, and the samples; then the seconds
- * that the pass has taken, and 1 when more of it is to be trained. Older checkpoints do without the last two.
+ * A stream's line: its position ("-": the beginning of the pass), then of what this trainer has
+ * added up in the pass (by stream, or all of it at its first stream): the cost as a hexadecimal
+ * float, and the samples; then the seconds that the pass has taken, and 1 when more of it is to be
+ * trained. Older checkpoints do without the last two.
  */
 #ifndef PD_TRAIN_CHECKPOINT_H
 #define PD_TRAIN_CHECKPOINT_H
@@ -39,9 +41,10 @@ int train_begin_pass(struct train_loop *l, struct train_streams *streams, uint64
 int train_checkpoint_note(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], int unused, struct pd_err *err);
 /* May one come behind a step of others when this trainer's data has ended? Then it has to end those steps too, without samples. */
 int train_checkpoint_keeps_pace(const struct train_loop *l);
-/* Before the first step of a pass: when the checkpoints of this pass need every trainer's positions from its beginning on. BLOCKS then,
- * until all trainers are here. */
-int train_checkpoint_note_begin(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], struct pd_err *err);
+/* Before the first step of a pass: when the checkpoints of this pass need every trainer's positions
+ * from its beginning on. BLOCKS then, until all trainers are here. */
+int train_checkpoint_note_begin(struct train_loop *l, const struct train_streams *streams,
+                                double (*sums)[N_SUMS], struct pd_err *err);
 /* Before ps_pass_end. `unused`: so many batches (at most 2) were read, but not trained. */
 int train_checkpoint_note_end(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], int unused,
                               struct pd_err *err);

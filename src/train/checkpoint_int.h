@@ -7,7 +7,8 @@
 #include "ps/client.h"
 #include "train/checkpoint.h"
 
-/* The line of a stream whose trainer was lost before it said anything (on_trainer_lost = continue): at the beginning of the pass. */
+/* The line of a stream whose trainer was lost before it said anything (on_trainer_lost = continue):
+ * at the beginning of the pass. */
 #define TRAIN_UNSAID "- 0 0"
 
 struct train_checkpoints {

@@ -39,11 +39,13 @@ struct train_loop { /* borrowed; assembled by trainer.c */
     /* The same on all trainers: somebody was asked (leave), and the pass ended before its data did (cut). */
     int leave, cut;
     uint64_t skip; /* batches of the pass that this trainer has done in an earlier process */
-    /* Of the pass, in its earlier process: this many batches (perhaps some of those that are done again), and what they came to. */
+    /* Of the pass, in its earlier process: this many batches (perhaps some of those that are done
+     * again), and what they came to. */
     uint64_t before_batches, before_steps;
     double before_cost, before_samples;
     int only_end;  /* and so the whole pass: what follows its last step is still to be done */
-    double others;    /* trainers (of a checkpoint, streams) that had another batch behind the last step whose sums have come */
+    double others; /* trainers (of a checkpoint, streams) that had another batch behind the last
+                      step whose sums have come */
     uint64_t batches; /* of this pass: done by this trainer; when the pass is over, by all */
 };
 

@@ -25,7 +25,9 @@ void train_report_say(struct train_report *r, const char *fmt, ...) {
     (void)pd_write_all(r->out_fd, line, len + 1);
 }
 
-double train_report_seconds(const struct train_report *r) { return r->seconds_before + (double)(pd_mono_ns() - r->started_ns) * 1e-9; }
+double train_report_seconds(const struct train_report *r) {
+    return r->seconds_before + (double)(pd_mono_ns() - r->started_ns) * 1e-9;
+}
 
 static double seconds(const struct train_report *r) {
     double s = (double)(pd_mono_ns() - r->started_ns) * 1e-9;
@@ -34,7 +36,8 @@ static double seconds(const struct train_report *r) {
 
 /* Of this process; of the whole pass, where it is known how long that took. */
 static double rate(const struct train_report *r, int whole) {
-    return whole && r->seconds_before > 0 ? (double)r->samples / train_report_seconds(r) : (double)(r->samples - r->samples_before) / seconds(r);
+    return whole && r->seconds_before > 0 ? (double)r->samples / train_report_seconds(r)
+                                          : (double)(r->samples - r->samples_before) / seconds(r);
 }
 
 /* JSON has no NaN; a cost that is none is left out. */
@@ -42,7 +45,8 @@ static void event(struct train_report *r, double cost, int last) {
     uint64_t now = pd_mono_ns(), since = r->last_event_ns ? r->last_event_ns : r->started_ns;
     if (r->event_fd < 0 || (!last && now - since < (r->trainer_id ? OTHERS_PERIOD_NS : EVENT_PERIOD_NS)))
         return;
-    char line[1400], dropped[80] = "", c[40] = "", m[sizeof r->test_metrics + 40] = "", f[40] = "", whole[60] = "", own[80] = "";
+    char line[1400], dropped[80] = "", c[40] = "", m[sizeof r->test_metrics + 40] = "", f[40] = "",
+                     whole[60] = "", own[80] = "";
     double period = (double)(now - since) * 1e-9;
     if (isfinite(cost))
         snprintf(c, sizeof c, ",\"cost\":%.6g", cost);
@@ -51,8 +55,8 @@ static void event(struct train_report *r, double cost, int last) {
     if (*r->test_metrics)
         snprintf(m + strlen(m), sizeof m - strlen(m), "%s%s", *m ? "," : "", r->test_metrics);
     if (r->pushes_dropped && !r->trainer_id)
-        snprintf(dropped, sizeof dropped, ",\"pushes\":%llu,\"pushes_dropped\":%llu", (unsigned long long)r->pushes,
-                 (unsigned long long)r->pushes_dropped);
+        snprintf(dropped, sizeof dropped, ",\"pushes\":%llu,\"pushes_dropped\":%llu",
+                 (unsigned long long)r->pushes, (unsigned long long)r->pushes_dropped);
     if (r->fraction >= 0)
         snprintf(f, sizeof f, ",\"fraction\":%.4f", last ? 1.0 : r->fraction);
     if (!r->trainer_id)
@@ -64,11 +68,12 @@ static void event(struct train_report *r, double cost, int last) {
         r->last_event_ns = now;
     }
     int n = snprintf(line, sizeof line,
-                     "{\"ev\":\"progress\",\"role\":\"trainer\",\"rank\":%u,\"pass\":%llu,\"num_passes\":%llu,\"batch\":%llu,"
+                     "{\"ev\":\"progress\",\"role\":\"trainer\",\"rank\":%u,\"pass\":%llu,\"num_"
+                     "passes\":%llu,\"batch\":%llu,"
                      "\"samples\":%llu%s%s,\"unit\":\"%s\"%s%s%s%s%s%s}\n",
-                     r->trainer_id, (unsigned long long)r->pass, (unsigned long long)r->n_passes, (unsigned long long)r->batches,
-                     (unsigned long long)r->samples, whole, own, r->unit, dropped, f, c, *m ? ",\"metrics\":{" : "", m,
-                     *m ? "}" : "");
+                     r->trainer_id, (unsigned long long)r->pass, (unsigned long long)r->n_passes,
+                     (unsigned long long)r->batches, (unsigned long long)r->samples, whole, own,
+                     r->unit, dropped, f, c, *m ? ",\"metrics\":{" : "", m, *m ? "}" : "");
     (void)pd_write_all(r->event_fd, line, (size_t)n);
 }
 
@@ -83,7 +88,8 @@ void train_report_pass_begin(struct train_report *r, uint64_t pass) {
     r->fraction = -1;
 }
 
-void train_report_go_on(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum, double seconds_done) {
+void train_report_go_on(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum,
+                        double seconds_done) {
     r->batches = batches;
     r->samples = r->samples_before = samples;
     r->cost = cost_sum;
@@ -141,15 +147,19 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
     if (r->trainer_id)
         return;
     if (r->pushes_dropped)
-        train_report_say(r, "Pass %llu: %llu of %llu pushes (%.3g %%) came too late and were dropped (async_lagged_grad_discard_ratio)",
-                         (unsigned long long)r->pass, (unsigned long long)r->pushes_dropped, (unsigned long long)r->pushes,
+        train_report_say(r,
+                         "Pass %llu: %llu of %llu pushes (%.3g %%) came too late and were dropped "
+                         "(async_lagged_grad_discard_ratio)",
+                         (unsigned long long)r->pass, (unsigned long long)r->pushes_dropped,
+                         (unsigned long long)r->pushes,
                          100.0 * (double)r->pushes_dropped / (double)r->pushes);
     char more[700];
     values_text(eval, more, sizeof more);
-    train_report_say(r, "Pass %llu %s: %llu batches, %llu samples in %.1f s (%.0f %s/s), cost %.6g%s",
-                     (unsigned long long)r->pass, cut ? "stopped" : "done", (unsigned long long)r->batches, (unsigned long long)r->samples,
-                     train_report_seconds(r), rate(r, 1), r->unit, r->samples ? r->cost / (double)r->samples : NAN,
-                     more);
+    train_report_say(
+        r, "Pass %llu %s: %llu batches, %llu samples in %.1f s (%.0f %s/s), cost %.6g%s",
+        (unsigned long long)r->pass, cut ? "stopped" : "done", (unsigned long long)r->batches,
+        (unsigned long long)r->samples, train_report_seconds(r), rate(r, 1), r->unit,
+        r->samples ? r->cost / (double)r->samples : NAN, more);
 }
 
 /* What JSON would not take as it is in a string is left out of the event; the line for people has it. */

@@ -1,13 +1,16 @@
-/* report.h - what a trainer tells: lines for people on its standard output, events for the launcher's live line.
+/* report.h - what a trainer tells: lines for people on its standard output, events for the
+ * launcher's live line.
  *
  *   Pass 0, Batch 100, Cost 5.7311042 (average 6.0231), 38400 samples, 24103 words/s
  *   Pass 0 done: 3049 batches, 1170914 samples in 48.1 s, cost 4.7713
- *   Pass 0: 12 of 6098 pushes (0.2 %) came too late and were dropped (async_lagged_grad_discard_ratio)       only where there are some
- *   Test after pass 0: cost 4.2571, perplexity 70.60, error 0.71, 61627 samples
+ *   Pass 0: 12 of 6098 pushes (0.2 %) came too late and were dropped
+ * (async_lagged_grad_discard_ratio)       only where there are some Test after pass 0: cost 4.2571,
+ * perplexity 70.60, error 0.71, 61627 samples
  *
- * Figures are those of the whole job: the sums come from the servers. Trainer 0 tells them; the others only what is
- * theirs alone. An event of each trainer tells its own speed too, and for how much of the time it waited for servers: in
- * a synchronous job all have the same batch, and the one that waits least is the one that the others wait for.
+ * Figures are those of the whole job: the sums come from the servers. Trainer 0 tells them; the
+ * others only what is theirs alone. An event of each trainer tells its own speed too, and for how
+ * much of the time it waited for servers: in a synchronous job all have the same batch, and the one
+ * that waits least is the one that the others wait for.
  */
 #ifndef PD_TRAIN_REPORT_H
 #define PD_TRAIN_REPORT_H
@@ -29,7 +32,8 @@ struct train_report {
     uint64_t samples_before; /* of `samples`: trained before this process went on with the pass */
     double seconds_before; /* that those took; 0: not known */
     double cost; /* sum over `samples` */
-    uint64_t pushes, pushes_dropped; /* what trainers gave to server threads; of it too old (update = async) */
+    uint64_t pushes,
+        pushes_dropped; /* what trainers gave to server threads; of it too old (update = async) */
     double fraction; /* of this trainer's part of the pass that is done, 0..1; -1: unknown */
     char test_metrics[600]; /* of the last evaluation, as members of a JSON object */
     /* of this trainer, since its last event */
@@ -38,8 +42,10 @@ struct train_report {
 
 void train_report_pass_begin(struct train_report *r, uint64_t pass);
 /* It goes on in the pass: so much of it is done, in so many seconds (0: not known). */
-void train_report_go_on(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum, double seconds);
-double train_report_seconds(const struct train_report *r); /* that the pass has taken, those before included */
+void train_report_go_on(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum,
+                        double seconds);
+double train_report_seconds(
+    const struct train_report *r); /* that the pass has taken, those before included */
 /* The sums of the next step of the pass, in order. */
 void train_report_step(struct train_report *r, uint64_t n_samples, double cost_sum);
 /* The pass's totals over all trainers, the evaluators' too; bad_lines are this trainer's. cut: it was ended before its data. */

@@ -184,8 +184,10 @@ static int read_line(const char *line, struct line *out, struct pd_err *err) {
     *out = (struct line){0};
     int ok = sscanf(line, "%255s %la %lf%n", out->pos, &out->cost, &out->samples, &end) == 3;
     if (ok && line[end])
-        ok = sscanf(line + end, " %lf %d%n", &out->seconds, &out->more, &more) == 2 && !line[end + more] && out->seconds >= 0;
-    return ok ? 0 : pd_fail(err, PD_EDATA, "the checkpoint says '%.100s' of a stream of data", line);
+        ok = sscanf(line + end, " %lf %d%n", &out->seconds, &out->more, &more) == 2 &&
+             !line[end + more] && out->seconds >= 0;
+    return ok ? 0
+              : pd_fail(err, PD_EDATA, "the checkpoint says '%.100s' of a stream of data", line);
 }
 _Static_assert(TRAIN_POS_TEXT == 256, "the width in read_line");
 
@@ -213,7 +215,8 @@ int train_begin_pass(struct train_loop *l, struct train_streams *streams, uint64
         return 0;
     for (uint32_t s = 0; s < l->n_streams; s++) {
         struct line line;
-        int rc = read_line(from->streams[s], &line, err), own = s >= l->stream_lo && s < l->stream_hi;
+        int rc = read_line(from->streams[s], &line, err),
+            own = s >= l->stream_lo && s < l->stream_hi;
         if (rc)
             return rc;
         took = line.seconds > took ? line.seconds : took;

@@ -61,9 +61,15 @@ static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_s
             c->s[i].ports[k] = port;
             c->s[i].port = c->s[i].ports[0];
         }
-        struct ps_server_opts o = {.fds = fds, .n_dense = (uint32_t)n_dense, .n_sparse = (uint32_t)n_sparse,
-                                   .n_trainers = (uint32_t)n_trainers, .job = "J", .key = cluster_key,
-                                   .wait_log_ms = wait_log_ms, .reconnect_ms = cluster_reconnect_ms, .start_ms = cluster_start_ms,
+        struct ps_server_opts o = {.fds = fds,
+                                   .n_dense = (uint32_t)n_dense,
+                                   .n_sparse = (uint32_t)n_sparse,
+                                   .n_trainers = (uint32_t)n_trainers,
+                                   .job = "J",
+                                   .key = cluster_key,
+                                   .wait_log_ms = wait_log_ms,
+                                   .reconnect_ms = cluster_reconnect_ms,
+                                   .start_ms = cluster_start_ms,
                                    .heartbeat_ms = cluster_heartbeat_ms,
                                    .on_lost = cluster_on_lost,
                                    .log = &c->log};
@@ -349,13 +355,25 @@ static void *toy_main(void *arg) {
     struct toy_trainer *me = arg;
     const struct toy *t = me->t;
     struct ps_client *c = NULL;
-    struct ps_client_opts o = {.local = t->local, .pservers = me->servers, .trainer_id = (uint32_t)me->id,
-                               .n_trainers = (uint32_t)t->n_trainers, .n_streams = (uint32_t)t->n_streams,
+    struct ps_client_opts o = {.local = t->local,
+                               .pservers = me->servers,
+                               .trainer_id = (uint32_t)me->id,
+                               .n_trainers = (uint32_t)t->n_trainers,
+                               .n_streams = (uint32_t)t->n_streams,
                                .stream_lo = (uint32_t)(t->n_streams * me->id / t->n_trainers),
-                               .stream_hi = (uint32_t)(t->n_streams * (me->id + 1) / t->n_trainers), .seed = 42,
-                               .optimizer = {t->optimizer, t->lr, 1e-6}, .job = "J", .key = cluster_key,
-                               .connect_timeout_ms = 20000, .heartbeat_ms = cluster_heartbeat_ms, .reconnect_ms = cluster_reconnect_ms, .update = t->update,
-                               .staleness = 2, .geo_sgd_need_push_nums = 2, .reject_nan = t->reject_nan, .log = t->log};
+                               .stream_hi = (uint32_t)(t->n_streams * (me->id + 1) / t->n_trainers),
+                               .seed = 42,
+                               .optimizer = {t->optimizer, t->lr, 1e-6},
+                               .job = "J",
+                               .key = cluster_key,
+                               .connect_timeout_ms = 20000,
+                               .heartbeat_ms = cluster_heartbeat_ms,
+                               .reconnect_ms = cluster_reconnect_ms,
+                               .update = t->update,
+                               .staleness = 2,
+                               .geo_sgd_need_push_nums = 2,
+                               .reject_nan = t->reject_nan,
+                               .log = t->log};
     me->rc = ps_client_new(&c, &o, &me->err);
     if (me->rc)
         return NULL;

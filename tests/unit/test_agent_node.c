@@ -285,7 +285,8 @@ static void one_that_is_stopped_for_long_is_ended(void **state) {
         struct said *s = hear(e, WIRE_HD_EXITED, 1);
         assert_int_equal(msg_int(s->body, "signal", 0, 64, 99), limit ? SIGKILL : 0);
         const char *last = msg_str(s->body, "last_lines");
-        if (limit && !strstr(last, "was stopped (SIGSTOP) for 5 s and is ended (heartbeat_timeout)"))
+        if (limit &&
+            !strstr(last, "was stopped (SIGSTOP) for 5 s and is ended (heartbeat_timeout)"))
             fail_msg("its log ends with '%s'", last);
         finish(e);
     }

@@ -182,7 +182,8 @@ static void test_server_may_come_later(void **state) {
     ps_server_free(s.server);
 }
 
-/* A server that needs longer for the first declaration than a lost connection is tried again for: at high load, or with large tables. */
+/* A server that needs longer for the first declaration than a lost connection is tried again for:
+ * at high load, or with large tables. */
 static void test_a_slow_answer_to_the_declaration_is_no_loss(void **state) {
     (void)state;
     struct cluster cl;
@@ -190,7 +191,11 @@ static void test_a_slow_answer_to_the_declaration_is_no_loss(void **state) {
     cluster_start(&cl, 1, 1, 1, 1, 0, -1);
     struct ps_client *c = NULL;
     struct pd_err err = {0};
-    struct ps_client_opts o = {.pservers = cl.list, .n_trainers = 1, .optimizer = {"sgd", 0.1, 0}, .job = "J", .key = cluster_key,
+    struct ps_client_opts o = {.pservers = cl.list,
+                               .n_trainers = 1,
+                               .optimizer = {"sgd", 0.1, 0},
+                               .job = "J",
+                               .key = cluster_key,
                                .reconnect_ms = cluster_reconnect_ms};
     assert_int_equal(ps_client_new(&c, &o, &err), 0);
     declare_w(c, 8, 0);
@@ -288,7 +293,8 @@ static void test_long_wait_names_who_is_missing(void **state) {
     assert_contains(text, "waiting for trainer 1 (streams 2-3) in step 1, for ");
 }
 
-/* One that failed before it connected: the server and the trainers that are here end, and name it. */
+/* One that failed before it connected: the server and the trainers that are here end, and name it.
+ */
 static void test_one_that_never_connects_is_named(void **state) {
     (void)state;
     struct cluster cl;
@@ -300,7 +306,8 @@ static void test_one_that_never_connects_is_named(void **state) {
     declare_w(c, 8, 0);
     assert_int_equal(ps_start(c), 0);
     assert_int_equal(ps_barrier(c), PD_ETIMEOUT);
-    assert_contains(ps_client_err(c)->msg, "trainer 0, 2 of 3 never connected: nobody came for 2 s (start_timeout)");
+    assert_contains(ps_client_err(c)->msg,
+                    "trainer 0, 2 of 3 never connected: nobody came for 2 s (start_timeout)");
     ps_client_free(c);
     assert_int_equal(cluster_join(&cl, &err), PD_ETIMEOUT);
     assert_contains(err.msg, "trainer 0, 2 of 3 never connected");

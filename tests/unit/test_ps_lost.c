@@ -126,7 +126,8 @@ static void run(const struct toy *t, enum ps_lost on_lost, uint64_t reconnect_ms
     for (int i = 0; i < n; i++) {
         process_start(&p[i], c.list);
         o->last_status = process_wait(&p[i], odd_signal == SIGSTOP ? WUNTRACED : 0);
-        if (WIFSTOPPED(o->last_status) && cluster_heartbeat_ms) { /* it stays stopped: the next one, if any, begins beside it */
+        if (WIFSTOPPED(o->last_status) &&
+            cluster_heartbeat_ms) { /* it stays stopped: the next one, if any, begins beside it */
             stopped = p[i].pid;
             for (int k = 0; k < 600 && !strstr(o->log, "no sign of life"); k++) {
                 usleep(100000);
@@ -364,7 +365,8 @@ static int takes_long_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t
     return 0;
 }
 
-/* Neither a trainer that computes for longer than the limit, nor a server whose threads are busy for longer, is silent. */
+/* Neither a trainer that computes for longer than the limit, nor a server whose threads are busy
+ * for longer, is silent. */
 static void test_what_is_slow_is_not_silent(void **state) {
     (void)state;
     struct toy t = base;
@@ -378,8 +380,12 @@ static void test_what_is_slow_is_not_silent(void **state) {
             pd_fault_arm("slow.ps.step:3000");
         cluster_start(&c, t.n_servers, t.n_dense, t.n_sparse, t.n_trainers, 0, -1);
         for (int i = 0; i < 3; i++) {
-            me[i] = (struct toy_trainer){.t = &t, .id = i, .servers = c.list, .result = &result[i],
-                                         .before_step = i == ODD && !slow_server ? takes_long_at_1 : NULL};
+            me[i] = (struct toy_trainer){.t = &t,
+                                         .id = i,
+                                         .servers = c.list,
+                                         .result = &result[i],
+                                         .before_step =
+                                             i == ODD && !slow_server ? takes_long_at_1 : NULL};
             pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
         }
         for (int i = 0; i < 3; i++)

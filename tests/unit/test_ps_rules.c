@@ -494,8 +494,15 @@ static struct ps_client *async_client(const struct cluster *cl, uint32_t id) {
     struct ps_client *c = NULL;
     struct pd_err err = {0};
     struct ps_dense_spec ds = {.name = "w", .n_dims = 1, .shape = {10}, .lr_factor = 1};
-    struct ps_client_opts o = {.pservers = cl->list, .trainer_id = id, .n_trainers = 3, .seed = 1, .optimizer = {"sgd", 0.1, 0},
-                               .update = "async", .job = "J", .key = cluster_key, .connect_timeout_ms = 20000};
+    struct ps_client_opts o = {.pservers = cl->list,
+                               .trainer_id = id,
+                               .n_trainers = 3,
+                               .seed = 1,
+                               .optimizer = {"sgd", 0.1, 0},
+                               .update = "async",
+                               .job = "J",
+                               .key = cluster_key,
+                               .connect_timeout_ms = 20000};
     if (ps_client_new(&c, &o, &err))
         fail_msg("%s", err.msg);
     assert_int_equal(ps_declare_dense(c, &ds), 0);
@@ -516,9 +523,12 @@ static void with_others(struct ps_client *c[3], void *(*f)(void *)) {
     }
 }
 
-static void note(struct ps_client *c, uint64_t after, const char *line) { assert_int_equal(ps_note(c, after, line, strlen(line)), 0); }
+static void note(struct ps_client *c, uint64_t after, const char *line) {
+    assert_int_equal(ps_note(c, after, line, strlen(line)), 0);
+}
 
-/* Trainer 0 saves while trainer 1 is inside its first step, whose note has come and whose end has not, and trainer 2 has said nothing. */
+/* Trainer 0 saves while trainer 1 is inside its first step, whose note has come and whose end has
+ * not, and trainer 2 has said nothing. */
 static void test_a_save_has_the_notes_of_ended_steps_only(void **state) {
     (void)state;
     char dir[] = "/tmp/test_ps_rules.XXXXXX", path[100];
