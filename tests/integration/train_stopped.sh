@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A trainer or a pserver of a job is stopped (SIGSTOP), so that all its connections stand. After heartbeat_timeout it has failed: the job ends with
-# its name, or is started again, or that trainer alone is (on_trainer_lost = wait), to the same bits. Steps that take longer are no loss.
+# A trainer or a pserver of a job is stopped (SIGSTOP), so that all its connections stand. After
+# heartbeat_timeout it has failed: the job ends with its name, or is started again, or that trainer
+# alone is (on_trainer_lost = wait), to the same bits. Steps that take longer are no loss.
 . "$(dirname "$0")/../support/lib.sh"
 . "$TOP/tests/support/tiny_model.sh"
 ctl=$BIN/paddlectl
@@ -30,7 +31,9 @@ max_restarts = 3
 END
 digest() { "$TOP/tests/support/model-digest" "$1/pass-00002" | cut -d' ' -f1; }
 started() { sed -n "s/.*$2 $1 runs as process \([0-9]*\),.*/\1/p" node"$1"/JOB*/log/paddle_agent.INFO | tail -1; }
-batches() { [ "$(cat node0/JOB*/log/train.log 2>/dev/null | grep -c 'Batch [0-9]')" -ge 10 ]; }
+# By then, at 80 ms a step, each trainer has told its agent of progress, which it does once a second:
+# it may be started again alone.
+batches() { [ "$(cat node0/JOB*/log/train.log 2>/dev/null | grep -c 'Batch [0-9]')" -ge 20 ]; }
 saved() { grep -qs 'Saved output/pass-' node0/JOB*/log/train.log; }
 # stop_one NODE ROLE [OPTION...]: runs the job, and stops that process in the middle of it; status in $STATUS, output in $OUT
 stop_one() {
@@ -58,7 +61,7 @@ cp conf.ini long.ini && printf '[host local.1]\nenv.PADDLE_FAULT = slow.train.co
 rm -rf node[0-9] out
 expect 0 "$ctl" run --conf=long.ini --num_passes=1 --batch_size=480
 has "Pass 0 done: " && has_not "no sign of life" && has_not "is gone"
-printf '[env]\nPADDLE_FAULT = slow.train.step:40\n' >>conf.ini
+printf '[env]\nPADDLE_FAULT = slow.train.step:80\n' >>conf.ini
 
 # --- the job ends with the name of the one that was stopped
 for who in trainer pserver; do
