@@ -72,7 +72,7 @@ def peer(sshd, name, hosts, tty):
         os.killpg(p.pid, signal.SIGINT)
         time.sleep(0.1)
     try:
-        p.wait(timeout=10)
+        p.wait(timeout=30)
     except subprocess.TimeoutExpired:
         p.kill()
     time.sleep(float(os.environ.get("LEFT_S", "5")))
@@ -101,6 +101,8 @@ def run(sshd, ctl, n, rounds):
 
 
 if __name__ == "__main__":
+    # A shell starts what it runs in the background with SIGINT ignored, and the peers would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     server = Sshd(sys.argv[1])
     try:
         sys.exit(run(server, sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
