@@ -318,11 +318,19 @@ static void answer(int fd, size_t up, size_t down, uint8_t *b) {
     _exit(0);
 }
 
+/* As the sockets that are compared with it (src/net/tune.c). */
+static void tune(int fd) {
+    static const char reno[] = "reno";
+    const int one = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, reno, sizeof reno - 1);
+}
+
 static void rtt(size_t up, size_t down, double limit) {
     static double us[SAMPLES];
     struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof sa;
-    int one = 1, l = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+    int l = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
     uint8_t *b = calloc(1, up > down ? up : down);
     if (bind(l, (struct sockaddr *)&sa, sizeof sa) || listen(l, 1) || getsockname(l, (struct sockaddr *)&sa, &len))
         die("listen", NULL);
@@ -330,12 +338,12 @@ static void rtt(size_t up, size_t down, double limit) {
     if (!pid) {
         close(fd);
         int s = accept(l, NULL, NULL);
-        setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        tune(s);
         answer(s, up, down, b);
     }
     if (connect(fd, (struct sockaddr *)&sa, sizeof sa))
         die("connect", NULL);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    tune(fd);
     size_t n = 0;
     for (uint64_t t0 = pd_mono_ns(); n < SAMPLES && seconds_since(t0) < limit; n++) {
         uint64_t a = pd_mono_ns();

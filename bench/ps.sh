@@ -12,8 +12,10 @@ line() { echo "bench $1 ratio $2 target $3 peer \"$4\" ours $5 theirs $6"; } # N
 # A port that nobody has, for a peer that can't look for one.
 free_port() { /usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-# Two network namespaces with a link of their own, $NS-a (10.88.0.1) and $NS-b (10.88.0.2), each
-# with eth0; BENCH_LINK (place.h) names them. Where the machine allows none: 1, and the reason in
+# All programs in the two namespaces have the congestion control "reno", the only one that each
+# kernel allows there: a default that paces (BBR) would be measured instead of the programs. Two
+# network namespaces with a link of their own, $NS-a (10.88.0.1) and $NS-b (10.88.0.2), each with
+# eth0; BENCH_LINK (place.h) names them. Where the machine allows none: 1, and the reason in
 # $NO_LINK.
 link_up() {
     NS=pdbench$$
@@ -25,7 +27,9 @@ link_up() {
         ip -n "$NS-a" link add eth0 type veth peer name eth0 netns "$NS-b" &&
         ip -n "$NS-a" addr add 10.88.0.1/24 dev eth0 && ip -n "$NS-b" addr add 10.88.0.2/24 dev eth0 &&
         ip -n "$NS-a" link set lo up && ip -n "$NS-b" link set lo up &&
-        ip -n "$NS-a" link set eth0 up && ip -n "$NS-b" link set eth0 up; } >/dev/null 2>&1 ||
+        ip -n "$NS-a" link set eth0 up && ip -n "$NS-b" link set eth0 up &&
+        echo reno | on_a tee /proc/sys/net/ipv4/tcp_congestion_control &&
+        echo reno | on_b tee /proc/sys/net/ipv4/tcp_congestion_control; } >/dev/null 2>&1 ||
         { NO_LINK="network namespaces with a veth pair are not allowed here"; return 1; }
     LINK="/run/netns/$NS-a 10.88.0.1 /run/netns/$NS-b 10.88.0.2"
 }
@@ -41,8 +45,9 @@ on_a() { ip netns exec "$NS-a" "$@"; }
 on_b() { ip netns exec "$NS-b" "$@"; }
 no_tcp() { echo "skipped: bench $1: $NO_LINK"; } # NAME
 
-# GB/s between two processes on 127.0.0.1, or with the argument "link" from $NS-b to $NS-a: both
-# directions together; the better of both at once and one.
+# As our connections within a machine (src/net/tune.c), iperf3 has "reno": a default that paces
+# (BBR) makes the limit too low. GB/s between two processes on 127.0.0.1, or with the argument
+# "link" from $NS-b to $NS-a: both directions together; the better of both at once and one.
 iperf_gbs() {
     local port pid one both said at=127.0.0.1 server=() client=()
     if [ "${1:-}" = link ]; then
@@ -56,8 +61,8 @@ iperf_gbs() {
         ! grep -q listening "$said" || break # else somebody has the port
     done
     rm "$said"
-    one=$(${client[@]+"${client[@]}"} iperf3 -c $at -p "$port" -t "$IPERF_S" -J | /usr/bin/python3 -c 'import json,sys; print(json.load(sys.stdin)["end"]["sum_received"]["bits_per_second"]/8e9)')
-    both=$(${client[@]+"${client[@]}"} iperf3 -c $at -p "$port" -t "$IPERF_S" --bidir -J | /usr/bin/python3 -c 'import json,sys; e=json.load(sys.stdin)["end"]; print((e["sum_received"]["bits_per_second"]+e["sum_received_bidir_reverse"]["bits_per_second"])/8e9)')
+    one=$(${client[@]+"${client[@]}"} iperf3 -C reno -c $at -p "$port" -t "$IPERF_S" -J | /usr/bin/python3 -c 'import json,sys; print(json.load(sys.stdin)["end"]["sum_received"]["bits_per_second"]/8e9)')
+    both=$(${client[@]+"${client[@]}"} iperf3 -C reno -c $at -p "$port" -t "$IPERF_S" --bidir -J | /usr/bin/python3 -c 'import json,sys; e=json.load(sys.stdin)["end"]; print((e["sum_received"]["bits_per_second"]+e["sum_received_bidir_reverse"]["bits_per_second"])/8e9)')
     kill "$pid"
     wait "$pid" 2>/dev/null || :
     max "$one" "$both" | awk '{ printf "%.3f", $1 }'
