@@ -3,6 +3,7 @@
 # first costs of all models are PyTorch's, and two whole trainings reach the results of
 # docs/results.md. A core type that does not run is named, with the reason.
 # release only
+# limit 1800
 . "$(dirname "$0")/../support/lib.sh"
 # The unit tests that call BLAS.
 TESTS="test_nn_kernel test_nn_exec test_nn_gradients test_nn_image test_nn_layers test_nn_sampler"

@@ -249,7 +249,7 @@ static void nce_of_tables_agrees_with_plain_loops(void **state) {
         uint64_t ids[B][K];
         const double got = nce_cost(&t, text[i == 2], i == 1 ? NN_TEST : NN_TRAIN);
         struct num_sum want = {0};
-        char row[20];
+        char row[40];
         drawn(t.g, 0, B, 0, ids);
         for (uint32_t s = 0; s < B; s++)
             for (int k = -1; k < K; k++) {
