@@ -8,7 +8,7 @@
 set -eu
 shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
-WORKER=$PWD/build/release/paddle_worker ROUNDS=${ROUNDS:-5} SHARE=${SHARE:-0.05} TMP=$(mktemp -d build/bench-XXXXXX)
+WORKER=$PWD/build/release/paddle_worker ROUNDS=${ROUNDS:-5} SHARE=${SHARE:-0.1} TMP=$(mktemp -d build/bench-XXXXXX)
 TMP=$PWD/$TMP
 PIDS=()
 cleanup() {
