@@ -12,8 +12,11 @@ on_cleanup() { "$fixture" stop "$fx"; }
 
 pids() { cat "$TMP"/real/fx/sshd.*/pid; }
 all_run() { for p in $1; do kill -0 "$p" || die "$p does not run"; done; }
-# (one that nobody waits for stays as a zombie where process 1 does not care)
-all_gone() { for p in $1; do ! kill -0 "$p" 2>/dev/null || grep -qs '^State:.*Z' "/proc/$p/status" || die "$p runs still: $(tr '\0' ' ' <"/proc/$p/cmdline")"; done; }
+# A process that nobody waits for stays as a zombie where process 1 does not care.
+gone() { ! kill -0 "$1" 2>/dev/null || grep -qs '^State:.*Z' "/proc/$1/status"; }
+all_gone() { # twice: a zombie may be taken away between the two looks
+    for p in $1; do gone "$p" || gone "$p" || die "$p runs still: $(ps -o args= -p "$p")"; done
+}
 login() { # login COMMAND: on the first host
     local host
     host=$(cut -d, -f1 "$fx/hosts")
