@@ -172,7 +172,7 @@ fuzz:
 .PHONY: fuzz fuzzers
 
 packages-build packages-demo packages-test packages-bench: packages-%:
-	@tests/support/install-packages build demo $*
+	@tests/support/install-packages build demo $* $(and $(filter test,$*),bench)
 
 test: packages-test
 	@tests/run-all
