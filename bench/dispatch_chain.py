@@ -144,9 +144,11 @@ def sizes(n):
         print(f"known: {', '.join(f'{r.seconds:.2f}' for r in runs)} s; first node {min(runs[0].at.values()):.2f} s, from node to node "
               f"{runs[0].hop() * 1e3:.1f} ms (mean)", flush=True)
         line(f"dispatch_chain-{n}", best / limit, target, "S/B", f"{best:.2f} s", f"{limit:.2f} s")
+        ours = runs[len(runs) // 2].seconds  # the median of ours against the better of two of theirs
         for name in ("pdcp", "clush", "rsync"):
-            theirs = hosts.peer(name, new_files(hosts))
-            line(f"dispatch_chain-{n}-{name}", theirs / best, ">=1.00", name, f"{best:.2f} s", f"{theirs:.2f} s")
+            theirs = min(hosts.peer(name, new_files(hosts)) for _ in range(2))
+            line(f"dispatch_chain-{n}-{name}", theirs / ours, ">=1.00", f"{name}, the better of two",
+                 f"{ours:.2f} s", f"{theirs:.2f} s")
     return best
 
 

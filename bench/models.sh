@@ -3,8 +3,8 @@
 #
 # bench/run models; MODELS="ngram mlp" only these. Same data, same batches, same first values, same
 # optimizer; each side at its best. Ours: one and two threads. PyTorch: a brief trial of each
-# setting first (1 and 2 threads of PyTorch x 1 and 2 of OpenBLAS x sparse or dense gradients x the
-# optimizer's kernels; models_torch.py), then whole passes with the two fastest (SETTINGS=1: only
+# setting first (1, 2 and all threads of PyTorch x as many of OpenBLAS x sparse or dense gradients x
+# the optimizer's kernels; models_torch.py), then whole passes with the two fastest (SETTINGS=1: only
 # the first setting at all). Passes alternate; the best pass of each side counts. The mean costs of
 # the passes stand below each other: they are the same curve.
 set -eu

@@ -9,12 +9,12 @@ usage: models_torch.py NAME FOLDER try              one process: a brief trial o
        models_torch.py NAME jobs SETTING            and those to try then, by the best of them
 
 FOLDER is that of models.py, with init.npz, our first values. A setting is one word, such as
-t1b2s1f0c0: threads of PyTorch (1 or 2), threads of OpenBLAS (1 or 2), gradients of embeddings
+t1b2s1f0c0: threads of PyTorch, threads of OpenBLAS, gradients of embeddings
 sparse, optimizer one kernel for all parameters, and for a job: each process on a core of its own.
 "try" prints the settings, fastest first; what a trial does to the values is undone. With RANK: that
 process of a job of DistributedDataParallel over gloo; 0 passes are a trial, whose seconds it
 prints. A job's first settings have one thread of each kind; the later ones have more threads with
-the best setting's other parts. Samples are tensors before the clock starts. Each pass prints
+the best setting's gradients and optimizer, without pinned cores. Samples are tensors before the clock starts. Each pass prints
 "pass K rate R cost C", the cost being the mean of what was trained."""
 import os
 import re

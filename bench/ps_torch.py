@@ -1,5 +1,5 @@
 """ps_torch.py DIM ROWS KEYS SECONDS - Mkeys/s of PyTorch's EmbeddingBag(sparse) with Adagrad: look
-up KEYS random rows, back, step. A brief trial with 1 and 2 threads of PyTorch x 1 and 2 of
+up KEYS random rows, back, step. A brief trial with 1, 2 and all threads of PyTorch x as many of
 OpenBLAS, then the better of the two fastest settings."""
 import sys
 import time

@@ -15,7 +15,8 @@ import sys
 import sysconfig
 
 FOLDER = f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}/openblas-pthread"
-THREADS = [(t, b) for b in (1, 2) for t in (1, 2)]  # of PyTorch, of OpenBLAS: all that are tried
+COUNTS = sorted({1, 2, len(os.sched_getaffinity(0))})
+THREADS = [(t, b) for b in COUNTS for t in COUNTS]  # of PyTorch, of OpenBLAS: all that are tried
 
 
 def prepare():

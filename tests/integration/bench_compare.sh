@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# bench/compare and bench/run's list of missed targets, with benchmarks that print what they are told: a loss beyond the noise is
-# found, one within it is not, times and rates have opposite signs, and a benchmark that fails is
-# an error release only (no program of ours is run)
+# bench/compare and bench/run with benchmarks that print what they are told: a loss beyond the noise is
+# found, one within it is not, times and rates have opposite signs, a benchmark that fails is an error,
+# and a missed target is exit status 1.
+# release only (no program of ours is run)
 . "$(dirname "$0")/../support/lib.sh"
 [ "$BIN" = "$TOP/build/release" ] || skip "no program of $BIN is run here"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
 command -v git >/dev/null || skip "no git"
 repo=$TMP/repo
-mkdir -p "$repo/bench" && cp "$TOP/bench/compare" "$TOP/bench/lines.py" "$repo/bench/" || exit
+mkdir -p "$repo/bench" "$repo/tests/support" || die mkdir
+cp "$TOP"/bench/{compare,run,lines.py,quiet_lib.sh} "$repo/bench/" || die "no bench/compare"
+printf '#!/bin/sh\n' >"$repo/tests/support/install-packages"
+chmod +x "$repo/tests/support/install-packages"
 cd "$repo" || exit
 printf 'all bench-programs:\n.PHONY: all bench-programs\n' >Makefile
 # Each bench prints a line with the figure of its round: FIGURES is one word for each.
@@ -68,8 +72,29 @@ has "wall                                         only in the old commit's"
 compare 2 bench/compare "$first" "$first" nothing
 has "not both commits have a benchmark 'nothing'"
 compare 2 bench/compare "$first" no-such-commit
+compare 2 bench/compare no-such-commit "$first"
+fake more "5" " keys/s"
+git rm -q --cached bench/wall.sh && rm bench/wall.sh
+newer=$(commit "a bench more, a bench less")
+compare 0 bench/compare "$worse" "$newer" # those that both have
+has "not compared: only $newer has more"
+has_not "round 0: more"
 ROUNDS_COMPARED=1 compare 2 bench/compare "$first" "$within"
 has "must be 2 or more"
+
+# bench/run: the exit status, and the missed targets last
+expect 0 bench/run rate
+[ "$(tail -1 <<<"$OUT")" = "no measured target is missed" ] || die "$OUT"
+sed 's/ratio 1.00/ratio 0.99/' bench/rate.sh >bench/short.sh
+expect 1 bench/run short rate
+[[ $(tail -2 <<<"$OUT") == "missed targets (1):"*"bench rate ratio 0.99"* ]] || die "$OUT"
+echo 'echo "skipped: bench away: no reason"; exit 77' >bench/away.sh
+expect 1 bench/run away
+has "no benchmark was measured"
+echo 'exit 3' >bench/wrong.sh
+expect 1 bench/run rate wrong
+has "bench wrong failed"
+expect 2 bench/run nothing
 
 # missed targets, in both directions, and the table
 cat >log <<'END'
