@@ -12,11 +12,11 @@ line() { echo "bench $1 ratio $2 target $3 peer \"$4\" ours $5 theirs $6"; } # N
 # A port that nobody has, for a peer that can't look for one.
 free_port() { /usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-# All programs in the two namespaces have the congestion control "reno", the only one that each
-# kernel allows there: a default that paces (BBR) would be measured instead of the programs. Two
-# network namespaces with a link of their own, $NS-a (10.88.0.1) and $NS-b (10.88.0.2), each with
-# eth0; BENCH_LINK (place.h) names them. Where the machine allows none: 1, and the reason in
-# $NO_LINK.
+# Two network namespaces with a link of their own, $NS-a (10.88.0.1) and $NS-b (10.88.0.2), each with
+# eth0; BENCH_LINK (place.h) names them. Where the machine allows none: 1, and the reason in $NO_LINK.
+#
+# All programs in them have the congestion control "reno", the only one that each kernel allows
+# there: a default that paces (BBR) would be measured instead of the programs.
 link_up() {
     NS=pdbench$$
     [ "$(id -u)" = 0 ] || { NO_LINK="network namespaces need root"; return 1; }
@@ -45,9 +45,9 @@ on_a() { ip netns exec "$NS-a" "$@"; }
 on_b() { ip netns exec "$NS-b" "$@"; }
 no_tcp() { echo "skipped: bench $1: $NO_LINK"; } # NAME
 
-# As our connections within a machine (src/net/tune.c), iperf3 has "reno": a default that paces
-# (BBR) makes the limit too low. GB/s between two processes on 127.0.0.1, or with the argument
-# "link" from $NS-b to $NS-a: both directions together; the better of both at once and one.
+# GB/s between two processes on 127.0.0.1, or with the argument "link" from $NS-b to $NS-a: both
+# directions together; the better of both at once and one. iperf3 has "reno", as our connections
+# within a machine (src/net/tune.c): with a default that paces (BBR) the limit would be too low.
 iperf_gbs() {
     local port pid one both said at=127.0.0.1 server=() client=()
     if [ "${1:-}" = link ]; then

@@ -185,6 +185,7 @@ static void on_worker(uv_work_t *w) {
     ssh_set_log_level(SSH_LOG_PACKET);
     c->rc = talk(c->s);
     ssh_set_log_level(SSH_LOG_NOLOG);
+    ssh_set_log_userdata(NULL); /* the session may end before this thread of the pool does */
     if (c->s->disconnect[0] && c->rc == SSH_AUTH_DENIED)
         c->rc = SSH_AUTH_ERROR;
     if (filters) {

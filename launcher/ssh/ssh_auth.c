@@ -68,6 +68,7 @@ static int auth_answer(const struct session *s, int rc) {
 enum ssh_step auth_broken(struct session *s) {
     if (s->asked && s->reconnects < RECONNECTS_MAX) {
         s->reconnects++;
+        s->disconnect[0] = 0; /* the reason of the connection that ends here */
         session_drop(s);
         return session_first_step(s);
     }

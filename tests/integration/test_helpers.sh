@@ -49,6 +49,19 @@ fails "lines: not 3 numbers from 1 on: 1 2 2" 'printf "1\n2\n2\n" | numbered 1 3
 fails "lines: not 1 numbers from 1 on" 'numbered 1 1 lines </dev/null'
 fails "lines: not 0 numbers from 1 on" 'numbered 1 0 lines </dev/null'
 
+passes 'same_figures 2 "cost 1.0, auc 0.5" "cost 1.00001, auc 0.5" || die differ'
+fails differ 'same_figures 1 "cost 1.0" "cost 1.1" || die differ'
+fails differ 'same_figures 1 "cost 1.0" "cost nan" || die differ'
+fails differ 'same_figures 1 "cost 1.0" "loss 1.0" || die differ'
+fails differ 'same_figures 2 "cost 1.0" "cost 1.0" || die differ'
+export PADDLE_BLAS_CORETYPE=Haswell
+echo "OpenBLAS for Haswell with 1 thread" >haswell.log
+echo "OpenBLAS for SkylakeX with 1 thread" >skylake.log
+passes "blas_used $TMP/haswell.log"
+fails "not with OpenBLAS for Haswell" "blas_used $TMP/skylake.log"
+fails "not with OpenBLAS for Haswell" "blas_used /dev/null"
+unset PADDLE_BLAS_CORETYPE
+
 # What is left after a failure: the folder is kept and named; processes that were started are ended.
 verdict 1 "kept: " 'start one sleep 1000; echo "pid $PID"; die why'
 kill -0 "$(sed -n 's/^pid //p' <<<"$OUT")" 2>/dev/null && die "a process outlived its test"

@@ -51,6 +51,7 @@ blas_used() {
 same_figures() {
     paste <(tr -s ', ' '\n' <<<"$2") <(tr -s ', ' '\n' <<<"$3") | awk -v least="$1" '
         $1 ~ /^[0-9]/ {
+            if ($2 !~ /^[0-9]/) bad = 1 # no comparison with nan holds
             d = $1 - $2
             by_sample = name ~ /error|recall|precision|f1|calibration/
             if ((d < 0 ? -d : d) > (by_sample ? 1e-3 : 2e-5 * $2)) bad = 1

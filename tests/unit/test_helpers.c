@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/near.h"
 #include "tests/support/pack_deploy.h"
 #include "tests/support/ps_client.h"
 
@@ -47,6 +48,45 @@ static void assert_contains_can_fail(void **state) {
     assert_int_equal(verdict(contains), 1);
     text = "";
     assert_int_equal(verdict(contains), 1);
+}
+
+static float got;
+static double wanted, may_differ;
+
+static void within(void **state) {
+    (void)state;
+    assert_within("it", &got, &wanted, &may_differ, 1);
+}
+
+static void near(void **state) {
+    (void)state;
+    assert_near("it", (double)got, wanted, may_differ);
+}
+
+/* Two additions to a sum of magnitude 1. */
+static void near_sums(void **state) {
+    const double magnitude = 1;
+    (void)state;
+    assert_near_sums("it", &got, &wanted, &magnitude, 1, 2);
+}
+
+static void bounds_can_fail(void **state) {
+    static const struct {
+        float got;
+        double want, may_differ;
+        int verdict, of_sums;
+    } rows[] = {
+        {1, 1, 0, 0, 0},          {1.5f, 1, 0.5, 0, 1}, {1.5f, 1, 0.4, 1, 1},
+        {-1, 1, 1, 1, 1},         {NAN, 1, 10, 1, 1},   {1, NAN, 10, 1, 1},
+        {INFINITY, 1, 10, 1, 1},  {1, 1 + 2e-7, 1e-6, 0, 0},
+        {1, 1 + 3e-7, 1e-6, 0, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        got = rows[i].got, wanted = rows[i].want, may_differ = rows[i].may_differ;
+        if (verdict(within) != rows[i].verdict || verdict(near) != rows[i].verdict ||
+            verdict(near_sums) != rows[i].of_sums)
+            fail_msg("row %zu", i);
+    }
 }
 
 enum { MORE, SIZE, BYTES, MODE, TIME, GONE, N_EDITS };
@@ -108,6 +148,7 @@ static void rt_differs_finds_each_difference(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(assert_contains_can_fail),
+        cmocka_unit_test(bounds_can_fail),
         cmocka_unit_test(rt_differs_finds_each_difference),
     };
     return cmocka_run_group_tests(tests, make_top, remove_top);
