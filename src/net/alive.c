@@ -24,12 +24,21 @@ void net_watch_host(struct net_conn *c) {
         (void)setsockopt(fd, set[i].level, set[i].name, &set[i].value, sizeof set[i].value);
 }
 
+static int ask(const struct net_conn *c, struct tcp_info *info) {
+    socklen_t n = sizeof *info;
+    int fd = fd_of(c);
+    return fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &n);
+}
+
+int net_unanswered(const struct net_conn *c) {
+    struct tcp_info info = {0};
+    return !ask(c, &info) && (info.tcpi_retransmits || info.tcpi_probes);
+}
+
 void net_check_host(struct net_conn *c) {
     enum { LIMIT_MS = 1000 * (IDLE_S + INTERVAL_S * PROBES) };
     struct tcp_info info = {0};
-    socklen_t n = sizeof info;
-    int fd = fd_of(c);
-    if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n))
+    if (ask(c, &info))
         return;
     /* Data sent again and again, or a closed window asked about again and again, and nothing at all has come back. */
     if ((info.tcpi_retransmits >= UNANSWERED || info.tcpi_probes >= UNANSWERED) && info.tcpi_last_ack_recv > LIMIT_MS)

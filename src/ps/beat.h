@@ -5,10 +5,13 @@
  *                           ◀── PS_BEAT at once ──────
  *
  * The connection is made to the first port of the server, whose thread hands it to the main thread.
- * Neither end's thread computes, loads or saves, so a long step or a long checkpoint is no loss; a
- * process that is stopped (SIGSTOP), or whose host hangs while its kernel still answers, is silent
- * on a connection that stands. Ticks are counted and not the clock: time in which the one who
- * judges was stopped itself is not held against the other. The server's end is server_beat.c.
+ * Neither end's thread computes, loads or saves, so a long step or checkpoint does not look like
+ * silence; a process that is stopped (SIGSTOP), or whose host hangs while its kernel still answers,
+ * is silent on a connection that stands. Silence is final: a server that answers again stays lost.
+ * Ticks are counted and not the clock: if the judging process was itself stopped, that time does
+ * not count. A cut network is no silence: as long as the peer's kernel acknowledges nothing
+ * (net_unanswered), nothing is counted, and after the cut the count begins as far below 0 as the cut
+ * lasted, since TCP waits that long before it sends again. The server's end is server_beat.c.
  */
 #ifndef PD_PS_BEAT_H
 #define PD_PS_BEAT_H
@@ -17,7 +20,7 @@
 #include "base/log.h"
 #include "wire/handshake.h"
 
-enum { PS_BEAT_PERIOD_MS = 500 };
+enum { PS_BEAT_PERIOD_MS = 500, BEAT_FRAME_MAX = 4096 };
 
 struct ps_beat_server {
     const char *ip;

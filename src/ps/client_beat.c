@@ -12,7 +12,7 @@
 #include "ps/beat.h"
 #include "wire/msg.h"
 
-enum { ATTEMPT_MS = 5000, RETRY_TICKS = 4, BEAT_FRAME_MAX = 4096 };
+enum { ATTEMPT_MS = 5000, RETRY_TICKS = 4 };
 
 struct beat_link {
     struct ps_beat *b;
@@ -20,7 +20,8 @@ struct beat_link {
     int port;
     struct net_conn *conn;
     int live; /* it has answered on this connection */
-    uint32_t quiet_ticks, retry_ticks;
+    int64_t quiet_ticks; /* below 0 after a cut; see beat.h */
+    uint32_t retry_ticks;
 };
 
 struct ps_beat {
@@ -38,7 +39,7 @@ static void send_beat(struct beat_link *l) {
 }
 
 static void on_open(struct net_conn *c, void *arg) {
-    (void)c;
+    net_watch_host(c);
     send_beat(arg);
 }
 
@@ -81,7 +82,12 @@ static void on_tick(uv_timer_t *t) {
             try_connect(l);
         if (!l->conn || !l->live)
             continue;
-        if (++l->quiet_ticks * (uint64_t)PS_BEAT_PERIOD_MS > b->opts.limit_ms)
+        if (net_unanswered(l->conn)) {
+            l->quiet_ticks = l->quiet_ticks < 0 ? l->quiet_ticks - 1 : -1;
+            net_check_host(l->conn);
+            continue;
+        }
+        if (++l->quiet_ticks * PS_BEAT_PERIOD_MS > (int64_t)b->opts.limit_ms)
             atomic_store(&b->silent, (int)i + 1);
         send_beat(l);
     }

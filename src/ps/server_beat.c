@@ -12,7 +12,9 @@
 #include "ps/server_int.h"
 #include "wire/msg.h"
 
-enum { TICK_MS = 250, BEAT_FRAME_MAX = 4096 };
+/* A trainer that was silent for ASK_MS is sent a beat: its kernel acknowledges that, or the network
+ * is cut. */
+enum { TICK_MS = 250, ASK_MS = 1000 };
 
 /* One for each trainer at most: a new connection takes the place of the one before. */
 struct server_beat {
@@ -20,7 +22,7 @@ struct server_beat {
     uint32_t trainer;
     uint64_t incarnation;
     struct net_conn *conn;
-    uint64_t quiet_ms;
+    int64_t quiet_ms; /* below 0 after a cut; see beat.h */
 };
 
 struct taken {
@@ -109,14 +111,22 @@ static void on_taken(uv_async_t *a) {
 
 static void on_tick(uv_timer_t *t) {
     struct ps_server *s = t->data;
+    const int64_t limit = (int64_t)s->opts.heartbeat_ms;
     for (uint32_t i = 0; i < s->opts.n_trainers; i++) {
         struct server_beat *b = s->beats[i];
         if (!b)
             continue;
+        if (net_unanswered(b->conn)) {
+            b->quiet_ms = (b->quiet_ms < 0 ? b->quiet_ms : 0) - TICK_MS;
+            net_check_host(b->conn);
+            continue;
+        }
         b->quiet_ms += TICK_MS;
-        if (b->quiet_ms > s->opts.heartbeat_ms / 2)
+        if (b->quiet_ms >= ASK_MS && !net_queued_bytes(b->conn))
+            (void)net_send(b->conn, WIRE_PS_BEAT, 0, 0, NULL, 0, NULL, NULL);
+        if (b->quiet_ms > limit / 2)
             atomic_store(&s->doubted[i], b->incarnation);
-        if (b->quiet_ms <= s->opts.heartbeat_ms)
+        if (b->quiet_ms <= limit)
             continue;
         struct pd_err why = {0};
         pd_fail(&why, PD_EFAIL,
