@@ -107,6 +107,8 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
     s->connect_ms = (uint64_t)msg_int(o, "connect_ms", 100, 86400000, 60000);
     s->ready_ms = (uint64_t)msg_int(o, "ready_ms", 100, 86400000, 60000);
     s->heartbeat_ms = (uint64_t)msg_int(o, "heartbeat_ms", 0, 86400000, 0);
+    if (s->heartbeat_ms && s->heartbeat_ms < 2000) /* as heartbeat_timeout */
+        s->heartbeat_ms = 2000;
     s->end_ms = (uint64_t)msg_int(o, "end_ms", 0, 86400000, 5000);
     s->grace_ms = (unsigned)msg_int(o, "grace_ms", 0, 3600000, 5000);
     s->log_max_size = (uint64_t)msg_int(o, "log_max_size", 0, INT64_MAX / 4, 0);

@@ -37,7 +37,8 @@ void pd_option_note(const struct pd_option *t, struct pd_buf *out) {
     else if (t->type == PD_SIZE)
         snprintf(range, sizeof range, "%s..%s", pd_size_text((uint64_t)t->min, low), pd_size_text((uint64_t)t->max, high));
     else if (t->type == PD_F64)
-        snprintf(range, sizeof range, "%g..%g%s%s", t->min, t->max, *t->unit ? " " : "", t->unit);
+        snprintf(range, sizeof range, "%g..%g%s%s%s", t->min, t->max, *t->unit ? " " : "", t->unit,
+                 t->choices ? ", or 0" : "");
     if (*range || *t->def)
         pd_put_fmt(out, "%s%s%s%s", range, *range && *t->def ? "; " : "", *t->def ? "default: " : "", t->def);
 }

@@ -162,11 +162,12 @@ static const struct pd_option table[] = {
      "pservers refuse a trainer whose gradient is no finite number, and on_trainer_lost says what becomes of the job; wins over stop_on_nan"},
     {"train", "reconnect_timeout", PD_F64, F(reconnect_timeout), ALL, "10", 0.1, 86400, 0, "s",
      "how long a connection between trainer and pserver that broke is tried again, and how long a pserver waits for it"},
-    {"train", "heartbeat_timeout", PD_F64, F(heartbeat_timeout), ALL, "30", 0, 86400, 0, "s",
-     "a trainer or pserver that is stopped or hangs for so long is lost, however long its steps "
-     "take; 0: never"},
+    {"train", "heartbeat_timeout", PD_F64, F(heartbeat_timeout), ALL, "30", 2, 86400, "0", "s",
+     "silence after which a trainer or pserver counts as lost; long steps are not silence. 0: never "
+     "(for debuggers)"},
     {"train", "start_timeout", PD_F64, F(start_timeout), ALL, "1800", 1, 1e7, 0, "s",
-     "how long a pserver waits for a trainer that has never connected, since another one did"},
+     "how long a pserver waits for trainers that never connected; each new trainer restarts the "
+     "count"},
     {"train", "on_trainer_lost", PD_CHOICE, F(on_trainer_lost), ALL, "fail", 0, 0, "fail|wait|continue", "",
      "when a trainer does not come back: the pservers end the job, wait until it is started again (by on_failure = restart, or by hand), or "
      "go on without its streams"},

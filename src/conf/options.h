@@ -113,7 +113,7 @@ struct pd_option {
     unsigned who;        /* enum pd_opt_who */
     const char *def;
     double min, max;     /* PD_INT, PD_SIZE, PD_F64; for whole numbers exact up to 2^53 */
-    const char *choices; /* PD_CHOICE: "a|b|c", index = value */
+    const char *choices; /* PD_CHOICE: "a|b|c", index = value; PD_F64: "0": so may it be, too */
     const char *unit;    /* "s", "samples", "" */
     const char *text;    /* one line for people */
 };

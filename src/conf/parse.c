@@ -69,9 +69,11 @@ int pd_option_assign(struct pd_options *o, size_t i, const char *value, const ch
         return 0;
     }
     case PD_F64:
-        if (pd_parse_f64(value, row->min, row->max, (double *)field))
-            return pd_fail(err, PD_ECONF, "%s: %s is %g..%g%s%s, not '%s'", where, row->name, row->min, row->max,
-                           *row->unit ? " " : "", row->unit, value);
+        if (pd_parse_f64(value, row->min, row->max, (double *)field) &&
+            (!row->choices || pd_parse_f64(value, 0, 0, (double *)field)))
+            return pd_fail(err, PD_ECONF, "%s: %s is %g..%g%s%s%s, not '%s'", where, row->name,
+                           row->min, row->max, *row->unit ? " " : "", row->unit,
+                           row->choices ? ", or 0" : "", value);
         return 0;
     case PD_INT:
         if (pd_parse_i64(value, (int64_t)row->min, (int64_t)row->max, (int64_t *)field))

@@ -20,7 +20,8 @@
 #include "base/log.h"
 #include "wire/handshake.h"
 
-enum { PS_BEAT_PERIOD_MS = 500, BEAT_FRAME_MAX = 4096 };
+/* A limit below PS_BEAT_LIMIT_MIN_MS counts as that: a beat may be late on a busy machine. */
+enum { PS_BEAT_PERIOD_MS = 500, PS_BEAT_LIMIT_MIN_MS = 2000, BEAT_FRAME_MAX = 4096 };
 
 struct ps_beat_server {
     const char *ip;
@@ -32,13 +33,14 @@ struct ps_beat_opts {
     uint32_t n_servers;
     struct wire_hs_opts hs;   /* as this trainer's other connections; copied */
     uint64_t limit_ms;        /* a server that answered before and is silent for so long is lost */
+    uint64_t first_ms;        /* the same for one that never answered; at least limit_ms holds */
     const struct pd_log *log; /* may be NULL; outlives it */
 };
 
 struct ps_beat;
 int ps_beat_start(struct ps_beat **out, const struct ps_beat_opts *o, struct pd_err *err);
 void ps_beat_stop(struct ps_beat *b);         /* ends the thread; NULL is legal */
-/* The number of a server that is lost; -1: none. From any thread. */
-int ps_beat_silent(const struct ps_beat *b);
+/* The number of a server that is lost, and the limit that it has passed; -1: none. From any thread. */
+int ps_beat_silent(const struct ps_beat *b, uint64_t *limit_ms);
 
 #endif

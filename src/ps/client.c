@@ -237,19 +237,23 @@ static int all_attached(const struct ps_client *c) {
     return 1;
 }
 
-/* Without them the job runs on; a server that stands still is then waited for. */
+/* If heartbeats cannot start, the job runs without them and waits for a stopped server. */
 static void start_beats(struct ps_client *c) {
     struct ps_beat_opts o = {.n_servers = c->n_servers,
                              .limit_ms = c->opts.heartbeat_ms,
+                             .first_ms = client_connect_ms(c),
                              .log = c->opts.log,
                              .hs = {.self = {.role = WIRE_ROLE_TRAINER,
                                              .id = c->opts.trainer_id,
                                              .incarnation = c->incarnation}}};
-    struct ps_beat_server *s =
-        c->opts.local || !c->opts.heartbeat_ms ? NULL : pd_calloc(c->n_servers, sizeof *s);
     struct pd_err err = {0};
-    if (!s)
+    if (c->opts.local || !c->opts.heartbeat_ms)
         return;
+    struct ps_beat_server *s = pd_calloc(c->n_servers, sizeof *s);
+    if (!s) {
+        pd_warn(c->opts.log, "no memory for heartbeats");
+        return;
+    }
     for (uint32_t i = 0; i < c->n_servers; i++)
         s[i] = (struct ps_beat_server){c->servers[i].ip, c->servers[i].port};
     o.servers = s;

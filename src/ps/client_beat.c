@@ -19,7 +19,8 @@ struct beat_link {
     char ip[64];
     int port;
     struct net_conn *conn;
-    int live; /* it has answered on this connection */
+    int live, ever; /* it has answered on this connection, on any */
+    uint64_t unheard_ticks; /* with a connection, before it ever answered */
     int64_t quiet_ticks; /* below 0 after a cut; see beat.h */
     uint32_t retry_ticks;
 };
@@ -31,7 +32,8 @@ struct ps_beat {
     uv_async_t stop;
     uv_thread_t thread;
     struct beat_link *links;
-    atomic_int silent; /* number of a lost server + 1 */
+    atomic_int silent; /* number of a lost server + 1: the first one */
+    uint64_t passed_ms; /* the limit that it has passed; written before `silent` */
 };
 
 static void send_beat(struct beat_link *l) {
@@ -49,7 +51,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct beat_link *l = arg;
     (void)c;
     if (f->type == WIRE_PS_BEAT && !f->flags)
-        l->live = 1;
+        l->live = l->ever = 1;
     l->quiet_ticks = 0;
     wire_frame_free(f);
 }
@@ -74,12 +76,33 @@ static void try_connect(struct beat_link *l) {
         l->retry_ticks = RETRY_TICKS;
 }
 
+static void lose(struct ps_beat *b, uint32_t i, uint64_t limit_ms) {
+    if (atomic_load(&b->silent))
+        return;
+    b->passed_ms = limit_ms;
+    atomic_store(&b->silent, (int)i + 1);
+}
+
+/* The server's kernel takes connections and acknowledges, but the server answers nothing. Its thread
+ * may be busy for a while. */
+static void count_unheard(struct ps_beat *b, uint32_t i) {
+    struct beat_link *l = &b->links[i];
+    if (!l->conn || l->ever)
+        return;
+    const uint64_t limit =
+        b->opts.first_ms > b->opts.limit_ms ? b->opts.first_ms : b->opts.limit_ms;
+    l->unheard_ticks = net_unanswered(l->conn) ? 0 : l->unheard_ticks + 1;
+    if (l->unheard_ticks * PS_BEAT_PERIOD_MS > limit)
+        lose(b, i, limit);
+}
+
 static void on_tick(uv_timer_t *t) {
     struct ps_beat *b = t->data;
     for (uint32_t i = 0; i < b->opts.n_servers; i++) {
         struct beat_link *l = &b->links[i];
         if (!l->conn && (!l->retry_ticks || !--l->retry_ticks))
             try_connect(l);
+        count_unheard(b, i);
         if (!l->conn || !l->live)
             continue;
         if (net_unanswered(l->conn)) {
@@ -88,7 +111,7 @@ static void on_tick(uv_timer_t *t) {
             continue;
         }
         if (++l->quiet_ticks * PS_BEAT_PERIOD_MS > (int64_t)b->opts.limit_ms)
-            atomic_store(&b->silent, (int)i + 1);
+            lose(b, i, b->opts.limit_ms);
         send_beat(l);
     }
 }
@@ -135,6 +158,8 @@ int ps_beat_start(struct ps_beat **out, const struct ps_beat_opts *o, struct pd_
     }
     b->opts = *o;
     b->opts.servers = NULL;
+    if (b->opts.limit_ms < PS_BEAT_LIMIT_MIN_MS)
+        b->opts.limit_ms = PS_BEAT_LIMIT_MIN_MS;
     for (uint32_t i = 0; i < o->n_servers; i++) {
         b->links[i] = (struct beat_link){.b = b, .port = o->servers[i].port};
         snprintf(b->links[i].ip, sizeof b->links[i].ip, "%s", o->servers[i].ip);
@@ -163,4 +188,9 @@ void ps_beat_stop(struct ps_beat *b) {
     beat_free(b);
 }
 
-int ps_beat_silent(const struct ps_beat *b) { return b ? atomic_load(&b->silent) - 1 : -1; }
+int ps_beat_silent(const struct ps_beat *b, uint64_t *limit_ms) {
+    const int i = b ? atomic_load(&b->silent) - 1 : -1;
+    if (i >= 0)
+        *limit_ms = b->passed_ms;
+    return i;
+}

@@ -242,6 +242,7 @@ int client_done_nothing(struct ps_client *c, struct request *r, const struct ans
 /* client_link.c */
 struct link *client_add_link(struct ps_client *c, uint32_t server, int port);
 int client_connect_all(struct ps_client *c); /* BLOCKS until every server thread was reached */
+uint64_t client_connect_ms(const struct ps_client *c); /* how long a server may take to come up */
 int ps_link_declare(struct link *l);
 struct sent *ps_link_keep(struct link *l, uint16_t type, uint64_t id, int asks, const struct net_sec *sec, uint32_t n_sec,
                        void (*release)(void *), void *release_arg); /* NULL: out of memory */

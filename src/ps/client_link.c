@@ -429,13 +429,15 @@ static void try_connect(struct ps_client *c, struct link *l) {
 }
 
 static void check_beats(struct ps_client *c) {
-    const int i = ps_beat_silent(c->beat);
+    uint64_t limit_ms = 0;
+    const int i = ps_beat_silent(c->beat, &limit_ms);
     if (i >= 0 && !c->leaving && !c->err.code)
         client_fail(c, PD_EFAIL,
                     "pserver %s:%d is gone in step %llu: no sign of life for %.4g s: it is "
-                    "stopped, or its host hangs (heartbeat_timeout)",
+                    "stopped, or its host hangs (%s)",
                     c->servers[i].ip, c->servers[i].port, (unsigned long long)c->step,
-                    (double)c->opts.heartbeat_ms / 1000);
+                    (double)limit_ms / 1000,
+                    limit_ms == client_connect_ms(c) ? "server_timeout" : "heartbeat_timeout");
 }
 
 /* Time in which this process did not look (it computed, or was stopped) is not held against the server. */
@@ -471,6 +473,10 @@ static const struct link *not_open(const struct ps_client *c) {
     return NULL;
 }
 
+uint64_t client_connect_ms(const struct ps_client *c) {
+    return c->opts.connect_timeout_ms ? c->opts.connect_timeout_ms : CONNECT_TIMEOUT_MS;
+}
+
 int client_connect_all(struct ps_client *c) {
     if (!(c->pool = pd_pool_new()))
         return client_fail(c, PD_ENOMEM, "no memory for a client");
@@ -483,7 +489,7 @@ int client_connect_all(struct ps_client *c) {
     for (uint32_t i = 0; i < c->n_servers; i++)
         if (!client_add_link(c, i, c->servers[i].port))
             return c->err.code;
-    uint64_t ms = c->opts.connect_timeout_ms ? c->opts.connect_timeout_ms : CONNECT_TIMEOUT_MS;
+    uint64_t ms = client_connect_ms(c);
     uint64_t deadline = pd_mono_ns() + ms * 1000000u;
     const struct link *l;
     uv_timer_start(&c->tick, on_tick, 0, TICK_MS);

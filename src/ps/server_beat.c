@@ -165,6 +165,8 @@ int server_beats_init(struct ps_server *s) {
     uv_async_init(&s->loop, &s->beat_taken, on_taken);
     uv_timer_init(&s->loop, &s->beat_tick);
     s->beat_taken.data = s->beat_tick.data = s;
+    if (s->opts.heartbeat_ms && s->opts.heartbeat_ms < PS_BEAT_LIMIT_MIN_MS)
+        s->opts.heartbeat_ms = PS_BEAT_LIMIT_MIN_MS;
     if (s->opts.heartbeat_ms)
         uv_timer_start(&s->beat_tick, on_tick, TICK_MS, TICK_MS);
     return 0;

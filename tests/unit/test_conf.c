@@ -93,6 +93,8 @@ static void broken_files_name_the_line(void **state) {
         {"unit of a time", "[job]\nattach_lease = 5min\n", ":2: attach_lease is 1..86400 s, not '5min'"},
         {"unit of a size", "[job]\nlog_max_size = 5Q\n", " bytes (suffixes K, M, G), not '5Q'"},
         {"too large for any number", "[train]\nnum_passes = 99999999999999999999999\n", ":2: num_passes is 1..1000000 passes, not '99999999999999999999999'"},
+        {"shorter than a heartbeat", "[train]\nheartbeat_timeout = 1.9\n",
+         ":2: heartbeat_timeout is 2..86400 s, or 0, not '1.9'"},
         {"too large for a double", "[train]\nreconnect_timeout = 1e400\n", ":2: reconnect_timeout is 0.1..86400 s, not '1e400'"},
         {"section in capitals", "[Cluster]\nport = 1\n", ":1: unknown section [Cluster], did you mean [cluster]?"},
         {"infinite", "[job]\nattach_lease = inf\n", ":2: attach_lease is 1..86400 s, not 'inf'"},

@@ -5,8 +5,11 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
+#include "ps/beat.h"
 #include "tests/support/ps_client.h"
 
 static const struct toy base = {.n_trainers = 3, .n_servers = 2, .n_dense = 1, .n_sparse = 1, .n_streams = 3, .n_passes = 1,
@@ -334,6 +337,33 @@ static void test_the_limit_of_the_start_is_not_one_of_a_step(void **state) {
     assert_int_equal(o.server_rc, 0);
 }
 
+/* A server that was stopped before its first answer: its kernel takes connections, and nothing comes. */
+static void test_a_server_that_never_answers_a_beat_is_lost(void **state) {
+    (void)state;
+    struct pd_err err = {0};
+    int port, fd = net_bind_first_free("127.0.0.1", 0, 1, &port, &err);
+    assert_true(fd >= 0);
+    assert_int_equal(listen(fd, 16), 0);
+    const struct ps_beat_server server = {"127.0.0.1", port};
+    const struct ps_beat_opts opts = {.servers = &server,
+                                      .n_servers = 1,
+                                      .hs = {.self = {.role = WIRE_ROLE_TRAINER}},
+                                      .limit_ms = 1, /* counts as the least */
+                                      .first_ms = 3000};
+    struct ps_beat *b = NULL;
+    assert_int_equal(ps_beat_start(&b, &opts, &err), 0);
+    const uint64_t began = pd_mono_ns(), most = 60000000000u;
+    uint64_t limit = 0;
+    while (ps_beat_silent(b, &limit) < 0 && pd_mono_ns() - began < most)
+        usleep(50000);
+    const uint64_t took_ms = (pd_mono_ns() - began) / 1000000u;
+    assert_int_equal(ps_beat_silent(b, &limit), 0);
+    assert_int_equal(limit, 3000);
+    assert_true(took_ms >= 2900);
+    ps_beat_stop(b);
+    close(fd);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trainer_that_dies_is_named_everywhere),
@@ -348,6 +378,7 @@ int main(void) {
         cmocka_unit_test(test_trainer_count_must_agree),
         cmocka_unit_test(test_long_wait_names_who_is_missing),
         cmocka_unit_test(test_one_that_never_connects_is_named),
+        cmocka_unit_test(test_a_server_that_never_answers_a_beat_is_lost),
         cmocka_unit_test(test_the_limit_of_the_start_is_not_one_of_a_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
