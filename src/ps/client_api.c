@@ -111,11 +111,11 @@ int ps_resumed_sums(const struct ps_client *c, uint64_t pass, struct ps_before *
     if (!c->resumed || pass > there || pass + 1 < there)
         return 0;
     const uint64_t from = c->dense[0]->from_step;
-    *out = (struct ps_before){.batches = UINT64_MAX, .sums = c->before[pass < there]};
-    if (pass == there) {
-        out->ms = c->before_ms;
+    *out = (struct ps_before){.batches = UINT64_MAX,
+                              .ms = c->before_ms[pass < there],
+                              .sums = c->before[pass < there]};
+    if (pass == there)
         out->batches = c->geo ? geo_steps_in(c, c->first_step, from) : from - c->first_step;
-    }
     return 1;
 }
 

@@ -261,7 +261,9 @@ static int done_declare(struct ps_client *c, struct request *r, const struct ans
     pd_rd_init(&rd, a->sec[0], a->len[0]);
     uint64_t epoch = pd_get_u64(&rd), step = pd_get_u64(&rd), pass = pd_get_u64(&rd), taken = pd_get_u64(&rd);
     uint64_t first = pd_get_u64(&rd), resumed = pd_get_u64(&rd), repeated = pd_get_u64(&rd);
-    const uint64_t pass_ms = pd_get_u64(&rd);
+    uint64_t ms[2];
+    ms[0] = pd_get_u64(&rd);
+    ms[1] = pd_get_u64(&rd);
     struct ps_pass_sums before[2];
     for (int i = 0; i < 2; i++) {
         before[i].steps = pd_get_u64(&rd);
@@ -292,7 +294,7 @@ static int done_declare(struct ps_client *c, struct request *r, const struct ans
         c->greeted = 1;
         if (l == c->dense[0]) { /* where the sums and reductions are */
             c->n_repeated = (uint32_t)repeated;
-            c->before_ms = pass_ms;
+            memcpy(c->before_ms, ms, sizeof c->before_ms);
             memcpy(c->before, before, sizeof c->before);
         }
         return 0;

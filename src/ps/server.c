@@ -34,7 +34,7 @@ void server_fail(struct ps_server *s, const struct pd_err *why) {
         pd_log_at(s->opts.log, server_level(s, PD_ERROR), __FILE__, __LINE__, "%s", why->msg);
 }
 
-void server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation, const struct pd_err *why) {
+int server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation, const struct pd_err *why) {
     uv_mutex_lock(&s->lock);
     struct given_up *g = s->given_up[trainer];
     if (!g && (g = s->given_up[trainer] = pd_calloc(1, sizeof *g)))
@@ -45,6 +45,7 @@ void server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation,
         wake_all(s);
     }
     uv_mutex_unlock(&s->lock);
+    return g ? 0 : PD_ENOMEM;
 }
 
 int server_given_up(struct ps_server *s, uint32_t trainer, const uint64_t *incarnation, struct pd_err *why) {

@@ -57,7 +57,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
 static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     struct server_beat *b = arg;
     (void)c;
-    (void)why; /* its other connections tell of its end */
+    (void)why; /* the trainer's other connections report its end */
     if (b->s->beats && b->s->beats[b->trainer] == b)
         b->s->beats[b->trainer] = NULL;
     free(b);
@@ -132,8 +132,8 @@ static void on_tick(uv_timer_t *t) {
         pd_fail(&why, PD_EFAIL,
                 "no sign of life for %.4g s: it is stopped, or its host hangs (heartbeat_timeout)",
                 (double)s->opts.heartbeat_ms / 1000);
-        server_give_up(s, i, b->incarnation, &why);
-        drop(b);
+        if (!server_give_up(s, i, b->incarnation, &why)) /* else the next tick tries again */
+            drop(b);
     }
 }
 

@@ -74,7 +74,8 @@ struct ps_server {
     uv_async_t beat_taken;
     uv_timer_t beat_tick;
     struct server_beat **beats; /* [n_trainers] */
-    /* [n_trainers]: the process that was silent for half of heartbeat_ms; 0: none. Of the main thread */
+    /* [n_trainers]: incarnation that was silent for half of heartbeat_ms; 0: none. Written by the
+     * main thread */
     _Atomic uint64_t *doubted;
     uv_signal_t term, intr, told;
     uv_timer_t late;
@@ -85,8 +86,9 @@ struct ps_server {
 
 /* The level of trouble with trainers: PD_INFO while the job is being stopped. From any thread. */
 enum pd_level server_level(struct ps_server *s, enum pd_level level);
-/* This process of a trainer has no place any more; every thread hears of it. From any thread. */
-void server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation, const struct pd_err *why);
+/* This process of a trainer has no place any more; every thread hears of it. From any thread. 0 or
+ * PD_ENOMEM. */
+int server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation, const struct pd_err *why);
 int server_given_up(struct ps_server *s, uint32_t trainer, const uint64_t *incarnation, struct pd_err *why); /* 1: it is, and why; NULL: any process of it */
 /* The first failure ends the server; every thread hears of it. From any thread. */
 void server_fail(struct ps_server *s, const struct pd_err *why);

@@ -221,19 +221,35 @@ static int check_declare(const struct ps_shard *s, const struct ps_declare *d, c
     return ps_job_same(&s->job, job, err);
 }
 
-static void answer_declare(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f) {
+static uint64_t pass_ms(const struct ps_shard *s) {
+    return s->pass_began_ns ? (pd_mono_ns() - s->pass_began_ns) / 1000000u : 0;
+}
+
+static void put_sums(struct pd_buf *b, const struct ps_pass_sums *sums) {
+    pd_put_u64(b, sums->steps);
+    pd_put_u64(b, sums->samples);
+    for (int i = 0; i < PS_STATS_MAX; i++)
+        pd_put_f64(b, sums->stats[i]);
+}
+
+static int answer_declare(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+                          struct pd_err *err) {
     const struct member *m = &s->members[trainer];
-    const uint64_t ms = s->pass_began_ns ? (pd_mono_ns() - s->pass_began_ns) / 1000000u : 0;
-    struct {
-        uint64_t v[8];
-        struct ps_pass_sums in_this, in_last;
-    } a = {{s->opts.epoch, m->step, s->pass, m->last_req, s->pass_step, m->resumed,
-            m->resumed ? s->n_reduced : 0, ms},
-           m->in_this,
-           m->in_last};
-    _Static_assert(sizeof a == (8 + 2 * (2 + PS_STATS_MAX)) * 8, "no holes: it travels like this");
-    struct iovec io = {&a, sizeof a};
-    s->ops.answer(s->arg, trainer, f->type, f->req, &io, 1, NULL, NULL);
+    const uint64_t v[] = {s->opts.epoch,  m->step,    s->pass,
+                          m->last_req,    s->pass_step, m->resumed,
+                          m->resumed ? s->n_reduced : 0, pass_ms(s), s->last_pass_ms};
+    struct pd_buf b;
+    pd_buf_init(&b);
+    for (size_t i = 0; i < sizeof v / sizeof v[0]; i++)
+        pd_put_u64(&b, v[i]);
+    put_sums(&b, &m->in_this);
+    put_sums(&b, &m->in_last);
+    int rc = b.failed ? pd_fail(err, PD_ENOMEM, "no memory for the answer to a trainer") : 0;
+    struct iovec io = {b.data, b.len};
+    if (!rc)
+        s->ops.answer(s->arg, trainer, f->type, f->req, &io, 1, NULL, NULL);
+    pd_buf_release(&b);
+    return rc;
 }
 
 static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f, struct pd_err *err) {
@@ -247,9 +263,7 @@ static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, st
     int back = shard_comes_back(s, trainer, addr, &d, &job, err);
     if (back) {
         ps_job_release(&job);
-        if (back > 0)
-            answer_declare(s, trainer, f);
-        return back < 0 ? back : 0;
+        return back < 0 ? back : answer_declare(s, trainer, f, err);
     }
     rc = check_declare(s, &d, &job, err);
     if (!rc && !s->declared)
@@ -273,8 +287,7 @@ static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, st
     }
     s->order[at] = trainer;
     s->stats.progress++;
-    answer_declare(s, trainer, f);
-    return 0;
+    return answer_declare(s, trainer, f, err);
 }
 
 /* --- pass barrier, reduction, farewell --- */
@@ -409,6 +422,7 @@ static int pass_over(struct ps_shard *s) {
     shard_tasks_over(s);
     s->pass++;
     s->pass_step = s->step;
+    s->last_pass_ms = pass_ms(s);
     s->pass_began_ns = 0;
     for (uint32_t i = 0; i < s->n_joined; i++) {
         struct member *m = &s->members[s->order[i]];

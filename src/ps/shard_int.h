@@ -175,6 +175,7 @@ struct ps_shard {
     uint32_t n_joined, n_left;
     uint32_t n_byes, n_absent; /* of those that have left: with PS_BYE; without ever having been here */
     uint64_t pass_began_ns; /* when the first step of this pass was ended; 0: none was */
+    uint64_t last_pass_ms;  /* from then to the end of the pass before */
     uint64_t pass_step;  /* the step that this pass began with */
     struct reduced {     /* reductions since then, for a trainer that is started again */
         uint32_t n;

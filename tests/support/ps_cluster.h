@@ -194,6 +194,15 @@ struct toy_trainer {
     pthread_t thread;
 };
 
+/* A before_step: the step takes longer than a limit of 2 or 3 s. */
+static inline int toy_takes_long_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
+    (void)me;
+    (void)c;
+    if (step == 1)
+        usleep(5500000);
+    return 0;
+}
+
 static int toy_declare(struct ps_client *c, const struct toy *t, int *dense, int *table) {
     for (int i = 0; i < TOY_DENSE; i++) {
         char name[16];

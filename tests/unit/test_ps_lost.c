@@ -357,14 +357,6 @@ static void test_a_stopped_one_is_lost_when_its_heartbeats_are_missing(void **st
     cluster_heartbeat_ms = 0;
 }
 
-static int takes_long_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
-    (void)me;
-    (void)c;
-    if (step == 1)
-        usleep(3500000);
-    return 0;
-}
-
 /* Neither a trainer that computes for longer than the limit, nor a server whose threads are busy
  * for longer, is silent. */
 static void test_what_is_slow_is_not_silent(void **state) {
@@ -385,7 +377,7 @@ static void test_what_is_slow_is_not_silent(void **state) {
                                          .servers = c.list,
                                          .result = &result[i],
                                          .before_step =
-                                             i == ODD && !slow_server ? takes_long_at_1 : NULL};
+                                             i == ODD && !slow_server ? toy_takes_long_at_1 : NULL};
             pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
         }
         for (int i = 0; i < 3; i++)
