@@ -138,7 +138,8 @@ void node_end_for_stop(struct node *n, unsigned grace_ms, void (*done)(void *), 
         return;
     }
     if (!*n->spec->command[ROLE_PSERVER])
-        kill(server, SIGUSR1); /* not reaped yet: the number is its */
+        /* not reaped yet, so the pid is still this process's */
+        kill(server, SIGUSR1);
     begin(n, grace_ms, 0, 1);
 }
 

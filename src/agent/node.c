@@ -334,7 +334,8 @@ static void on_start(struct node *n, uint64_t req, const json_t *body) {
 
 /* --- processes that stand still --- */
 
-/* A user's own program is looked at as a whole only where its first process is stopped. */
+/* Of a user's program only the first process is checked; if it is stopped, its whole group is
+ * killed. */
 static void look_at(struct node_role *r, uint64_t passed_ms) {
     const struct node *n = r->node;
     const pid_t pid = r->proc && !r->exit_body ? proc_pid(r->proc) : 0;
@@ -348,7 +349,8 @@ static void look_at(struct node_role *r, uint64_t passed_ms) {
              role_names[r->role], r->rank, (double)n->spec->heartbeat_ms / 1000);
     pd_warn(n->log, "%s", text);
     say_in_log(r, text);
-    kill(*n->spec->command[r->role] ? -pid : pid, SIGKILL); /* not reaped yet: the number is its */
+    /* not reaped yet, so the pid is still this process's */
+    kill(*n->spec->command[r->role] ? -pid : pid, SIGKILL);
 }
 
 void node_tick(struct node *n, uint64_t passed_ms) {
@@ -371,7 +373,8 @@ static void on_save(struct node *n, uint64_t req) {
         int users = *n->spec->command[ROLE_TRAINER];
         r->told_to_save = 1;
         pd_info(n->log, "%s %d is asked to save and to end", role_names[r->role], r->rank);
-        kill(users ? -pid : pid, users ? SIGTERM : SIGUSR1); /* not reaped yet: the number is its */
+        /* not reaped yet, so the pid is still this process's */
+        kill(users ? -pid : pid, users ? SIGTERM : SIGUSR1);
         kill(users ? -pid : pid, SIGCONT);
     }
     n->io.send(n->arg, WIRE_HD_SAVE, req, json_object());

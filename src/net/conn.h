@@ -113,8 +113,8 @@ void net_resume(struct net_conn *c);
 void net_close(struct net_conn *c);                  /* at once; what is queued may be lost */
 void net_abort(struct net_conn *c);                  /* the same, with a reset of TCP: the port is free at once (no TIME_WAIT) */
 void net_close_after_flush(struct net_conn *c);      /* when the queue is empty */
-/* Another descriptor of its socket, for who goes on with it after net_close; nothing that the peer
- * sent may be on its way. -1: none. */
+/* Another descriptor of its socket, for a caller that keeps using it after net_close; the peer must
+ * have no unread data in flight. -1: none. */
 int net_dup_fd(const struct net_conn *c);
 void net_set_arg(struct net_conn *c, void *arg);
 void *net_arg(const struct net_conn *c);

@@ -133,9 +133,10 @@ struct ps_pass_sums {
     double stats[PS_STATS_MAX];
 };
 struct ps_before {
-    uint64_t batches; /* of the pass, that are in `sums`; all: UINT64_MAX. It may be more than
-                         ps_resumed's: batches that are to be done again */
-    uint64_t ms;      /* since the first step of the pass was ended; 0: not known */
+    uint64_t batches; /* number of batches of the pass in `sums`; UINT64_MAX: all. Batches beyond
+                         ps_resumed's are trained again. */
+    uint64_t ms;      /* since the first step of the pass was ended; of the pass before: until it
+                         ended; 0: not known */
     struct ps_pass_sums sums;
 };
 int ps_resumed_sums(const struct ps_client *c, uint64_t pass, struct ps_before *out);
@@ -258,8 +259,8 @@ struct ps_save_opts {
     uint32_t copies;          /* 2: each part on the disk of another server too; 0: 1 */
     int create_rows;          /* first make all rows of tables with a known n_rows */
     const struct ps_progress *resume; /* a checkpoint: with the optimizer's state, and when batch > 0 all trainers' notes */
-    const char *unsaid; /* the line of a stream of which no trainer has said anything; NULL: the
-                           save fails with its number */
+    const char *unsaid; /* note used for a stream without a note; NULL: such a save fails and names
+                           the stream */
     const char *data;         /* and what was trained last, for who goes on from it; may be NULL */
 };
 /* BLOCKS. One trainer calls this (trainer 0), while no step is under way on the servers: after ps_start,

@@ -27,8 +27,8 @@ struct ps_server_opts {
     uint64_t reconnect_ms;      /* how long a trainer whose connection broke may take to come back; 0: 10 s */
     uint64_t heartbeat_ms; /* a trainer whose heartbeats (ps/beat.h) stop for so long is gone for
                               good; 0: never */
-    uint64_t start_ms; /* how long it waits for a trainer that has never been here, since the last
-                          other one came; 0: half an hour */
+    uint64_t start_ms; /* limit of the wait for trainers that never connected, counted from the last
+                          new trainer; 0: half an hour */
     uint64_t wait_log_ms;       /* a wait that lasts so long is logged with who is missing; 0: 10 s */
     const char *output_dir;     /* see struct ps_shard_opts; must outlive the server, may be NULL */
     const struct pd_cpus *cpus; /* pin thread i to its i-th core, in turn; NULL: no; must outlive the server */

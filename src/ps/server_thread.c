@@ -132,8 +132,8 @@ static void on_wake(uv_async_t *a) {
 
 /* --- long waits --- */
 
-/* A trainer that was started by hand and failed before it connected is known to nobody: the wait
- * for it has an end. Ticks are counted and not the clock: while this process was stopped nobody
+/* If a trainer was started by hand and failed before it connected, no server knows of it, so the wait
+ * for it needs a limit. Ticks are counted and not the clock: while this process was stopped nobody
  * could come. */
 static void wait_for_absent(struct server_thread *t) {
     const uint64_t limit = t->server->opts.start_ms ? t->server->opts.start_ms : START_MS;
@@ -413,8 +413,8 @@ static void failed_member(struct peer *p, const struct wire_frame *f) {
     server_fail(p->t->server, &err);
 }
 
-/* A new process wants the place of one that another server has given up, before this server has counted
- * to the end, or before this thread has heard of it: a process that is silent too makes room at once. */
+/* A trainer was started again while its old process still holds the place here. If the old process
+ * is silent for half of heartbeat_ms, or another thread gave it up, it is given up now. */
 static void make_room(struct peer *p) {
     struct server_thread *t = p->t;
     const uint64_t here = seat_of(p)->incarnation;

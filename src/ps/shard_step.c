@@ -353,7 +353,7 @@ static int take_stats(struct ps_shard *s, const struct member *m, struct ps_rang
     return rc;
 }
 
-/* For the process that takes this one's place: its pass is to have the totals of both. */
+/* Kept so that a replacement process can report the totals of the whole pass. */
 static void add_to_pass(struct ps_shard *s, struct member *m, const struct member_step *p) {
     m->in_this.steps++;
     m->in_this.samples += p->n_samples;

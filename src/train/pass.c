@@ -99,8 +99,8 @@ static int step_on(struct train_loop *l, struct pd_err *err) {
     return 0;
 }
 
-/* A batch that is done again, for the servers that did not have all of it, is in the sums of the
- * earlier process. */
+/* A repeated batch, sent for servers that lack part of it, is already in the earlier process's
+ * sums. */
 static void count_once(const struct train_loop *l, double (*sums)[N_SUMS]) {
     for (uint32_t i = 0; i < train_n_parts(l); i++)
         sums[i][SUM_COST] = sums[i][SUM_SAMPLES] = 0;

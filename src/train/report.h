@@ -4,8 +4,8 @@
  *   Pass 0, Batch 100, Cost 5.7311042 (average 6.0231), 38400 samples, 24103 words/s
  *   Pass 0 done: 3049 batches, 1170914 samples in 48.1 s, cost 4.7713
  *   Pass 0: 12 of 6098 pushes (0.2 %) came too late and were dropped
- * (async_lagged_grad_discard_ratio)       only where there are some Test after pass 0: cost 4.2571,
- * perplexity 70.60, error 0.71, 61627 samples
+ *       (async_lagged_grad_discard_ratio)       only where there are some
+ *   Test after pass 0: cost 4.2571, perplexity 70.60, error 0.71, 61627 samples
  *
  * Figures are those of the whole job: the sums come from the servers. Trainer 0 tells them; the
  * others only what is theirs alone. An event of each trainer tells its own speed too, and for how
