@@ -163,8 +163,8 @@ static const struct pd_option table[] = {
     {"train", "reconnect_timeout", PD_F64, F(reconnect_timeout), ALL, "10", 0.1, 86400, 0, "s",
      "how long a connection between trainer and pserver that broke is tried again, and how long a pserver waits for it"},
     {"train", "heartbeat_timeout", PD_F64, F(heartbeat_timeout), ALL, "30", 2, 86400, "0", "s",
-     "silence after which a trainer or pserver counts as lost; long steps are not silence. 0: never "
-     "(for debuggers)"},
+     "silence after which a trainer or pserver counts as lost; long steps are not silence. 0: "
+     "never (for debuggers)"},
     {"train", "start_timeout", PD_F64, F(start_timeout), ALL, "1800", 1, 1e7, 0, "s",
      "how long a pserver waits for trainers that never connected; each new trainer restarts the "
      "count"},

@@ -95,8 +95,8 @@ int net_send_error(struct net_conn *c, uint16_t type, uint64_t req, const struct
  * stopped, or takes nothing for hours, is left alone, since its kernel answers; TCP_USER_TIMEOUT would end it. */
 void net_watch_host(struct net_conn *c);
 void net_check_host(struct net_conn *c);
-/* TCP has sent something again because the peer's kernel has not acknowledged it yet: the network is
- * cut, or the host is gone. A process that is only stopped has a kernel that acknowledges. */
+/* TCP has sent something again because the peer's kernel has not acknowledged it yet: the network
+ * is cut, or the host is gone. A process that is only stopped has a kernel that acknowledges. */
 int net_unanswered(const struct net_conn *c);
 
 /* The connector asks for it, once open; it takes effect when the peer, which has opts.share too, has found the memory. What does not find

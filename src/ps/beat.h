@@ -10,8 +10,8 @@
  * is silent on a connection that stands. Silence is final: a server that answers again stays lost.
  * Ticks are counted and not the clock: if the judging process was itself stopped, that time does
  * not count. A cut network is no silence: as long as the peer's kernel acknowledges nothing
- * (net_unanswered), nothing is counted, and after the cut the count begins as far below 0 as the cut
- * lasted, since TCP waits that long before it sends again. The server's end is server_beat.c.
+ * (net_unanswered), nothing is counted, and after the cut the count begins as far below 0 as the
+ * cut lasted, since TCP waits that long before it sends again. The server's end is server_beat.c.
  */
 #ifndef PD_PS_BEAT_H
 #define PD_PS_BEAT_H
@@ -40,7 +40,8 @@ struct ps_beat_opts {
 struct ps_beat;
 int ps_beat_start(struct ps_beat **out, const struct ps_beat_opts *o, struct pd_err *err);
 void ps_beat_stop(struct ps_beat *b);         /* ends the thread; NULL is legal */
-/* The number of a server that is lost, and the limit that it has passed; -1: none. From any thread. */
+/* The number of a server that is lost, and the limit that it has passed; -1: none. From any
+ * thread. */
 int ps_beat_silent(const struct ps_beat *b, uint64_t *limit_ms);
 
 #endif

@@ -83,8 +83,8 @@ static void lose(struct ps_beat *b, uint32_t i, uint64_t limit_ms) {
     atomic_store(&b->silent, (int)i + 1);
 }
 
-/* The server's kernel takes connections and acknowledges, but the server answers nothing. Its thread
- * may be busy for a while. */
+/* The server's kernel takes connections and acknowledges, but the server answers nothing. Its
+ * thread may be busy for a while. */
 static void count_unheard(struct ps_beat *b, uint32_t i) {
     struct beat_link *l = &b->links[i];
     if (!l->conn || l->ever)

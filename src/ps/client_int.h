@@ -190,7 +190,7 @@ struct ps_client {
     struct ps_dropped pass_dropped;
     int greeted;           /* some thread has answered the declaration */
     int resumed;           /* this process goes on where one before it was lost */
-    uint64_t before_ms[2]; /* resumed: how old the pass is (first dense thread), how long the one before took */
+    uint64_t before_ms[2]; /* resumed: age of the first dense thread's pass; time of the last */
     struct ps_pass_sums before[2]; /* and what is in the steps of its pass, and of the one before */
     uint64_t first_step;   /* resumed: the first of the pass */
     uint32_t n_repeated;   /* resumed: reductions to come that have been done before */

@@ -34,7 +34,8 @@ void server_fail(struct ps_server *s, const struct pd_err *why) {
         pd_log_at(s->opts.log, server_level(s, PD_ERROR), __FILE__, __LINE__, "%s", why->msg);
 }
 
-int server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation, const struct pd_err *why) {
+int server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation,
+                   const struct pd_err *why) {
     uv_mutex_lock(&s->lock);
     struct given_up *g = s->given_up[trainer];
     if (!g && (g = s->given_up[trainer] = pd_calloc(1, sizeof *g)))

@@ -88,7 +88,8 @@ struct ps_server {
 enum pd_level server_level(struct ps_server *s, enum pd_level level);
 /* This process of a trainer has no place any more; every thread hears of it. From any thread. 0 or
  * PD_ENOMEM. */
-int server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation, const struct pd_err *why);
+int server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation,
+                   const struct pd_err *why);
 int server_given_up(struct ps_server *s, uint32_t trainer, const uint64_t *incarnation, struct pd_err *why); /* 1: it is, and why; NULL: any process of it */
 /* The first failure ends the server; every thread hears of it. From any thread. */
 void server_fail(struct ps_server *s, const struct pd_err *why);

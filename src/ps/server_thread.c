@@ -132,9 +132,9 @@ static void on_wake(uv_async_t *a) {
 
 /* --- long waits --- */
 
-/* If a trainer was started by hand and failed before it connected, no server knows of it, so the wait
- * for it needs a limit. Ticks are counted and not the clock: while this process was stopped nobody
- * could come. */
+/* If a trainer was started by hand and failed before it connected, no server knows of it, so the
+ * wait for it needs a limit. Ticks are counted and not the clock: while this process was stopped
+ * nobody could come. */
 static void wait_for_absent(struct server_thread *t) {
     const uint64_t limit = t->server->opts.start_ms ? t->server->opts.start_ms : START_MS;
     char text[400];

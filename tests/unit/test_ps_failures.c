@@ -329,7 +329,8 @@ static void test_the_limit_of_the_start_is_not_one_of_a_step(void **state) {
     assert_int_equal(o.server_rc, 0);
 }
 
-/* A server that was stopped before its first answer: its kernel takes connections, and nothing comes. */
+/* A server that was stopped before its first answer: its kernel takes connections, and nothing
+ * comes. */
 static void test_a_server_that_never_answers_a_beat_is_lost(void **state) {
     (void)state;
     struct pd_err err = {0};
