@@ -3,16 +3,16 @@
 #
 # ps_many-shm, -tcp: 8 + 8 over 2 + 2 with the same transport: all on this machine, or the pservers
 # in one network namespace and the trainers in another. ps_many-shm-copy, -tcp-iperf3: 8 + 8 over
-# what memcpy (a process for each core, at once) and iperf3 (between the same namespaces) move.
-# GB/s of both directions; rounds alternate, the best of each counts. FOR_S=3 seconds a
-# measurement, ROUNDS=3.
+# what memcpy moves (a process for each core, at once; 64 MB, since the models do not fit a cache
+# either) and iperf3 between the same namespaces. GB/s of both directions; rounds alternate, the best
+# of each counts. FOR_S=3 seconds a measurement, ROUNDS=3.
 . "$(dirname "$0")/ps.sh"
 GROUP=build/release/bench/ps_group FOR_S=${FOR_S:-3}
 group() { "$GROUP" "$1" 16 "$FOR_S" | awk '{print $8}'; } # N: GB/s
 few=0 many=0 copy=0 tcp_few=0 tcp_many=0 iperf=0 link=yes
 link_up || link=
 for ((i = 0; i < ROUNDS; i++)); do
-    a=$(group 2) b=$(group 8) c=$(copy_gbs "$(nproc)" 16 "$FOR_S")
+    a=$(group 2) b=$(group 8) c=$(copy_gbs "$(nproc)" 64 "$FOR_S")
     echo "shared memory: 2 + 2 $a GB/s   8 + 8 $b GB/s   memcpy $c GB/s"
     few=$(max "$few" "$a") many=$(max "$many" "$b") copy=$(max "$copy" "$c")
     [ -n "$link" ] || continue
