@@ -123,7 +123,7 @@ static void dense(size_t mb, double limit) {
     free(w);
 }
 
-/* What the shared memory of dense is compared with. */
+/* The limit of dense values in shared memory. */
 static void copy(size_t mb, double limit) {
     const size_t n = mb * 1000000;
     uint8_t *a = malloc(n), *b = malloc(n);
