@@ -53,12 +53,11 @@ CLIENT_LIBS = $(shell $(PKG) --libs libssh libuv libsodium jansson libarchive li
 # A sanitizer's runtime can't be linked static.
 STATIC := $(if $(SANITIZE),,-static)
 
-MODULES := base conf wire net pack agent ps nn data model train capi
-src_of   = $(sort $(wildcard $(1)/*.c))
+MODULES := base thread math conf wire net pack agent ps nn data model train capi
+src_of   = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
 obj_of   = $(patsubst %.c,$(B)/%.o,$(1))
 LIB_OBJS := $(foreach m,$(MODULES),$(call obj_of,$(call src_of,src/$(m))))
-LAUNCHER_DIRS := launcher launcher/cmd launcher/cluster launcher/dispatch launcher/ssh launcher/job launcher/view
-LAUNCHER_SRCS := $(foreach d,$(LAUNCHER_DIRS),$(call src_of,$(d)))
+LAUNCHER_SRCS := $(call src_of,launcher)
 LAUNCHER_OBJS := $(call obj_of,$(filter-out launcher/main.c,$(LAUNCHER_SRCS)))
 WORKER_OBJS := $(call obj_of,$(filter-out worker/agent_main.c worker/worker_main.c,$(call src_of,worker)))
 LIBPADDLE := $(B)/libpaddle.a
@@ -66,7 +65,7 @@ PROGRAMS := $(B)/paddlectl $(B)/paddle_agent $(B)/paddle_worker
 
 # The client library (src/capi): the same sources once more as position-independent code; everything but its calls is hidden, what
 # they don't need is left out. A sanitizer's runtime can't come with a library.
-CAPI_SRCS := $(foreach m,base conf wire net ps model capi,$(call src_of,src/$(m)))
+CAPI_SRCS := $(foreach m,base thread math conf wire net ps model capi,$(call src_of,src/$(m)))
 CAPI_OBJS := $(patsubst %.c,$(B)/pic/%.o,$(CAPI_SRCS))
 CAPI_SO   := $(B)/libpaddle_ps.so.1
 CAPI_LIBS := -luv -lsodium -ljansson -linih -lpthread -lm
