@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/hash.h"
-#include "base/rng.h"
+#include "math/hash.h"
+#include "math/rng.h"
 #include "base/str.h"
 #include "nn/graph.h"
 #include "nn/kernel.h"

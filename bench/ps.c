@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "bench/server.h"
 #include "ps/client.h"
 #include "ps/optim.h"

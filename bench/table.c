@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
-#include "base/huge.h"
+#include "math/hash.h"
+#include "thread/page_memory.h"
 #include "ps/optim.h"
 #include "ps/table.h"
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/heap.h"
+#include "thread/malloc_tune.h"
 #include "base/version.h"
 #include "launcher/cmd/cmd.h"
 

@@ -13,7 +13,7 @@
 #include "agent/msg.h"
 #include "agent/relay.h"
 #include "base/fault.h"
-#include "base/heap.h"
+#include "thread/malloc_tune.h"
 #include "base/str.h"
 #include "base/version.h"
 #include "wire/msg.h"

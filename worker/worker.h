@@ -2,7 +2,7 @@
 #ifndef PADDLE_WORKER_H
 #define PADDLE_WORKER_H
 
-#include "base/cpus.h"
+#include "thread/cpus.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "conf/options.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "base/peak.h"
+#include "base/memory_use.h"
 #include "base/str.h"
 #include "launcher/cluster/gather.h"
 #include "launcher/cmd/cmd.h"

@@ -13,7 +13,7 @@
 #ifndef PD_AGENT_BIND_H
 #define PD_AGENT_BIND_H
 
-#include "base/cpus.h"
+#include "thread/cpus.h"
 
 enum { BIND_MAX = 8 }; /* processes of a node */
 enum bind_how { BIND_NONE, BIND_AUTO, BIND_CORES, BIND_NUMA, N_BINDS };

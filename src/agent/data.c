@@ -8,7 +8,7 @@
 #include "agent/session.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "wire/msg.h"
 
 enum { TICK_MS = 250, CAME_PIECES = 1 << 20 };

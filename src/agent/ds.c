@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
-#include "base/peak.h"
+#include "base/memory_use.h"
 #include "base/str.h"
 #include "pack/manifest.h"
 #include "wire/msg.h"

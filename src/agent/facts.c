@@ -9,9 +9,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "base/cpus.h"
+#include "thread/cpus.h"
 #include "base/fs.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "base/str.h"
 
 static int usable_cores(void) {

@@ -2,7 +2,7 @@
 #ifndef PD_CAPI_INTERNAL_H
 #define PD_CAPI_INTERNAL_H
 
-#include "base/keyed.h"
+#include "math/key_sort.h"
 #include "capi/paddle_ps.h"
 #include "conf/options.h"
 #include "ps/client.h"

@@ -11,7 +11,7 @@
 #define PD_DATA_BLOCK_H
 
 #include "base/buf.h"
-#include "base/rng.h"
+#include "math/rng.h"
 #include "data/plan.h"
 
 enum { BLOCK_BYTES = 128 * 1024 };

@@ -9,7 +9,7 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
-#include "base/hash.h"
+#include "math/hash.h"
 
 /* What a dictionary begins with; the first is what unknown words become. */
 static const struct {

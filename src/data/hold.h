@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/rng.h"
+#include "math/rng.h"
 
 struct data_hold { /* zeroed before first use */
     struct pd_buf text;

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/hash.h"
-#include "base/rng.h"
+#include "math/hash.h"
+#include "math/rng.h"
 #include "base/str.h"
 #include "data/fetch.h"
 #include "data/format.h"

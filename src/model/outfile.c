@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/aside.h"
+#include "thread/run_later.h"
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"

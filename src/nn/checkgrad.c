@@ -20,8 +20,8 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/hash.h"
-#include "base/rng.h"
+#include "math/hash.h"
+#include "math/rng.h"
 #include "nn/internal.h"
 
 static const double steps[] = {0.1, 0.03, 0.01, 0.003};

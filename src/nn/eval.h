@@ -4,7 +4,7 @@
  *                        ^                                                          │
  *                        └──────────────────── nn_eval_clear <──────────────────────┘
  *
- * Sums are whole numbers or exact (base/exact.h): a figure depends on the samples and the network's outputs for them alone, not
+ * Sums are whole numbers or exact (math/exact_sum.h): a figure depends on the samples and the network's outputs for them alone, not
  * on how they were cut into batches, threads or trainers. The one exception is perplexity, which takes a cost's sums a batch.
  */
 #ifndef PD_NN_EVAL_H

@@ -2,7 +2,7 @@
 #ifndef PD_NN_EVAL_INT_H
 #define PD_NN_EVAL_INT_H
 
-#include "base/exact.h"
+#include "math/exact_sum.h"
 #include "nn/eval.h"
 #include "nn/internal.h"
 

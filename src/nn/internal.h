@@ -8,8 +8,8 @@
 #ifndef PD_NN_INTERNAL_H
 #define PD_NN_INTERNAL_H
 
-#include "base/keyed.h"
-#include "base/rng.h"
+#include "math/key_sort.h"
+#include "math/rng.h"
 #include "data/batch.h"
 #include "nn/graph.h"
 #include "nn/model_ini.h"

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clones.h"
+#include "math/cpu_clones.h"
 
 #define INLINE static inline __attribute__((always_inline))
 

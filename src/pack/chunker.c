@@ -1,7 +1,7 @@
 /* chunker.c - see chunker.h. */
 #include "pack/chunker.h"
 
-#include "base/hash.h"
+#include "math/hash.h"
 #include "pack/chunker_gear.h"
 
 enum { KIB = 1024, LOG_SMALL = 14, LOG_LARGE = 16, LOG_HUGE = 17, NORMAL = 1, BUNDLE_REST = 32 * KIB };

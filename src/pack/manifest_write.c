@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "pack/manifest_int.h"
 #include "pack/path.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "base/str.h"
 #include "ps/beat.h"
 #include "ps/client_int.h"

@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/crew.h"
+#include "thread/workers.h"
 #include "base/err.h"
 #include "base/log.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/few.h"
+#include "math/row_copy.h"
 #include "ps/client_int.h"
 
 /* --- memory that is used again and again --- */

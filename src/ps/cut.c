@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/aside.h"
+#include "thread/run_later.h"
 #include "base/fault.h"
-#include "base/huge.h"
+#include "thread/page_memory.h"
 #include "ps/table_int.h"
 
 enum {

@@ -7,8 +7,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fault.h"
-#include "base/hash.h"
-#include "base/huge.h"
+#include "math/hash.h"
+#include "thread/page_memory.h"
 #include "ps/changed.h"
 
 enum {

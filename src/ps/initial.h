@@ -3,7 +3,7 @@
 #ifndef PD_PS_INITIAL_H
 #define PD_PS_INITIAL_H
 
-#include "base/rng.h"
+#include "math/rng.h"
 
 /* Values [first, first + n) of the sequence (key, hi). */
 static inline void ps_initial(struct pd_rng_key key, uint64_t hi, uint64_t first, float mean, float std, float *out, uint64_t n) {

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/hash.h"
+#include "math/hash.h"
 
 enum { PS_BLOCK_MIN = 1024, PS_BLOCKS_PER_SERVER = 128, PS_SEG_ALIGN = 16 };
 

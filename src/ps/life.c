@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/rng.h"
+#include "math/rng.h"
 
 enum { COUNT_MAX = 0xffff, DAYS_MAX = 0xfffe }; /* both at most would be PS_ROW_NONE */
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clones.h"
+#include "math/cpu_clones.h"
 
 #define RULE(name)                                                                                                             \
     CLONES static void name(const struct ps_optim_args *a, float *restrict w, float *restrict state, size_t stride,                  \

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "base/cpus.h"
+#include "thread/cpus.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "ps/shard.h"

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
-#include "base/rng.h"
+#include "math/rng.h"
 #include "ps/initial.h"
 #include "ps/shard_int.h"
 

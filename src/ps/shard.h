@@ -23,7 +23,7 @@
 
 #include <sys/uio.h>
 
-#include "base/crew.h"
+#include "thread/workers.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "net/region.h"

@@ -8,7 +8,7 @@
  */
 #include <assert.h>
 
-#include "base/few.h"
+#include "math/row_copy.h"
 #include "ps/shard_int.h"
 
 enum {

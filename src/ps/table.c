@@ -8,9 +8,9 @@
 #include <xxhash.h>
 
 #include "base/fault.h"
-#include "base/few.h"
-#include "base/huge.h"
-#include "base/rng.h"
+#include "math/row_copy.h"
+#include "thread/page_memory.h"
+#include "math/rng.h"
 #include "ps/initial.h"
 #include "ps/table_int.h"
 

@@ -1,7 +1,7 @@
 /* tree.c - see tree.h. */
 #include "ps/tree.h"
 
-#include "base/clones.h"
+#include "math/cpu_clones.h"
 
 uint32_t ps_tree_mid(uint32_t n_streams, uint32_t lo, uint32_t hi) {
     for (uint64_t n = 2; n <= 4; n++)

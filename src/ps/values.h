@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "base/pool.h"
+#include "thread/pool.h"
 #include "net/region.h"
 
 struct ps_values {

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/rng.h"
+#include "math/rng.h"
 #include "base/str.h"
 #include "train/checkpoint.h"
 #include "train/done.h"

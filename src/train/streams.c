@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/fault.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "base/str.h"
 #include "data/file_list.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
-#include "base/gate.h"
+#include "thread/latch.h"
 #include "nn/kernel.h"
 
 struct mate {

@@ -15,8 +15,8 @@
 #ifndef PD_TRAIN_TEAM_H
 #define PD_TRAIN_TEAM_H
 
-#include "base/cpus.h"
-#include "base/crew.h"
+#include "thread/cpus.h"
+#include "thread/workers.h"
 #include "nn/eval.h"
 #include "train/params.h"
 

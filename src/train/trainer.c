@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "data/fetch.h"
 #include "data/pipe.h"
 #include "nn/checkgrad.h"

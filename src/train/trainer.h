@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#include "base/cpus.h"
+#include "thread/cpus.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "conf/options.h"

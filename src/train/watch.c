@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "base/str.h"
 
 struct watch {

@@ -18,7 +18,7 @@
 #include <sys/uio.h>
 
 #include "base/err.h"
-#include "base/pool.h"
+#include "thread/pool.h"
 
 enum { WIRE_HEADER = 64, WIRE_ALIGN = 64, WIRE_SECTIONS = 4, WIRE_ELSEWHERE = 64 };
 #define WIRE_MAGIC 0x314c4450u /* "PDL1" */

@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "base/str.h"
 #include "data/fetch.h"
 #include "pack/assemble.h"

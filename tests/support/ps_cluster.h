@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/hash.h"
+#include "math/hash.h"
 #include "base/log.h"
 #include "net/conn.h"
 #include "ps/client.h"

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/hash.h"
+#include "math/hash.h"
 
 static inline uint64_t seed_of(const char *name) {
     const char *s = getenv("PADDLE_TEST_SEED");

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hash.h"
+#include "math/hash.h"
 #include "pack/chunker.h"
 #include "pack/manifest.h"
 #include "pack/object.h"

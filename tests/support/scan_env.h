@@ -11,7 +11,7 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "pack/scan.h"
 
 /* A folder for a test: `src` in it is the tree. */

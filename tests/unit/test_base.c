@@ -17,9 +17,9 @@
 #include "base/cksum.h"
 #include "base/fault.h"
 #include "base/fs.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "base/log.h"
-#include "base/rng.h"
+#include "math/rng.h"
 #include "base/str.h"
 
 static void the_first_error_wins(void **state) {

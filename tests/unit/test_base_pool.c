@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/pool.h"
+#include "thread/pool.h"
 
 static void sizes_come_back_aligned_and_large_enough(void **state) {
     (void)state;

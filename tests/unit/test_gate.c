@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 
-#include "base/gate.h"
+#include "thread/latch.h"
 
 enum { THREADS = 4, MEETINGS = 500 };
 

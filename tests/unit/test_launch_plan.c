@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "base/hash.h"
+#include "math/hash.h"
 #include "launcher/cluster/plan.h"
 
 static int n_told(struct plan *p) {

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "launcher/dispatch/split.h"
 
 static char dir[64];

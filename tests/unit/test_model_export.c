@@ -12,7 +12,7 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "base/str.h"
 #include "model/export.h"
 #include "model/table.h"

@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "base/fs.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "model/outfile.h"
 
 static char dir[] = "/tmp/test-outfile-XXXXXX", path[64];

@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "base/exact.h"
+#include "math/exact_sum.h"
 #include "base/fault.h"
-#include "base/rng.h"
+#include "math/rng.h"
 #include "nn/eval_int.h"
 
 /* --- a network of one layer with given outputs --------------------------------------------------- */

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/fs.h"
-#include "base/rng.h"
+#include "math/rng.h"
 #include "nn/checkgrad.h"
 #include "nn/eval.h"
 #include "nn/graph.h"

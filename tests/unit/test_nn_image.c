@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "base/rng.h"
+#include "math/rng.h"
 #include "nn/internal.h"
 #include "tests/support/near.h"
 

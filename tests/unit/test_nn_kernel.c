@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/rng.h"
+#include "math/rng.h"
 #include "nn/kernel.h"
 #include "tests/support/near.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/rng.h"
+#include "math/rng.h"
 #include "nn/kernel_rows.h"
 
 /* The plain clone, under other names. */

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/fs.h"
-#include "base/rng.h"
+#include "math/rng.h"
 #include "nn/alias.h"
 #include "nn/sampler.h"
 #include "tests/support/near.h"

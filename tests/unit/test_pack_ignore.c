@@ -17,7 +17,7 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "base/fs.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "pack/glob.h"
 #include "pack/ignore.h"
 #include "tests/support/skip.h"

@@ -13,7 +13,7 @@
 
 #include "base/buf.h"
 #include "base/fault.h"
-#include "base/rng.h"
+#include "math/rng.h"
 #include "pack/chunker.h"
 #include "pack/manifest.h"
 #include "pack/object.h"

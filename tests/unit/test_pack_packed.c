@@ -17,7 +17,7 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "pack/packed.h"
 
 enum { RAW = 300000 };

@@ -18,7 +18,7 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "pack/scan.h"
 #include "tests/support/scan_env.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
-#include "base/rng.h"
+#include "math/rng.h"
 #include "model/model.h"
 #include "ps/table.h"
 #include "tests/support/ps_cluster.h"

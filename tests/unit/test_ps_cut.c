@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/fault.h"
-#include "base/hash.h"
+#include "math/hash.h"
 #include "ps/cut.h"
 
 enum { ROWS = 40000, STATE = 2 };

@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 #include "base/fs.h"
-#include "base/rng.h"
+#include "math/rng.h"
 #include "model/model.h"
 #include "ps/life.h"
 #include "tests/support/ps_cluster.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/rng.h"
+#include "math/rng.h"
 #include "ps/optim.h"
 
 enum { N = 1037, STEPS = 100, SAMPLES = 37 };

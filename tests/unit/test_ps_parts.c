@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/hash.h"
-#include "base/rng.h"
+#include "math/hash.h"
+#include "math/rng.h"
 #include "ps/job.h"
 #include "ps/layout.h"
 #include "ps/optim.h"

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/rng.h"
+#include "math/rng.h"
 #include "tests/support/ps_frames.h"
 
 enum { KEYS = 150, STEPS = 3, DIM_MOST = 200, TRAINERS_MOST = 12 };

@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/fs.h"
-#include "base/rng.h"
+#include "math/rng.h"
 #include "conf/options.h"
 #include "ps/client_int.h"
 #include "ps/rule.h"

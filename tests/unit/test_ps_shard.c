@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/fault.h"
-#include "base/rng.h"
+#include "math/rng.h"
 #include "tests/support/ps_frames.h"
 
 static struct pd_err last;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "math/hash.h"
 #include "ps/changed.h"
 #include "ps/index.h"
 #include "ps/table.h"

@@ -2,13 +2,13 @@
  *
  * Classes: 4 of each power of two, from 128 bytes with the head: a step that runs well then allocates nothing.
  */
-#include "base/pool.h"
+#include "thread/pool.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "base/fault.h"
-#include "base/huge.h"
+#include "thread/page_memory.h"
 
 #ifdef __has_feature
 #define ASAN_OF_CLANG __has_feature(address_sanitizer)

@@ -1,5 +1,5 @@
 /* heap.c - see heap.h. */
-#include "base/heap.h"
+#include "thread/malloc_tune.h"
 
 #include <malloc.h>
 

@@ -1,5 +1,5 @@
 /* cpus.c - see cpus.h. */
-#include "base/cpus.h"
+#include "thread/cpus.h"
 
 #include <dirent.h>
 #include <errno.h>

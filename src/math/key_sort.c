@@ -1,5 +1,5 @@
 /* keyed.c - digits of 11 bits from the lowest; those that are the same in all keys are left out. */
-#include "base/keyed.h"
+#include "math/key_sort.h"
 
 enum { BITS = 11, SIZE = 1 << BITS };
 

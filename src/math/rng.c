@@ -1,5 +1,5 @@
 /* rng.c - see rng.h. */
-#include "base/rng.h"
+#include "math/rng.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include <Random123/philox.h>
 #pragma GCC diagnostic pop
 
-#include "base/clones.h"
-#include "base/hash.h"
+#include "math/cpu_clones.h"
+#include "math/hash.h"
 
 struct pd_rng_key pd_rng_key(uint64_t seed, uint32_t domain, uint64_t a, uint64_t b) {
     uint64_t h = pd_mix64(seed ^ pd_mix64(domain));

@@ -1,5 +1,5 @@
 /* huge.c - see huge.h. */
-#include "base/huge.h"
+#include "thread/page_memory.h"
 
 #include <stdint.h>
 #include <sys/mman.h>

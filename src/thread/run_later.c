@@ -1,5 +1,5 @@
 /* aside.c - see aside.h. */
-#include "base/aside.h"
+#include "thread/run_later.h"
 
 #include <pthread.h>
 #include <signal.h>

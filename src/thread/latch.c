@@ -1,5 +1,5 @@
 /* gate.c - see gate.h. */
-#include "base/gate.h"
+#include "thread/latch.h"
 
 #include "base/clock.h"
 

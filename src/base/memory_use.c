@@ -1,5 +1,5 @@
 /* peak.c - see peak.h. */
-#include "base/peak.h"
+#include "base/memory_use.h"
 
 #include <stdio.h>
 

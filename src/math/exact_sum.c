@@ -1,5 +1,5 @@
 /* exact.c - see exact.h. */
-#include "base/exact.h"
+#include "math/exact_sum.h"
 
 #include <math.h>
 
