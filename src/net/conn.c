@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/fault.h"
-#include "net/internal.h"
+#include "net/conn_internal.h"
 #include "wire/msg.h"
 
 static void pump(struct net_conn *c);

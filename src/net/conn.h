@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "net/region.h"
+#include "net/shm/region.h"
 #include "wire/frame.h"
 #include "wire/handshake.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "net/internal.h"
+#include "net/conn_internal.h"
 
 enum { MAX_HANDSHAKES = 64, LONG_MS = 1000, BACKLOG = 1024 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "net/internal.h"
+#include "net/conn_internal.h"
 
 enum {
     MAX_BUFS = 1 + 2 * WIRE_SECTIONS,

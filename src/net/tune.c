@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "net/internal.h"
+#include "net/conn_internal.h"
 
 static int on_this_machine(const struct sockaddr_storage *own, const struct sockaddr_storage *peer) {
     if (own->ss_family != peer->ss_family)

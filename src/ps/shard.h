@@ -26,7 +26,7 @@
 #include "thread/workers.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "net/region.h"
+#include "net/shm/region.h"
 #include "ps/job.h"
 #include "wire/frame.h"
 

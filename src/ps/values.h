@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "thread/pool.h"
-#include "net/region.h"
+#include "net/shm/region.h"
 
 struct ps_values {
     struct pd_pool *pool; /* may be NULL */

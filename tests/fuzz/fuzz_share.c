@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/arena.h"
-#include "net/internal.h"
+#include "net/shm/arena.h"
+#include "net/conn_internal.h"
 #include "wire/msg.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

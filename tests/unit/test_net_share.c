@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "base/fault.h"
-#include "net/arena.h"
-#include "net/internal.h"
+#include "net/shm/arena.h"
+#include "net/conn_internal.h"
 #include "wire/msg.h"
 
 /* --- rooms --- */

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "net/internal.h"
+#include "net/conn_internal.h"
 
 static int other_control(int fd) { /* another than "reno", where the machine has one for us */
     static const char *const names[] = {"bbr", "cubic"};

@@ -1,5 +1,5 @@
 /* memory.c - see memory.h. */
-#include "net/memory.h"
+#include "net/shm/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

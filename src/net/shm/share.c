@@ -1,13 +1,13 @@
 /* share.c - see share.h. */
-#include "net/share.h"
+#include "net/shm/share.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
-#include "net/arena.h"
-#include "net/internal.h"
+#include "net/shm/arena.h"
+#include "net/conn_internal.h"
 #include "wire/msg.h"
 
 struct net_share {

@@ -1,5 +1,5 @@
 /* arena.c - see arena.h. */
-#include "net/arena.h"
+#include "net/shm/arena.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* region.c - see region.h. */
-#include "net/region.h"
+#include "net/shm/region.h"
 
 #include <stdlib.h>
 

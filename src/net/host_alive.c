@@ -3,7 +3,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "net/internal.h"
+#include "net/conn_internal.h"
 
 enum { IDLE_S = 5, INTERVAL_S = 2, PROBES = 3, UNANSWERED = 3 };
 

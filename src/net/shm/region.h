@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "net/memory.h"
+#include "net/shm/memory.h"
 
 /* When net_send's `release` comes of a frame with a section in the region. */
 enum net_lent {

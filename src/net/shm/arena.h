@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "net/memory.h"
+#include "net/shm/memory.h"
 
 enum { NET_ARENA_BYTES = 16 << 20 };
 
