@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "data/reader.h"
+#include "data/read/reader.h"
 
 static double cpu_s(void) {
     struct timespec t;

@@ -1,11 +1,11 @@
-/* cmd_prepare.c - paddlectl prepare: texts by src/data/prepare.h, files of samples by src/data/records.h. */
+/* cmd_prepare.c - paddlectl prepare: texts by src/data/prepare/prepare.h, files of samples by src/data/prepare/records.h. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
-#include "data/prepare.h"
-#include "data/records.h"
-#include "data/source.h"
+#include "data/prepare/prepare.h"
+#include "data/prepare/records.h"
+#include "data/read/source.h"
 #include "launcher/cmd/cmd_data.h"
 #include "nn/model_ini.h"
 

@@ -1,5 +1,5 @@
-/* cmd_split.c - paddlectl split: options into src/data/prepare.h, counts out. */
-#include "data/prepare.h"
+/* cmd_split.c - paddlectl split: options into src/data/prepare/prepare.h, counts out. */
+#include "data/prepare/prepare.h"
 #include "launcher/cmd/cmd_data.h"
 
 int cmd_split(int argc, char **argv) {

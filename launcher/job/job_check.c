@@ -22,7 +22,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "conf/ini_file.h"
-#include "data/reader.h"
+#include "data/read/reader.h"
 #include "launcher/cluster/bootstrap.h"
 #include "launcher/job/job_impl.h"
 #include "pack/scan.h"

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "data/batch.h"
+#include "data/schema/batch.h"
 #include "nn/model_ini.h"
 
 enum nn_kind {

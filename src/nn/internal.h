@@ -10,7 +10,7 @@
 
 #include "math/key_sort.h"
 #include "math/rng.h"
-#include "data/batch.h"
+#include "data/schema/batch.h"
 #include "nn/graph.h"
 #include "nn/model_ini.h"
 
@@ -203,7 +203,7 @@ uint64_t nn_build_size(const struct nn_build *b, const struct nn_node *self); /*
 
 /* --- feed and execution -------------------------------------------------------------------------- */
 
-struct nn_column {          /* of a field, see data/batch.h; what its kind does not have is NULL */
+struct nn_column {          /* of a field, see data/schema/batch.h; what its kind does not have is NULL */
     uint64_t *ids;
     uint32_t *offset;
     float *weight, *value;

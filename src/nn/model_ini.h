@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "base/row_life.h"
-#include "data/schema.h"
+#include "data/schema/schema.h"
 
 enum { NN_NAME_MAX = 64, NN_MAX_INPUTS = 64, NN_MAX_LAYERS = 1024 };
 

@@ -12,7 +12,7 @@
 #include "base/fault.h"
 #include "math/hash.h"
 #include "base/str.h"
-#include "data/file_list.h"
+#include "data/read/file_list.h"
 
 enum { AHEAD = 2 }; /* batches */
 

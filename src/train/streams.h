@@ -8,7 +8,7 @@
 #define PD_TRAIN_STREAMS_H
 
 #include "conf/options.h"
-#include "data/reader.h"
+#include "data/read/reader.h"
 
 /* Samples of stream s in a batch of `batch_size`. */
 uint32_t train_stream_share(uint64_t batch_size, uint32_t n_streams, uint32_t s);

@@ -8,8 +8,8 @@
 
 #include "base/fault.h"
 #include "math/hash.h"
-#include "data/fetch.h"
-#include "data/pipe.h"
+#include "data/input/fetch.h"
+#include "data/read/pipe.h"
 #include "nn/checkgrad.h"
 #include "ps/rule.h"
 #include "ps/table.h"

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "data/reader.h"
+#include "data/read/reader.h"
 
 enum { WATCH_KEY_MAX = 127 };
 

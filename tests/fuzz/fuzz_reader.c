@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "data/reader.h"
+#include "data/read/reader.h"
 
 static const char *const schemas[][3] = {
     {"ids", "a b", ""},

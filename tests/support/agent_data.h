@@ -22,7 +22,7 @@
 #include "base/fs.h"
 #include "math/hash.h"
 #include "base/str.h"
-#include "data/fetch.h"
+#include "data/input/fetch.h"
 #include "pack/assemble.h"
 #include "pack/scan.h"
 #include "wire/msg.h"

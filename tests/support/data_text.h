@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "base/fs.h"
-#include "data/reader.h"
+#include "data/read/reader.h"
 
 static char dir[] = "/tmp/test-data-XXXXXX";
 

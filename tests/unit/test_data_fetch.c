@@ -16,9 +16,9 @@
 
 #include "base/buf.h"
 #include "base/fs.h"
-#include "data/fetch.h"
-#include "data/pipe.h"
-#include "data/reader.h"
+#include "data/input/fetch.h"
+#include "data/read/pipe.h"
+#include "data/read/reader.h"
 
 struct agent {
     int fd;

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "data/input.h"
-#include "data/plan.h"
+#include "data/input/input.h"
+#include "data/schema/parse_plan.h"
 #include "tests/support/data_text.h"
 
 #define ADULT "format=csv;columns=age job hours income;missing=?;fields=nums job:category income:label;nums.type=dense;nums.columns=age hours;" \

@@ -14,11 +14,11 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "base/fs.h"
-#include "data/dict.h"
-#include "data/lines.h"
-#include "data/prepare.h"
-#include "data/shards.h"
-#include "data/tokens.h"
+#include "data/prepare/dict.h"
+#include "data/input/lines.h"
+#include "data/prepare/prepare.h"
+#include "data/prepare/shards.h"
+#include "data/prepare/tokens.h"
 #include "tests/support/skip.h"
 
 static char dir[] = "/tmp/test-prepare-XXXXXX";

@@ -14,8 +14,8 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "base/fs.h"
-#include "data/pipe.h"
-#include "data/reader.h"
+#include "data/read/pipe.h"
+#include "data/read/reader.h"
 
 static char dir[] = "/tmp/test-data-[x]-XXXXXX"; /* brackets: the folder's name is no pattern */
 

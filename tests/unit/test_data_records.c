@@ -13,8 +13,8 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
-#include "data/reader.h"
-#include "data/records.h"
+#include "data/read/reader.h"
+#include "data/prepare/records.h"
 
 static char dir[] = "/tmp/test-records-XXXXXX";
 static char in[64], out[64];

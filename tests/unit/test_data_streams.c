@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/fault.h"
-#include "data/input.h"
-#include "data/pipe.h"
+#include "data/input/input.h"
+#include "data/read/pipe.h"
 #include "tests/support/data_text.h"
 
 #define BIG "format=tsv;columns=n a b c;fields=n:dense a:category b:list c:label;b.weights=true;a.vocabulary=100000"

@@ -14,7 +14,7 @@
 #include "base/fs.h"
 #include "nn/eval_int.h"
 #include "train/report.h"
-#include "data/pipe.h"
+#include "data/read/pipe.h"
 #include "train/streams.h"
 
 static char dir[] = "/tmp/test-train-XXXXXX";

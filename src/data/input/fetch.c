@@ -1,0 +1,113 @@
+/* fetch.c - see fetch.h. The words are those of src/agent/data_ask.c. One thread waits at a time; what others want is told to the agent
+ * before they wait for their turn, so that their files come meanwhile. */
+#include "data/input/fetch.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fault.h"
+
+enum { ANSWER_MAX = 4096 };
+
+struct data_fetch {
+    int fd;
+    pthread_mutex_t say, wait; /* a request is written whole; one waits */
+    uint32_t next_id;          /* under wait */
+};
+
+int data_fetch_new(struct data_fetch **out, int fd, struct pd_err *err) {
+    struct data_fetch *f = pd_calloc(1, sizeof *f);
+    if (!f)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    f->fd = fd;
+    pthread_mutex_init(&f->say, NULL);
+    pthread_mutex_init(&f->wait, NULL);
+    *out = f;
+    return 0;
+}
+
+void data_fetch_free(struct data_fetch *f) {
+    if (!f)
+        return;
+    pthread_mutex_destroy(&f->say);
+    pthread_mutex_destroy(&f->wait);
+    free(f);
+}
+
+/* The whole request, or nothing of it where `wait` is 0 and the agent does not keep up. 0 or -1. */
+static int say(struct data_fetch *f, uint32_t id, const char *path, int wait) {
+    uint8_t text[8 + PATH_MAX];
+    size_t n = strlen(path), at = 0;
+    int rc = 0;
+    if (!n || n >= PATH_MAX)
+        return -1;
+    for (int i = 0; i < 4; i++) {
+        text[i] = (uint8_t)(n >> 8 * i);
+        text[4 + i] = (uint8_t)(id >> 8 * i);
+    }
+    memcpy(text + 8, path, n);
+    pthread_mutex_lock(&f->say);
+    while (at < n + 8 && !rc) {
+        ssize_t k = send(f->fd, text + at, n + 8 - at, MSG_NOSIGNAL | (wait || at ? 0 : MSG_DONTWAIT));
+        if (k > 0)
+            at += (size_t)k;
+        else if (errno != EINTR)
+            rc = -1;
+    }
+    pthread_mutex_unlock(&f->say);
+    return rc;
+}
+
+static int read_all(int fd, void *p, size_t n) {
+    for (size_t at = 0; at < n;) {
+        ssize_t k = recv(fd, (char *)p + at, n - at, 0);
+        if (!k || (k < 0 && errno != EINTR))
+            return -1;
+        at += k > 0 ? (size_t)k : 0;
+    }
+    return 0;
+}
+
+static int read_answer(struct data_fetch *f, uint32_t id, struct pd_err *err) {
+    uint8_t head[12];
+    char text[ANSWER_MAX];
+    struct pd_rd r;
+    if (read_all(f->fd, head, sizeof head))
+        return pd_fail(err, PD_ECLOSED, "this node's agent does not answer: it has ended");
+    pd_rd_init(&r, head, sizeof head);
+    uint32_t n = pd_get_u32(&r), of = pd_get_u32(&r), code = pd_get_u32(&r);
+    if (n >= sizeof text || of != id || code > 1000)
+        return pd_fail(err, PD_EPROTO, "this node's agent answers something else");
+    if (read_all(f->fd, text, n))
+        return pd_fail(err, PD_ECLOSED, "this node's agent has ended in the middle of its answer");
+    return code ? pd_fail(err, -(int)code, "%.*s", (int)n, text) : 0;
+}
+
+int data_fetch_wait(struct data_fetch *f, const char *path, struct pd_err *err) {
+    data_fetch_ahead(f, path);
+    pthread_mutex_lock(&f->wait);
+    uint32_t id = ++f->next_id ? f->next_id : ++f->next_id;
+    int rc = say(f, id, path, 1) ? pd_fail(err, PD_ECLOSED, "this node's agent has ended") : read_answer(f, id, err);
+    pthread_mutex_unlock(&f->wait);
+    return rc;
+}
+
+void data_fetch_ahead(struct data_fetch *f, const char *path) {
+    if (f && access(path, F_OK))
+        (void)say(f, 0, path, 0);
+}
+
+int data_fetch_ready(struct data_fetch *f, const char *path, struct pd_err *err) {
+    return f && *path != '/' && access(path, F_OK) && errno == ENOENT ? data_fetch_wait(f, path, err) : 0;
+}
+
+int data_fetch_open(struct data_fetch *f, struct data_input **out, const char *path, const char *shown, struct pd_err *err) {
+    int rc = data_fetch_ready(f, path, err);
+    return rc ? rc : data_input_open(out, path, shown, err);
+}

@@ -1,0 +1,285 @@
+/* prepare.c - paddlectl prepare: read, shuffle, hold out, count, encode, deal.
+ *
+ * The whole text is held once, as words between single blanks, a NUL behind each line. The dictionary counts training lines
+ * only: held-out words that are not in them are unknown, as they would be in earnest.
+ */
+#include "data/prepare/prepare.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "data/prepare/dict.h"
+#include "data/read/shuffle_buffer.h"
+#include "data/input/lines.h"
+#include "data/prepare/shards.h"
+#include "data/prepare/tokens.h"
+
+void data_prepare_defaults(struct data_prepare_opts *o) {
+    *o = (struct data_prepare_opts){.out = ".",
+                                    .format = "lines",
+                                    .tokens = "words",
+                                    .min_word_freq = 1,
+                                    .shards = 1,
+                                    .share = 1,
+                                    .shuffle = 1,
+                                    .seed = 1};
+}
+
+struct corpus {
+    const struct data_text_format *format;
+    const struct data_tokenizer *tokens;
+    struct data_hold lines;
+    struct pd_buf scratch; /* a line's words */
+    uint64_t words;
+};
+
+static int check(const struct data_prepare_opts *o, struct corpus *c, struct pd_err *err) {
+    for (c->format = data_text_formats; c->format->name && strcmp(c->format->name, o->format);)
+        c->format++;
+    for (c->tokens = data_tokenizers; c->tokens->name && strcmp(c->tokens->name, o->tokens);)
+        c->tokens++;
+    if (!o->n_inputs)
+        return pd_fail(err, PD_EUSAGE, "which file is to be prepared?");
+    if (!c->format->name)
+        return pd_fail(err, PD_EUSAGE, "format is lines or wordnet, not '%s'", o->format);
+    if (!c->tokens->name)
+        return pd_fail(err, PD_EUSAGE, "tokens is words or blanks, not '%s'", o->tokens);
+    if (data_shards_check(o->shards, o->holdout, err))
+        return PD_EUSAGE;
+    if (!(o->share > 0 && o->share <= 1))
+        return pd_fail(err, PD_EUSAGE, "share is above 0 and at most 1, not %g", o->share);
+    return 0;
+}
+
+/* --- reading ------------------------------------------------------------------------------------- */
+
+static int add_line(struct corpus *c, const char *s, size_t n, struct pd_err *err) {
+    struct pd_buf *b = &c->scratch;
+    const char *end = s + n;
+    size_t len;
+    pd_buf_clear(b);
+    for (const char *w; (w = c->tokens->next(s, end, &len)); s = w + len) {
+        if (b->len)
+            pd_put(b, " ", 1);
+        pd_put(b, w, len);
+        c->words++;
+    }
+    pd_put(b, "", 1);
+    if (b->failed)
+        return pd_fail(err, PD_ENOMEM, "out of memory for a line of %zu bytes", n);
+    for (size_t i = 0; c->tokens->lower_case && i < b->len; i++)
+        if (b->data[i] >= 'A' && b->data[i] <= 'Z')
+            b->data[i] += 'a' - 'A';
+    return data_hold_add(&c->lines, b->data, b->len, err);
+}
+
+static int read_line(void *arg, const char *shown, uint64_t number, const char *line, size_t n, struct pd_err *err) {
+    struct corpus *c = arg;
+    if (memchr(line, 0, n))
+        return pd_fail(err, PD_EDATA, "%s:%llu: the line holds a NUL byte: is this a text file?", shown, (unsigned long long)number);
+    return c->format->find(&line, &n) ? add_line(c, line, n, err) : 0;
+}
+
+static int read_all(struct corpus *c, const struct data_prepare_opts *o, struct pd_err *err) {
+    struct data_lines l;
+    int rc = data_lines_init(&l, err);
+    for (size_t i = 0; !rc && i < o->n_inputs; i++)
+        rc = data_lines_each(&l, o->input[i], read_line, c, err);
+    data_lines_release(&l);
+    if (!rc && !c->lines.n)
+        rc = pd_fail(err, PD_EDATA, "there is no text in %s%s", o->input[0], o->n_inputs > 1 ? " and the other files" : "");
+    return rc;
+}
+
+static const char *line_of(const struct corpus *c, uint64_t i) {
+    size_t n;
+    return data_hold_get(&c->lines, i, &n);
+}
+
+/* --- writing ------------------------------------------------------------------------------------- */
+
+static int held_out(const struct data_prepare_opts *o, uint64_t i) { return o->holdout && (i + 1) % o->holdout == 0; }
+
+/* The words of a line in turn: its start, *n its length, *s moved behind it; NULL at the end. */
+static const char *next_word(const char **s, size_t *n) {
+    const char *w = *s;
+    if (!*w)
+        return NULL;
+    *n = strcspn(w, " ");
+    *s = w + *n + (w[*n] == ' ');
+    return w;
+}
+
+static int make_dict(struct data_dict **out, const struct corpus *c, const struct data_prepare_opts *o, uint64_t n,
+                     struct pd_err *err) {
+    if (o->dict)
+        return data_dict_read(out, o->dict, err);
+    struct data_dict *d = NULL;
+    int rc = data_dict_new(&d, DATA_DICT_WORDS, err);
+    for (uint64_t i = 0; !rc && i < n; i++) {
+        const char *s = line_of(c, i);
+        size_t len;
+        for (const char *w; !rc && !held_out(o, i) && (w = next_word(&s, &len));)
+            rc = data_dict_count(d, w, len, err);
+    }
+    if (!rc)
+        rc = data_dict_finish(d, o->min_word_freq, err);
+    if (rc) {
+        data_dict_free(d);
+        return rc;
+    }
+    *out = d;
+    return 0;
+}
+
+struct part { /* training or held out */
+    struct data_shards shards;
+    uint64_t words, unknown;
+    uint64_t *count; /* [dictionary] of the words written; NULL: nobody asks */
+};
+
+static int encode_line(struct part *p, const struct data_dict *d, int drop, const char *s, struct pd_err *err) {
+    struct pd_buf *b = data_shards_buf(&p->shards);
+    size_t n;
+    int first = 1;
+    for (const char *w; (w = next_word(&s, &n));) {
+        uint64_t id = data_dict_id(d, w, n);
+        int unknown = id == data_dict_unk(d);
+        p->words++;
+        p->unknown += (uint64_t)unknown;
+        if (unknown && drop)
+            continue;
+        pd_put_fmt(b, "%s%" PRIu64, first ? "" : " ", id);
+        if (p->count)
+            p->count[id]++;
+        first = 0;
+    }
+    return data_shards_line(&p->shards, err);
+}
+
+static int encode(const struct corpus *c, const struct data_prepare_opts *o, uint64_t n, const struct data_dict *d,
+                  struct part *train, struct part *test, struct pd_err *err) {
+    int rc = 0;
+    for (uint64_t i = 0; !rc && i < n; i++)
+        rc = encode_line(held_out(o, i) ? test : train, d, o->drop_unknown, line_of(c, i), err);
+    if (!rc)
+        rc = data_shards_flush(&train->shards, err);
+    if (!rc && o->holdout)
+        rc = data_shards_flush(&test->shards, err);
+    return rc;
+}
+
+static int remove_file(const char *out, const char *name, struct pd_err *err) {
+    char path[PATH_MAX];
+    if (pd_fmt(path, sizeof path, "%s/%s", out, name))
+        return pd_fail(err, PD_EIO, "path too long: %s", out);
+    return unlink(path) && errno != ENOENT ? pd_fail_errno(err, PD_EIO, errno, "cannot remove %s", path) : 0;
+}
+
+static int write_file(const struct pd_buf *text, const char *out, const char *name, struct pd_err *err) {
+    char path[PATH_MAX];
+    if (text->failed)
+        return pd_fail(err, PD_ENOMEM, "out of memory for %s", name);
+    if (pd_fmt(path, sizeof path, "%s/%s", out, name))
+        return pd_fail(err, PD_EIO, "path too long: %s", out);
+    return pd_write_file_atomic(path, text->data, text->len, 0644, err);
+}
+
+static int write_dict(const struct data_dict *d, const char *out, struct pd_err *err) {
+    struct pd_buf text;
+    pd_buf_init(&text);
+    data_dict_print(d, &text);
+    int rc = write_file(&text, out, "dict.txt", err);
+    pd_buf_release(&text);
+    return rc;
+}
+
+static int write_counts(const struct data_dict *d, const uint64_t *count, const char *out, struct pd_err *err) {
+    struct pd_buf text;
+    pd_buf_init(&text);
+    for (uint64_t i = 0; i < data_dict_size(d); i++)
+        pd_put_fmt(&text, "%" PRIu64 "\n", count[i]);
+    int rc = write_file(&text, out, "counts.txt", err);
+    pd_buf_release(&text);
+    return rc;
+}
+
+static int open_parts(const struct data_prepare_opts *o, struct part *train, struct part *test, struct pd_err *err) {
+    char dir[PATH_MAX];
+    if (pd_fmt(dir, sizeof dir, "%s/train_data_dir", o->out))
+        return pd_fail(err, PD_EIO, "path too long: %s", o->out);
+    int rc = data_shards_start(&train->shards, dir, "train.txt", o->shards, err);
+    if (rc || !o->holdout)
+        return rc;
+    if (pd_fmt(dir, sizeof dir, "%s/test_data_dir", o->out))
+        return pd_fail(err, PD_EIO, "path too long: %s", o->out);
+    return data_shards_start(&test->shards, dir, "test.txt", o->shards, err);
+}
+
+/* Held-out lines of an earlier run would be in the ids of another dictionary. */
+static int clear_held_out(const struct data_prepare_opts *o, struct pd_err *err) {
+    char dir[PATH_MAX];
+    if (pd_fmt(dir, sizeof dir, "%s/test_data_dir", o->out))
+        return pd_fail(err, PD_EIO, "path too long: %s", o->out);
+    return data_shards_clear(dir, "test.txt", err);
+}
+
+int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *counts, struct pd_err *err) {
+    struct corpus c = {0};
+    struct data_dict *d = NULL;
+    struct part train = {0}, test = {0};
+    pd_buf_init(&c.scratch);
+    int rc = check(o, &c, err);
+    if (!rc)
+        rc = read_all(&c, o, err);
+    if (!rc && o->shuffle)
+        data_hold_shuffle(&c.lines, pd_rng_key(o->seed, PD_RNG_SHUFFLE, 0, 0));
+    uint64_t n = (uint64_t)((double)c.lines.n * o->share);
+    n = n ? n : 1;
+    if (!rc)
+        rc = make_dict(&d, &c, o, n, err);
+    if (!rc)
+        rc = open_parts(o, &train, &test, err);
+    if (!rc && !(train.count = pd_calloc(data_dict_size(d), sizeof *train.count)))
+        rc = pd_fail(err, PD_ENOMEM, "out of memory for the counts of words");
+    if (!rc)
+        rc = encode(&c, o, n, d, &train, &test, err);
+    /* The old dictionary goes first and the new one comes last: an interrupted run leaves no dictionary, not the ids of one
+     * beside the words of another. */
+    if (!rc)
+        rc = remove_file(o->out, "dict.txt", err);
+    if (!rc)
+        rc = remove_file(o->out, "counts.txt", err);
+    if (!rc)
+        rc = data_shards_commit(&train.shards, err);
+    if (!rc)
+        rc = o->holdout ? data_shards_commit(&test.shards, err) : clear_held_out(o, err);
+    if (!rc)
+        rc = write_counts(d, train.count, o->out, err);
+    if (!rc)
+        rc = write_dict(d, o->out, err);
+    if (!rc)
+        *counts = (struct data_prepare_counts){.lines = c.lines.n,
+                                               .words = c.words,
+                                               .vocabulary = data_dict_size(d),
+                                               .train_lines = train.shards.lines,
+                                               .train_words = train.words,
+                                               .train_unknown = train.unknown,
+                                               .test_lines = test.shards.lines,
+                                               .test_words = test.words,
+                                               .test_unknown = test.unknown};
+    data_shards_release(&train.shards);
+    data_shards_release(&test.shards);
+    data_dict_free(d);
+    free(train.count);
+    pd_buf_release(&c.scratch);
+    data_hold_release(&c.lines);
+    return rc;
+}

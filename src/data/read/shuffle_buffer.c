@@ -1,0 +1,39 @@
+/* hold.c - see hold.h. */
+#include "data/read/shuffle_buffer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+
+int data_hold_add(struct data_hold *h, const void *p, size_t n, struct pd_err *err) {
+    if (h->n == h->cap) {
+        uint64_t cap = h->cap ? 2 * h->cap : 1024;
+        struct data_held *grown = pd_realloc(h->line, cap * sizeof *grown);
+        if (!grown)
+            return pd_fail(err, PD_ENOMEM, "out of memory to hold more than %llu lines", (unsigned long long)h->n);
+        h->line = grown;
+        h->cap = cap;
+    }
+    h->line[h->n] = (struct data_held){h->text.len, (uint32_t)n};
+    pd_put(&h->text, p, n);
+    if (h->text.failed)
+        return pd_fail(err, PD_ENOMEM, "out of memory to hold more than %zu bytes", h->text.len);
+    h->n++;
+    return 0;
+}
+
+void data_hold_shuffle(struct data_hold *h, struct pd_rng_key key) {
+    for (uint64_t i = h->n; i > 1; i--) {
+        uint64_t j = pd_rng_below(key, 0, i, i);
+        struct data_held t = h->line[i - 1];
+        h->line[i - 1] = h->line[j];
+        h->line[j] = t;
+    }
+}
+
+void data_hold_release(struct data_hold *h) {
+    pd_buf_release(&h->text);
+    free(h->line);
+    memset(h, 0, sizeof *h);
+}

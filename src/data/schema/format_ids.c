@@ -1,0 +1,142 @@
+/* format_ids.c - lines of decimal ids between blanks: samples, sentences, words and their neighbours. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "data/schema/block.h"
+#include "data/schema/format.h"
+
+static int push(struct data_parser *p, uint64_t id) {
+    if (p->n_ids == p->cap_ids) {
+        size_t cap = p->cap_ids ? 2 * p->cap_ids : 256;
+        uint64_t *grown = pd_realloc(p->ids, cap * sizeof *grown);
+        if (!grown)
+            return PD_ENOMEM;
+        p->ids = grown;
+        p->cap_ids = cap;
+    }
+    p->ids[p->n_ids++] = id;
+    return 0;
+}
+
+static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+/* The line's ids behind those in p->ids. */
+static int read_ids(struct data_parser *p, const char *s, size_t n) {
+    const char *end = s + n;
+    uint64_t vocabulary = p->schema->vocabulary;
+    for (;;) {
+        while (s < end && is_blank(*s))
+            s++;
+        if (s == end)
+            return 0;
+        const char *start = s;
+        uint64_t v = 0;
+        while (s < end && !is_blank(*s))
+            s++;
+        if (!data_parse_id(start, s, &v))
+            return data_bad_text(p, start, s, "is not an id");
+        if (vocabulary && v >= vocabulary) {
+            snprintf(p->why, sizeof p->why, "id %" PRIu64 " is not below the vocabulary, %" PRIu64, v, vocabulary);
+            return PD_EDATA;
+        }
+        if (push(p, v))
+            return PD_ENOMEM;
+    }
+}
+
+static int one_sample(struct data_parser *p, const uint64_t *ids) {
+    struct pd_batch *b = data_sample_begin(p);
+    if (!b)
+        return PD_ENOMEM;
+    for (uint32_t k = 0; k < b->n_fields; k++)
+        b->ids[k][b->n] = ids[k];
+    data_sample_end(p);
+    return 0;
+}
+
+int data_line_ids(struct data_parser *p, const char *s, size_t n) {
+    p->n_ids = 0;
+    int rc = read_ids(p, s, n);
+    if (rc || !p->n_ids)
+        return rc;
+    if (p->n_ids != p->schema->n_fields) {
+        snprintf(p->why, sizeof p->why, "%zu ids, but there are %u fields", p->n_ids, p->schema->n_fields);
+        return PD_EDATA;
+    }
+    return one_sample(p, p->ids);
+}
+
+int data_line_ngram(struct data_parser *p, const char *s, size_t n) {
+    p->n_ids = 0;
+    int rc = push(p, p->schema->start_id);
+    if (!rc)
+        rc = read_ids(p, s, n);
+    if (rc || p->n_ids == 1)
+        return rc;
+    rc = push(p, p->schema->end_id);
+    for (size_t i = 0; !rc && i + p->schema->n_fields <= p->n_ids; i++)
+        rc = one_sample(p, p->ids + i);
+    return rc;
+}
+
+/* The words that stay, and for each the width of its window in the upper half of the 64 bits beside it: both are functions of
+ * (seed, pass, stream, where the line begins, number of the word). As in word2vec, a window has 1 to `window` words to each side, and the
+ * words that are left out are left out before windows are made. */
+static int draw(struct data_parser *p, const char *s, size_t n) {
+    struct pd_rng_key key = pd_rng_key(p->seed, PD_RNG_WINDOW, p->pass, p->stream);
+    uint64_t line = p->block->file << 44 ^ (p->block->offset + p->where.at);
+    p->n_ids = 0;
+    int rc = read_ids(p, s, n);
+    size_t words = p->n_ids, kept = 0;
+    for (size_t i = 0; !rc && i < words; i++) {
+        uint32_t r[4];
+        uint64_t id = p->ids[i];
+        pd_rng_u32x4(key, line, i, r);
+        if (p->plan->keep && (float)(r[0] >> 8) * 0x1p-24f >= p->plan->keep[id])
+            continue;
+        p->ids[kept++] = id;
+        rc = push(p, 1 + ((uint64_t)r[1] * p->schema->window >> 32)); /* widths stand behind the words */
+    }
+    p->n_ids = kept;
+    if (!rc && kept)
+        memmove(p->ids + kept, p->ids + words, kept * sizeof *p->ids);
+    return rc;
+}
+
+int data_line_skipgram(struct data_parser *p, const char *s, size_t n) {
+    int rc = draw(p, s, n);
+    size_t words = p->n_ids;
+    if (rc || !words)
+        return rc;
+    const uint64_t *width = p->ids + words;
+    for (size_t i = 0; !rc && i < words; i++) {
+        size_t lo = i > width[i] ? i - width[i] : 0, hi = i + width[i] < words ? i + width[i] : words - 1;
+        for (size_t j = lo; !rc && j <= hi; j++)
+            if (j != i)
+                rc = one_sample(p, (const uint64_t[]){p->ids[i], p->ids[j]});
+    }
+    return rc;
+}
+
+int data_line_cbow(struct data_parser *p, const char *s, size_t n) {
+    int rc = draw(p, s, n);
+    size_t words = p->n_ids;
+    if (rc || !words)
+        return rc;
+    const uint64_t *width = p->ids + words;
+    for (size_t i = 0; !rc && i < words && words > 1; i++) {
+        size_t lo = i > width[i] ? i - width[i] : 0, hi = i + width[i] < words ? i + width[i] : words - 1;
+        struct pd_batch *b = data_sample_begin(p);
+        if (!b)
+            return PD_ENOMEM;
+        b->ids[0][b->n] = p->ids[i];
+        for (size_t j = lo; !rc && j <= hi; j++)
+            if (j != i)
+                rc = data_sample_list(p, 1, p->ids[j], 1);
+        if (!rc)
+            data_sample_end(p);
+    }
+    return rc;
+}

@@ -1,0 +1,30 @@
+/* format_idx.c - a record of an idx file: the bytes of an image, then its label, as source_idx.c lays them side by side. */
+#include <stdio.h>
+
+#include "data/schema/block.h"
+#include "data/schema/format.h"
+
+int data_record_idx(struct data_parser *p, const char *s, size_t n) {
+    const struct data_field *image = &p->schema->field[0], *label = &p->schema->field[1];
+    uint32_t width = image->batch.width;
+    uint8_t class = (uint8_t)s[n - 1];
+    struct pd_batch *b = data_sample_begin(p);
+    if (!b)
+        return PD_ENOMEM;
+    if (class >= label->batch.vocabulary) {
+        snprintf(p->why, sizeof p->why, "label %u is not below the vocabulary, %llu", class, (unsigned long long)label->batch.vocabulary);
+        return PD_EDATA;
+    }
+    float *to = b->values[0] + (size_t)b->n * width;
+    for (uint32_t i = 0; i < width; i++) {
+        float x = (float)(uint8_t)s[i] / 255;
+        if (image->mean)
+            x -= image->mean[i];
+        if (image->std)
+            x /= image->std[i];
+        to[i] = x;
+    }
+    b->ids[1][b->n] = class;
+    data_sample_end(p);
+    return 0;
+}

@@ -1,0 +1,91 @@
+/* format_libsvm.c - "label index:value index:value ...", sparse or dense; "qid:N" is passed over, # begins a comment. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "data/schema/block.h"
+#include "data/schema/format.h"
+
+static int is_blank(char c) { return c == ' ' || c == '\t'; }
+
+static int label(struct data_parser *p, struct pd_batch *b, const char *s, const char *end) {
+    const struct data_field *f = &p->schema->field[0];
+    double x;
+    for (uint32_t i = 0; i < f->n_values; i++)
+        if (strlen(f->value[i].text) == (size_t)(end - s) && !memcmp(f->value[i].text, s, (size_t)(end - s))) {
+            b->ids[0][b->n] = f->value[i].id;
+            return 0;
+        }
+    if (f->n_values || !data_parse_number(s + (s < end && *s == '+'), end, &x) || !isfinite((float)x))
+        return data_bad_text(p, s, end, "is not a label");
+    if (b->values[0]) {
+        b->values[0][b->n] = (float)x;
+        return 0;
+    }
+    x = x == -1 && f->batch.vocabulary == 2 ? 0 : x; /* -1 and 1 are the two classes, too */
+    if (x < 0 || x != floor(x) || x >= (double)f->batch.vocabulary)
+        return data_bad_text(p, s, end, "is not a class of the label");
+    b->ids[0][b->n] = (uint64_t)x;
+    return 0;
+}
+
+static int feature(struct data_parser *p, struct pd_batch *b, const char *s, const char *end) {
+    const struct pd_field *f = &p->schema->field[1].batch;
+    const char *colon = memchr(s, ':', (size_t)(end - s));
+    uint64_t id;
+    double x = 1;
+    if (colon && colon - s == 3 && !memcmp(s, "qid", 3))
+        return 0;
+    if (!data_parse_id(s, colon ? colon : end, &id) || (colon && !data_parse_number(colon + 1, end, &x)) || !isfinite((float)x))
+        return data_bad_text(p, s, end, "is not index:value");
+    if (f->kind == PD_DENSE) {
+        if (id < 1 || id > f->width)
+            return data_bad_text(p, s, end, "has an index outside the field's size (they count from 1)");
+        b->values[1][(size_t)b->n * f->width + id - 1] = (float)x;
+        return 0;
+    }
+    if (f->vocabulary && id >= f->vocabulary) {
+        snprintf(p->why, sizeof p->why, "index %" PRIu64 " is not below the vocabulary, %" PRIu64, id, f->vocabulary);
+        return PD_EDATA;
+    }
+    return data_sample_list(p, 1, id, (float)x);
+}
+
+/* What is not named is 0, and is scaled, too. */
+static int scale(struct data_parser *p, struct pd_batch *b) {
+    const struct data_field *f = &p->schema->field[1];
+    float *v = b->values[1] + (size_t)b->n * f->batch.width;
+    for (uint32_t i = 0; i < f->batch.width; i++)
+        if (!data_scale(p->plan, f, i, (double)v[i], &v[i])) {
+            snprintf(p->why, sizeof p->why, "the value of index %u is too large a number", i + 1);
+            return PD_EDATA;
+        }
+    return 0;
+}
+
+int data_line_libsvm(struct data_parser *p, const char *s, size_t n) {
+    const char *hash = memchr(s, '#', n), *end = hash ? hash : s + n;
+    struct pd_batch *b = data_sample_begin(p);
+    const struct pd_field *f = &p->schema->field[1].batch;
+    int rc = 0, words = 0;
+    if (!b)
+        return PD_ENOMEM;
+    if (f->kind == PD_DENSE)
+        memset(b->values[1] + (size_t)b->n * f->width, 0, f->width * sizeof(float));
+    for (; !rc; words++) {
+        while (s < end && is_blank(*s))
+            s++;
+        if (s == end)
+            break;
+        const char *start = s;
+        while (s < end && !is_blank(*s))
+            s++;
+        rc = words ? feature(p, b, start, s) : label(p, b, start, s);
+    }
+    if (!rc && words && f->kind == PD_DENSE)
+        rc = scale(p, b);
+    if (!rc && words)
+        data_sample_end(p);
+    return rc;
+}
