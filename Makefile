@@ -38,7 +38,7 @@ LDFLAGS_ALL = -Wl,--gc-sections $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(
 # --- what each program links -------------------------------------------------------------------------
 libdir := $(shell $(PKG) --variable=libdir libuv 2>/dev/null)
 BLAS   := $(firstword $(wildcard $(libdir)/openblas-serial/libopenblas.a /usr/lib/*/openblas-serial/libopenblas.a))
-# Its work buffers are handed out under a lock of ours: src/nn/gemm.c.
+# Its work buffers are handed out under a lock of ours: src/nn/kernels/gemm.c.
 BLAS_LINK := $(BLAS) -Wl,--wrap=blas_memory_alloc,--wrap=blas_memory_free
 BLAS_CFLAGS := $(addprefix -I,$(firstword $(wildcard $(libdir:/usr/lib/%=/usr/include/%)/openblas-serial /usr/include/*/openblas-serial)))
 CFLAGS_ALL += $(BLAS_CFLAGS)

@@ -17,8 +17,8 @@
 #include "math/hash.h"
 #include "math/rng.h"
 #include "base/str.h"
-#include "nn/graph.h"
-#include "nn/kernel.h"
+#include "nn/graph/graph.h"
+#include "nn/kernels/kernel.h"
 
 enum { MAX_CALLS = 256, WINDOWS = 4 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "nn/describe.h"
+#include "nn/graph/describe.h"
 #include "train/config.h"
 #include "worker/worker.h"
 

@@ -4,7 +4,7 @@
 #define PD_TRAIN_CONFIG_H
 
 #include "base/buf.h"
-#include "nn/graph.h"
+#include "nn/graph/graph.h"
 #include "ps/optim_conf.h"
 
 struct train_config {

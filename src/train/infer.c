@@ -11,8 +11,8 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "model/table.h"
-#include "nn/graph.h"
-#include "nn/kernel.h"
+#include "nn/graph/graph.h"
+#include "nn/kernels/kernel.h"
 #include "train/streams.h"
 
 struct source {          /* of a parameter's values */

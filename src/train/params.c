@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "nn/kernel.h"
+#include "nn/kernels/kernel.h"
 
 struct slot { /* a parameter: dense is [rows x cols]; of a table, the rows that the current batch uses */
     int id;

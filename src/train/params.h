@@ -9,7 +9,7 @@
 #ifndef PD_TRAIN_PARAMS_H
 #define PD_TRAIN_PARAMS_H
 
-#include "nn/graph.h"
+#include "nn/graph/graph.h"
 #include "ps/client.h"
 
 struct train_params;

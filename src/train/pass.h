@@ -3,7 +3,7 @@
 #define PD_TRAIN_PASS_H
 
 #include "conf/options.h"
-#include "nn/eval.h"
+#include "nn/evals/eval.h"
 #include "train/params.h"
 #include "train/report.h"
 #include "train/streams.h"

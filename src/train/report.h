@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/log.h"
-#include "nn/eval.h"
+#include "nn/evals/eval.h"
 
 struct train_report {
     int out_fd, event_fd; /* event_fd -1: nobody listens */

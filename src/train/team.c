@@ -7,7 +7,7 @@
 
 #include "base/fault.h"
 #include "thread/latch.h"
-#include "nn/kernel.h"
+#include "nn/kernels/kernel.h"
 
 struct mate {
     struct train_team *team;

@@ -17,7 +17,7 @@
 
 #include "thread/cpus.h"
 #include "thread/workers.h"
-#include "nn/eval.h"
+#include "nn/evals/eval.h"
 #include "train/params.h"
 
 struct train_team;

@@ -10,7 +10,7 @@
 #include "math/hash.h"
 #include "data/input/fetch.h"
 #include "data/read/pipe.h"
-#include "nn/checkgrad.h"
+#include "nn/graph/checkgrad.h"
 #include "ps/rule.h"
 #include "ps/table.h"
 #include "train/check.h"

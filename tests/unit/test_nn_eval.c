@@ -15,7 +15,7 @@
 #include "math/exact_sum.h"
 #include "base/fault.h"
 #include "math/rng.h"
-#include "nn/eval_int.h"
+#include "nn/evals/eval_internal.h"
 
 /* --- a network of one layer with given outputs --------------------------------------------------- */
 

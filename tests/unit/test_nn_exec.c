@@ -15,9 +15,9 @@
 
 #include "base/fs.h"
 #include "math/rng.h"
-#include "nn/checkgrad.h"
-#include "nn/eval.h"
-#include "nn/graph.h"
+#include "nn/graph/checkgrad.h"
+#include "nn/evals/eval.h"
+#include "nn/graph/graph.h"
 #include "tests/support/near.h"
 
 static char ini[] = "/tmp/test-nn-exec-XXXXXX";

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "nn/checkgrad.h"
-#include "nn/internal.h"
+#include "nn/graph/checkgrad.h"
+#include "nn/graph/graph_internal.h"
 #include "tests/support/nn_fields.h"
 
 #define THREE EMB("ei", "i", "sparse_update = true\nparam = e\n") EMB("ej", "j", "sparse_update = true\nparam = e\n")

@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "base/fs.h"
-#include "nn/graph.h"
+#include "nn/graph/graph.h"
 
 static char dir[] = "/tmp/test-nn-XXXXXX";
 static char ini[64], dict[64];

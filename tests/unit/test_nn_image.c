@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "math/rng.h"
-#include "nn/internal.h"
+#include "nn/graph/graph_internal.h"
 #include "tests/support/near.h"
 
 enum kind { CONV, MAX, MEAN };

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "math/rng.h"
-#include "nn/kernel.h"
+#include "nn/kernels/kernel.h"
 #include "tests/support/near.h"
 
 /* The kernels once more, without clones, as plain_*. */
@@ -49,7 +49,7 @@
 #define nn_sum_rows plain_sum_rows
 #define nn_argmax plain_argmax
 #undef PD_NN_KERNEL_H
-#include "nn/kernel.c"
+#include "nn/kernels/kernel.c"
 #undef nn_exp
 #undef nn_sigmoid
 #undef nn_tanh

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "math/rng.h"
-#include "nn/kernel_rows.h"
+#include "nn/kernels/kernel_rows.h"
 
 /* The plain clone, under other names. */
 #define CLONES
@@ -21,7 +21,7 @@
 __attribute__((noinline)) void nn_rows_dot(size_t n, const uint32_t *row, size_t dim, const float *x, const float *y, float *z);
 __attribute__((noinline)) void nn_rows_dot_grad(size_t n, const uint32_t *row, size_t dim, const float *g, const float *x, const float *y, float *dx, float *dy);
 __attribute__((noinline)) void nn_sigmoid_costs(size_t m, size_t n, float *x, float *cost);
-#include "nn/kernel_rows.c"
+#include "nn/kernels/kernel_rows.c"
 #undef nn_rows_dot
 #undef nn_rows_dot_grad
 #undef nn_sigmoid_costs

@@ -15,8 +15,8 @@
 
 #include "base/fs.h"
 #include "math/rng.h"
-#include "nn/alias.h"
-#include "nn/sampler.h"
+#include "nn/graph/alias_sampler.h"
+#include "nn/graph/sampler.h"
 #include "tests/support/near.h"
 
 static char dir[] = "/tmp/test-nn-sampler-XXXXXX";

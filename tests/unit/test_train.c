@@ -12,7 +12,7 @@
 #include <jansson.h>
 
 #include "base/fs.h"
-#include "nn/eval_int.h"
+#include "nn/evals/eval_internal.h"
 #include "train/report.h"
 #include "data/read/pipe.h"
 #include "train/streams.h"

@@ -1,0 +1,46 @@
+/* cost_rank.c - rank (RankNet): of two scores a, b and a label t (1: a belongs before b, 0: b before a, 0.5: alike)
+ * cost = log(1 + exp(o)) - t o, o = a - b;  da = sigmoid(o) - t, db = -da.
+ * sum: the values of its input are the cost, for layers that compute one themselves.
+ *   Source: docs/sources.md#costs
+ */
+#include <math.h>
+
+#include "nn/graph/graph_internal.h"
+
+static double margin(const struct nn_exec *e, const struct nn_cost_node *self, uint32_t i) {
+    return (double)e->state[self->in[0]].y[i] - (double)e->state[self->in[1]].y[i];
+}
+
+static double rank_value(struct nn_exec *e, const struct nn_cost_node *self) {
+    double sum = 0;
+    for (uint32_t i = 0; i < e->n; i++) {
+        double o = margin(e, self, i);
+        sum += fmax(o, 0) + log1p(exp(-fabs(o))) - (double)nn_label(e, self->label, i, 0) * o;
+    }
+    return sum;
+}
+
+static void rank_backward(struct nn_exec *e, const struct nn_cost_node *self, uint32_t k) {
+    for (uint32_t i = 0; i < e->n; i++) {
+        double d = 1 / (1 + exp(-margin(e, self, i))) - (double)nn_label(e, self->label, i, 0);
+        e->state[self->in[k]].dy[i] += self->weight * (float)(k ? -d : d);
+    }
+}
+
+const struct nn_cost_type nn_cost_rank = {"rank", NULL, 2, NN_LABEL_VALUE, NULL, NULL, rank_value, rank_backward,
+                                          "two scores are in the order that the label says (RankNet)", 1};
+
+static double sum_value(struct nn_exec *e, const struct nn_cost_node *self) {
+    double sum = 0;
+    for (uint32_t i = 0; i < e->n; i++)
+        sum += (double)e->state[self->in[0]].y[i];
+    return sum;
+}
+
+static void sum_backward(struct nn_exec *e, const struct nn_cost_node *self, uint32_t k) {
+    for (uint32_t i = 0; i < e->n; i++)
+        e->state[self->in[k]].dy[i] += self->weight;
+}
+
+const struct nn_cost_type nn_cost_sum = {"sum", NULL, 1, NN_LABEL_NONE, NULL, NULL, sum_value, sum_backward,
+                                         "the values of its input are the cost", 0};

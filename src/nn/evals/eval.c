@@ -1,0 +1,160 @@
+/* eval.c - the table of evaluators, and what they have in common: see eval.h. */
+#include "nn/evals/eval.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "nn/evals/eval_internal.h"
+
+const struct nn_evaluator *const nn_evaluators[] = {
+    &nn_eval_error, &nn_eval_auc,  &nn_eval_log_loss,         &nn_eval_perplexity,
+    &nn_eval_rmse,  &nn_eval_mae,  &nn_eval_precision_recall, &nn_eval_calibration,
+    NULL,
+};
+
+struct value {
+    char name[NN_EVAL_NAME_MAX];
+    double value;
+};
+
+struct nn_eval {
+    const struct nn_graph *g;
+    struct nn_eval_sums *of; /* [g->n_evals] */
+    double *label;           /* [cap] */
+    uint32_t cap;
+    struct value *value;     /* [g->n_evals * NN_EVAL_VALUES] */
+    uint32_t n_values;
+};
+
+int nn_eval_new(struct nn_eval **out, const struct nn_graph *g, struct pd_err *err) {
+    struct nn_eval *v = pd_calloc(1, sizeof *v);
+    int ok = v != NULL;
+    if (ok) {
+        v->g = g;
+        v->of = pd_calloc(g->n_evals, sizeof *v->of);
+        v->value = pd_calloc((size_t)g->n_evals * NN_EVAL_VALUES, sizeof *v->value);
+        ok = v->of && v->value;
+    }
+    for (uint32_t i = 0; ok && i < g->n_evals; i++)
+        if (g->eval[i].type->pairs)
+            ok = !nn_auc_new(&v->of[i].auc);
+    if (!ok) {
+        nn_eval_free(v);
+        return pd_fail(err, PD_ENOMEM, "no memory for the evaluators");
+    }
+    *out = v;
+    return 0;
+}
+
+void nn_eval_free(struct nn_eval *v) {
+    if (!v)
+        return;
+    for (uint32_t i = 0; v->of && i < v->g->n_evals; i++)
+        nn_auc_free(v->of[i].auc);
+    free(v->of);
+    free(v->label);
+    free(v->value);
+    free(v);
+}
+
+void nn_eval_clear(struct nn_eval *v) {
+    for (uint32_t i = 0; i < v->g->n_evals; i++) {
+        memset(v->of[i].sum, 0, sizeof v->of[i].sum);
+        if (v->of[i].auc)
+            nn_auc_clear(v->of[i].auc);
+    }
+    v->n_values = 0;
+}
+
+static int read_labels(struct nn_eval *v, const struct nn_exec *e, uint32_t field) {
+    if (e->n > v->cap) {
+        double *grown = pd_realloc(v->label, e->max * sizeof *grown);
+        if (!grown)
+            return PD_ENOMEM;
+        v->label = grown;
+        v->cap = e->max;
+    }
+    int ids = v->g->node[field].field.kind == PD_ID;
+    for (uint32_t i = 0; i < e->n; i++)
+        v->label[i] = ids ? (double)nn_ids(e, field)[i] : (double)nn_label(e, field, i, 0);
+    return 0;
+}
+
+int nn_eval_add(struct nn_eval *v, const struct nn_exec *e, struct pd_err *err) {
+    const struct nn_graph *g = v->g;
+    for (uint32_t k = 0; k < g->n_evals; k++) {
+        const struct nn_eval_node *ev = &g->eval[k];
+        struct nn_eval_rows r = {.n = e->n, .threshold = ev->threshold, .positive = ev->positive};
+        int rc = 0;
+        if (ev->type->of_cost) {
+            r.cost_sum = e->cost_sum[ev->input];
+        } else {
+            const struct nn_node *in = &g->node[ev->input];
+            r.cols = in->size;
+            r.y = e->state[ev->input].y;
+            r.is_probability = !strcmp(in->act->name, "sigmoid") || !strcmp(in->act->name, "softmax");
+            rc = read_labels(v, e, ev->label);
+            r.label = v->label;
+        }
+        if (!rc && ev->type->pairs)
+            rc = nn_auc_add(v->of[k].auc, &r);
+        else if (!rc)
+            ev->type->add(&v->of[k], &r);
+        if (rc)
+            return pd_fail(err, rc, "no memory for evaluator '%s'", ev->name);
+    }
+    return 0;
+}
+
+int nn_eval_merge(struct nn_eval *into, const struct nn_eval *from, struct pd_err *err) {
+    const struct nn_graph *g = into->g;
+    for (uint32_t k = 0; k < g->n_evals; k++) {
+        for (uint32_t i = 0; i < g->eval[k].type->n_sums; i++)
+            pd_exact_merge(&into->of[k].sum[i], &from->of[k].sum[i]);
+        if (into->of[k].auc && nn_auc_merge(into->of[k].auc, from->of[k].auc))
+            return pd_fail(err, PD_ENOMEM, "no memory for evaluator '%s'", g->eval[k].name);
+    }
+    return 0;
+}
+
+static int total_sums(struct nn_eval_sums *s, uint32_t n, const struct nn_eval_all *all, struct pd_err *err) {
+    double v[NN_EVAL_SUMS * PD_EXACT_NUMBERS];
+    if (!n || !all->sum)
+        return 0;
+    for (uint32_t i = 0; i < n; i++)
+        pd_exact_put(&s->sum[i], v + i * PD_EXACT_NUMBERS);
+    int rc = all->sum(all->arg, v, n * PD_EXACT_NUMBERS, err);
+    for (uint32_t i = 0; !rc && i < n; i++)
+        pd_exact_get(&s->sum[i], v + i * PD_EXACT_NUMBERS);
+    return rc;
+}
+
+int nn_eval_total(struct nn_eval *v, const struct nn_eval_all *all, struct pd_err *err) {
+    v->n_values = 0;
+    for (uint32_t k = 0; k < v->g->n_evals; k++) {
+        const struct nn_eval_node *ev = &v->g->eval[k];
+        double sum[NN_EVAL_SUMS] = {0};
+        struct nn_value out[NN_EVAL_VALUES];
+        int rc = total_sums(&v->of[k], ev->type->n_sums, all, err);
+        if (!rc && ev->type->pairs)
+            rc = nn_auc_total(v->of[k].auc, all, err);
+        if (rc)
+            return rc;
+        for (uint32_t i = 0; i < ev->type->n_sums; i++)
+            sum[i] = pd_exact_value(&v->of[k].sum[i]);
+        uint32_t n = ev->type->finish(sum, &v->of[k], out);
+        for (uint32_t i = 0; i < n; i++) {
+            struct value *x = &v->value[v->n_values++];
+            snprintf(x->name, sizeof x->name, "%s%s%s", ev->name, *out[i].name ? "." : "", out[i].name);
+            x->value = out[i].value;
+        }
+    }
+    return 0;
+}
+
+uint32_t nn_eval_n_values(const struct nn_eval *v) { return v->n_values; }
+const char *nn_eval_name(const struct nn_eval *v, uint32_t i) { return v->value[i].name; }
+double nn_eval_value(const struct nn_eval *v, uint32_t i) { return v->value[i].value; }

@@ -1,0 +1,242 @@
+/* eval_auc.c - the area under the ROC curve: the share of pairs of a positive and a negative sample in which the positive has the
+ * larger output, ties counting half. A function of the order of the outputs alone.
+ *
+ *   up to EXACT samples of all trainers   every (output, label) travels to all, they are sorted: exact
+ *   more                                  counts of positives and negatives in BUCKETS intervals of the output
+ *
+ * Only pairs within one bucket b are unknown then, and count half: the error is at most
+ *
+ *     bound = 1/2 sum_b positives_b negatives_b / (positives negatives)
+ *
+ * which is computed from the counts themselves and given beside the value ("auc.bound"). Outputs that are probabilities are
+ * cut in steps of 2^-10 of their logit from -16 to 16, which keeps apart what lies near 0 and 1; others in steps of 2^-10 of their
+ * asinh.
+ *   Source: docs/sources.md#evaluators
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "nn/evals/eval_internal.h"
+
+enum { EXACT = 1 << 17, BUCKETS = 1 << 15, REDUCE = 1 << 16 };
+
+struct nn_auc {
+    uint64_t *pair; /* output in ascending order << 1 | label */
+    size_t n, cap;
+    int is_probability;
+    uint64_t *bucket; /* [2 * BUCKETS]: negatives, positives; NULL: all samples stand in `pair` */
+    uint64_t n_nan;
+    /* the total */
+    double value, bound;
+};
+
+/* A float's bits so that their order is that of the floats; -0 is 0. */
+static uint32_t ordered(float x) {
+    uint32_t u;
+    x += 0.0f;
+    memcpy(&u, &x, sizeof u);
+    return u >> 31 ? ~u : u | 1u << 31;
+}
+
+static float unordered(uint32_t u) {
+    float x;
+    u = u >> 31 ? u & ~(1u << 31) : ~u;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+static uint32_t bucket_of(const struct nn_auc *a, float x) {
+    double p = (double)x, v = a->is_probability ? log(p / (1 - p)) : asinh(p);
+    v = (v + 16) * (BUCKETS / 32);
+    return v >= BUCKETS - 1 ? BUCKETS - 1 : v > 0 ? (uint32_t)v : 0;
+}
+
+int nn_auc_new(struct nn_auc **out) { return (*out = pd_calloc(1, sizeof **out)) ? 0 : PD_ENOMEM; }
+
+void nn_auc_free(struct nn_auc *a) {
+    if (!a)
+        return;
+    free(a->pair);
+    free(a->bucket);
+    free(a);
+}
+
+void nn_auc_clear(struct nn_auc *a) {
+    free(a->bucket);
+    a->bucket = NULL;
+    a->n = a->n_nan = 0;
+}
+
+static void count(struct nn_auc *a, uint64_t pair) {
+    a->bucket[(pair & 1) * BUCKETS + bucket_of(a, unordered((uint32_t)(pair >> 1)))]++;
+}
+
+static int to_buckets(struct nn_auc *a) {
+    if (a->bucket)
+        return 0;
+    if (!(a->bucket = pd_calloc(2 * BUCKETS, sizeof *a->bucket)))
+        return PD_ENOMEM;
+    for (size_t i = 0; i < a->n; i++)
+        count(a, a->pair[i]);
+    a->n = 0;
+    return 0;
+}
+
+static int put(struct nn_auc *a, uint64_t pair) {
+    if (!a->bucket && a->n == EXACT && to_buckets(a))
+        return PD_ENOMEM;
+    if (a->bucket) {
+        count(a, pair);
+        return 0;
+    }
+    if (a->n == a->cap) {
+        size_t cap = a->cap ? 2 * a->cap : 4096;
+        uint64_t *grown = pd_realloc(a->pair, cap * sizeof *grown);
+        if (!grown)
+            return PD_ENOMEM;
+        a->pair = grown;
+        a->cap = cap;
+    }
+    a->pair[a->n++] = pair;
+    return 0;
+}
+
+/* A single output speaks for class 1. When class 0 is the positive one, both orders turn round, and the area is that of class 1. */
+int nn_auc_add(struct nn_auc *a, const struct nn_eval_rows *r) {
+    const uint32_t column = r->cols > 1 ? r->positive : 0;
+    const int turned = r->cols == 1 && !r->positive;
+    a->is_probability = r->is_probability;
+    for (uint32_t i = 0; i < r->n; i++) {
+        float y = r->y[(size_t)i * r->cols + column];
+        int positive = (r->label[i] == (double)r->positive) != turned;
+        if (isnan(y))
+            a->n_nan++;
+        else if (put(a, (uint64_t)ordered(y) << 1 | (unsigned)positive))
+            return PD_ENOMEM;
+    }
+    return 0;
+}
+
+int nn_auc_merge(struct nn_auc *into, const struct nn_auc *from) {
+    into->is_probability |= from->is_probability;
+    into->n_nan += from->n_nan;
+    if (from->bucket && to_buckets(into))
+        return PD_ENOMEM;
+    for (size_t i = 0; from->bucket && i < 2 * BUCKETS; i++)
+        into->bucket[i] += from->bucket[i];
+    for (size_t i = 0; i < from->n; i++)
+        if (put(into, from->pair[i]))
+            return PD_ENOMEM;
+    return 0;
+}
+
+static int by_pair(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Groups of equal outputs, the smallest first. Whole numbers: twice the pairs in order, and the pairs within a group. */
+struct area {
+    unsigned __int128 twice, within;
+    uint64_t positives, negatives;
+};
+
+static void add_group(struct area *s, uint64_t positives, uint64_t negatives) {
+    s->twice += (unsigned __int128)positives * (2 * s->negatives + negatives);
+    s->within += (unsigned __int128)positives * negatives;
+    s->positives += positives;
+    s->negatives += negatives;
+}
+
+static void finish_area(struct nn_auc *a, const struct area *s, double nan, int exact) {
+    double pairs = (double)s->positives * (double)s->negatives;
+    a->value = nan > 0 ? NAN : (double)s->twice / (2 * pairs);
+    a->bound = exact ? 0 : (double)s->within / (2 * pairs);
+}
+
+static int sum(const struct nn_eval_all *all, double *v, size_t n, struct pd_err *err) {
+    for (size_t at = 0; all->sum && at < n; at += REDUCE) {
+        int rc = all->sum(all->arg, v + at, n - at < REDUCE ? n - at : REDUCE, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* Each puts its samples behind those of the ranks before it, and gets all. */
+static int total_exact(struct nn_auc *a, const struct nn_eval_all *all, size_t before, size_t n, double nan, struct pd_err *err) {
+    struct area s = {0};
+    double *v = pd_calloc(n, sizeof *v);
+    uint64_t *p = pd_calloc(n, sizeof *p);
+    int rc = v && p ? 0 : pd_fail(err, PD_ENOMEM, "no memory for %zu outputs", n);
+    for (size_t i = 0; !rc && i < a->n; i++)
+        v[before + i] = (double)a->pair[i];
+    if (!rc)
+        rc = sum(all, v, n, err);
+    for (size_t i = 0; !rc && i < n; i++)
+        p[i] = (uint64_t)v[i];
+    if (!rc)
+        qsort(p, n, sizeof *p, by_pair);
+    for (size_t i = 0, j; !rc && i < n; i = j) {
+        uint64_t positives = 0;
+        for (j = i; j < n && p[j] >> 1 == p[i] >> 1; j++)
+            positives += p[j] & 1;
+        add_group(&s, positives, j - i - positives);
+    }
+    if (!rc)
+        finish_area(a, &s, nan, 1);
+    free(v);
+    free(p);
+    return rc;
+}
+
+static int total_buckets(struct nn_auc *a, const struct nn_eval_all *all, double nan, struct pd_err *err) {
+    struct area s = {0};
+    double *v = pd_calloc(2 * BUCKETS, sizeof *v);
+    int rc = v && !to_buckets(a) ? 0 : pd_fail(err, PD_ENOMEM, "no memory for counts");
+    for (size_t i = 0; !rc && i < 2 * BUCKETS; i++)
+        v[i] = (double)a->bucket[i];
+    if (!rc)
+        rc = sum(all, v, 2 * BUCKETS, err);
+    for (size_t i = 0; !rc && i < BUCKETS; i++)
+        add_group(&s, (uint64_t)v[BUCKETS + i], (uint64_t)v[i]);
+    if (!rc)
+        finish_area(a, &s, nan, 0);
+    free(v);
+    return rc;
+}
+
+int nn_auc_total(struct nn_auc *a, const struct nn_eval_all *all, struct pd_err *err) {
+    enum { NANS, MANY, KIND, OWN };
+    size_t n = OWN + all->n_ranks, before = 0, total = 0;
+    double *v = pd_calloc(n, sizeof *v);
+    int rc = v ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    if (!rc) {
+        v[NANS] = (double)a->n_nan;
+        v[MANY] = a->bucket != NULL;
+        v[KIND] = a->is_probability;
+        v[OWN + all->rank] = (double)a->n;
+        rc = sum(all, v, n, err);
+    }
+    for (uint32_t i = 0; !rc && i < all->n_ranks; i++) {
+        before += i < all->rank ? (size_t)v[OWN + i] : 0;
+        total += (size_t)v[OWN + i];
+    }
+    if (!rc) {
+        a->is_probability = v[KIND] > 0; /* who had no samples does not know */
+        rc = v[MANY] > 0 || total > EXACT ? total_buckets(a, all, v[NANS], err) : total_exact(a, all, before, total, v[NANS], err);
+    }
+    free(v);
+    return rc;
+}
+
+static uint32_t finish(const double *sums, const struct nn_eval_sums *s, struct nn_value out[NN_EVAL_VALUES]) {
+    (void)sums;
+    out[1] = (struct nn_value){"bound", s->auc->bound};
+    return nn_eval_one(out, s->auc->value) + (s->auc->bound > 0);
+}
+
+const struct nn_evaluator nn_eval_auc = {"auc", 0, 0, 0, 1, NULL, finish,
+                                         "share of pairs of a positive and a negative sample in the right order"};

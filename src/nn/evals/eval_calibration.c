@@ -1,0 +1,37 @@
+/* eval_calibration.c - do the probabilities mean what they say? ratio: the sum of the predictions over the number of positives, 1
+ * at best (an ad server would bid by it); error: the samples in ten equal intervals of the prediction, and the mean over them of
+ * |mean prediction - share of positives|, weighted by their number (expected calibration error).
+ *   Source: docs/sources.md#evaluators
+ */
+#include <math.h>
+
+#include "nn/evals/eval_internal.h"
+
+enum { BINS = 10, SAMPLES = 0, POSITIVE = BINS, PREDICTED = 2 * BINS, N = 3 * BINS };
+
+static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
+    for (uint32_t i = 0; i < r->n; i++) {
+        double p = nn_eval_score(r, i);
+        int k = p >= 1 ? BINS - 1 : p > 0 ? (int)(p * BINS) : 0;
+        pd_exact_add(&s->sum[SAMPLES + k], 1);
+        pd_exact_add(&s->sum[POSITIVE + k], r->label[i] == (double)r->positive);
+        pd_exact_add(&s->sum[PREDICTED + k], p);
+    }
+}
+
+static uint32_t finish(const double *sum, const struct nn_eval_sums *s, struct nn_value out[NN_EVAL_VALUES]) {
+    (void)s;
+    double samples = 0, positive = 0, predicted = 0, off = 0;
+    for (int k = 0; k < BINS; k++) {
+        samples += sum[SAMPLES + k];
+        positive += sum[POSITIVE + k];
+        predicted += sum[PREDICTED + k];
+        off += fabs(sum[PREDICTED + k] - sum[POSITIVE + k]);
+    }
+    out[0] = (struct nn_value){"ratio", predicted / positive};
+    out[1] = (struct nn_value){"error", off / samples};
+    return 2;
+}
+
+const struct nn_evaluator nn_eval_calibration = {"calibration", 0, 0, N, 0, add, finish,
+                                                 "ratio of predicted to actual positives, and expected calibration error"};

@@ -1,0 +1,72 @@
+/* eval_int.h - what an evaluator is to eval.c: a row of the table, and what is added up. */
+#ifndef PD_NN_EVAL_INT_H
+#define PD_NN_EVAL_INT_H
+
+#include "math/exact_sum.h"
+#include "nn/evals/eval.h"
+#include "nn/graph/graph_internal.h"
+
+enum { NN_EVAL_SUMS = 40, NN_EVAL_VALUES = 3 };
+
+/* What an evaluator sees of a batch of n samples. */
+struct nn_eval_rows {
+    uint32_t n, cols;
+    const float *y;        /* [n x cols], after the activation */
+    const double *label;   /* [n] */
+    double cost_sum;       /* of_cost */
+    double threshold;      /* of [evaluator NAME]: a single output from here on says 1 */
+    uint32_t positive;     /* the class that counts as positive */
+    int is_probability;    /* y lies in 0..1 */
+};
+
+struct nn_auc; /* eval_auc.c */
+
+struct nn_eval_sums {
+    struct pd_exact sum[NN_EVAL_SUMS];
+    struct nn_auc *auc; /* of the evaluator with pairs */
+};
+
+struct nn_value {
+    const char *name; /* "": the evaluator's own */
+    double value;
+};
+
+struct nn_evaluator {
+    const char *name;
+    int of_cost;       /* its input is a cost; else a layer, with a label */
+    uint32_t max_cols; /* of that layer; 0: any */
+    uint32_t n_sums;   /* of nn_eval_sums */
+    int pairs;         /* collects (output, label) beside them: eval_auc.c */
+    void (*add)(struct nn_eval_sums *s, const struct nn_eval_rows *r);
+    uint32_t (*finish)(const double *sum, const struct nn_eval_sums *s, struct nn_value out[NN_EVAL_VALUES]);
+    const char *text;
+};
+
+extern const struct nn_evaluator *const nn_evaluators[]; /* ended by NULL */
+extern const struct nn_evaluator nn_eval_error, nn_eval_auc, nn_eval_log_loss, nn_eval_perplexity, nn_eval_rmse, nn_eval_mae,
+    nn_eval_precision_recall, nn_eval_calibration;
+
+/* What speaks for the positive class: that output of several, or the only one, which speaks against class 0. */
+static inline double nn_eval_score(const struct nn_eval_rows *r, uint32_t i) {
+    double y = (double)r->y[(size_t)i * r->cols + (r->cols > 1 ? r->positive : 0)];
+    return r->cols > 1 || r->positive ? y : r->is_probability ? 1 - y : -y;
+}
+
+/* The class that the outputs say. */
+uint32_t nn_eval_says(const struct nn_eval_rows *r, uint32_t i);
+
+static inline uint32_t nn_eval_one(struct nn_value out[NN_EVAL_VALUES], double v) {
+    out[0] = (struct nn_value){"", v};
+    return 1;
+}
+
+/* --- eval_auc.c: pairs of output and label --- */
+
+int nn_auc_new(struct nn_auc **out);
+void nn_auc_free(struct nn_auc *a);
+void nn_auc_clear(struct nn_auc *a);
+int nn_auc_add(struct nn_auc *a, const struct nn_eval_rows *r);
+int nn_auc_merge(struct nn_auc *into, const struct nn_auc *from);
+int nn_auc_total(struct nn_auc *a, const struct nn_eval_all *all, struct pd_err *err);
+
+#endif

@@ -1,0 +1,21 @@
+/* eval_mae.c - the mean of the absolute differences between output and label. */
+#include <math.h>
+
+#include "nn/evals/eval_internal.h"
+
+enum { SAMPLES, ERROR, N };
+
+static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
+    pd_exact_add(&s->sum[SAMPLES], r->n);
+    for (uint32_t i = 0; i < r->n; i++) {
+        double d = (double)r->y[i] - r->label[i];
+        pd_exact_add(&s->sum[ERROR], fabs(d));
+    }
+}
+
+static uint32_t finish(const double *sum, const struct nn_eval_sums *s, struct nn_value out[NN_EVAL_VALUES]) {
+    (void)s;
+    return nn_eval_one(out, sum[ERROR] / sum[SAMPLES]);
+}
+
+const struct nn_evaluator nn_eval_mae = {"mae", 0, 1, N, 0, add, finish, "mean of the absolute differences between output and label"};

@@ -1,0 +1,31 @@
+/* eval_precision_recall.c - of the samples that the outputs put into the positive class, the share that belongs there
+ * (precision); of those that belong there, the share that is put there (recall); and their harmonic mean (F1). */
+#include <math.h>
+
+#include "nn/evals/eval_internal.h"
+
+enum { SAID, IS, BOTH, N };
+
+static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
+    uint32_t said = 0, is = 0, both = 0, positive = r->positive;
+    for (uint32_t i = 0; i < r->n; i++) {
+        int says = nn_eval_says(r, i) == positive, label = r->label[i] == (double)positive;
+        said += (uint32_t)says;
+        is += (uint32_t)label;
+        both += (uint32_t)(says && label);
+    }
+    pd_exact_add(&s->sum[SAID], said);
+    pd_exact_add(&s->sum[IS], is);
+    pd_exact_add(&s->sum[BOTH], both);
+}
+
+static uint32_t finish(const double *sum, const struct nn_eval_sums *s, struct nn_value out[NN_EVAL_VALUES]) {
+    (void)s;
+    out[0] = (struct nn_value){"precision", sum[BOTH] / sum[SAID]};
+    out[1] = (struct nn_value){"recall", sum[BOTH] / sum[IS]};
+    out[2] = (struct nn_value){"f1", 2 * sum[BOTH] / (sum[SAID] + sum[IS])};
+    return 3;
+}
+
+const struct nn_evaluator nn_eval_precision_recall = {"precision_recall", 0, 0, N, 0, add, finish,
+                                                      "precision, recall and F1 of the positive class"};

@@ -1,0 +1,100 @@
+/* layer_pool.c - the largest value, or the mean, under each place of a window over images, channel by channel.
+ *
+ * Shapes:  x[B, C*H*W] -> y[B, C*OH*OW], OH = (H + 2 padding - K) / stride + 1; the stride is K unless given
+ *   max: the first of the largest; its place is kept in state.extra, dx there += dy.  mean: over what lies inside the image
+ *   Source: docs/sources.md#convolution
+ */
+#include <math.h>
+#include <string.h>
+
+#include "nn/layers/image.h"
+#include "nn/kernels/kernel.h"
+
+static const char *const takes[] = {"inputs", "pooling", "act", NN_IMAGE_KEYS, NULL};
+
+static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
+    const struct layer_ini *ini = self->ini;
+    int rc = nn_build_n_in(b, self, 1, 1, err);
+    self->option = ini->pooling.line && !strcmp(ini->pooling.text, "mean");
+    if (!rc && ini->pooling.line && !self->option && strcmp(ini->pooling.text, "max"))
+        rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s': pooling is max or mean, not '%s'", b->file, ini->pooling.line, self->name,
+                     ini->pooling.text);
+    if (!rc)
+        rc = nn_image_input(b, self, &self->window.in, err);
+    if (!rc)
+        rc = nn_image_window(b, self, self->window.in.channels, 0, err);
+    self->n_extra = self->size;
+    return rc;
+}
+
+/* The part of the window at place (r, c) that lies inside the image. */
+struct part {
+    uint32_t y0, y1, x0, x1;
+};
+
+static struct part part_at(const struct nn_window *w, uint32_t r, uint32_t c) {
+    uint32_t y = r * w->stride, x = c * w->stride, h = w->in.height + w->padding, wd = w->in.width + w->padding;
+    uint32_t y1 = y + w->filter < h ? y + w->filter : h, x1 = x + w->filter < wd ? x + w->filter : wd;
+    return (struct part){(y > w->padding ? y : w->padding) - w->padding, y1 - w->padding, (x > w->padding ? x : w->padding) - w->padding,
+                         x1 - w->padding};
+}
+
+/* The largest of a window and its place, or the sum. */
+static float look(const struct part *p, uint32_t width, const float *x, int mean, uint32_t *place) {
+    float best = mean ? 0 : -INFINITY;
+    *place = p->y0 * width + p->x0;
+    for (uint32_t r = p->y0; r < p->y1; r++)
+        for (uint32_t c = p->x0; c < p->x1; c++) {
+            float v = x[r * width + c];
+            if (mean) {
+                best += v;
+            } else if (v > best || isnan(v)) {
+                best = v;
+                *place = r * width + c;
+            }
+        }
+    return best;
+}
+
+static void forward(struct nn_exec *e, const struct nn_node *self) {
+    const struct nn_window *w = &self->window;
+    const float *x = e->state[self->in[0]].y;
+    float *y = e->state[self->id].y;
+    uint32_t *at = (uint32_t *)e->state[self->id].extra;
+    for (uint32_t i = 0; i < e->n * w->in.channels; i++, x += (size_t)w->in.height * w->in.width)
+        for (uint32_t r = 0; r < self->image.height; r++)
+            for (uint32_t c = 0; c < self->image.width; c++, y++, at++) {
+                struct part p = part_at(w, r, c);
+                *y = look(&p, w->in.width, x, self->option, at);
+                if (self->option)
+                    *y /= (float)((p.y1 - p.y0) * (p.x1 - p.x0));
+            }
+}
+
+static void backward(struct nn_exec *e, const struct nn_node *self) {
+    const struct nn_window *w = &self->window;
+    const float *dy = e->state[self->id].dy;
+    const uint32_t *at = (const uint32_t *)e->state[self->id].extra;
+    size_t image = (size_t)w->in.height * w->in.width;
+    int add;
+    float *dx = nn_grad_into(e, self->in[0], &add);
+    if (!dx)
+        return;
+    if (!add)
+        memset(dx, 0, e->n * w->in.channels * image * sizeof *dx);
+    for (uint32_t i = 0; i < e->n * w->in.channels; i++, dx += image)
+        for (uint32_t r = 0; r < self->image.height; r++)
+            for (uint32_t c = 0; c < self->image.width; c++, dy++, at++) {
+                if (!self->option) {
+                    dx[*at] += *dy;
+                    continue;
+                }
+                struct part p = part_at(w, r, c);
+                float d = *dy / (float)((p.y1 - p.y0) * (p.x1 - p.x0));
+                for (uint32_t y = p.y0; y < p.y1; y++)
+                    for (uint32_t z = p.x0; z < p.x1; z++)
+                        dx[y * w->in.width + z] += d;
+            }
+}
+
+const struct nn_layer nn_layer_pool = {"pool", takes, shape, forward, backward, "the largest value or the mean under a window over images", 1};
