@@ -14,7 +14,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "pack/object.h"
+#include "pack/object/object.h"
 #include "seed/seed.h"
 
 enum { AGENT_MAX_BYTES = 256 << 20, SEED_MAX_BYTES = 4 << 20 };

@@ -10,7 +10,7 @@
 #define LAUNCHER_DISPATCH_H
 
 #include "launcher/cluster/link.h"
-#include "pack/scan.h"
+#include "pack/scan/scan.h"
 
 enum { DISPATCH_PACKAGES = 3, DISPATCH_ALL = (1 << DISPATCH_PACKAGES) - 1 };
 

@@ -9,7 +9,7 @@
 #include <uv.h>
 
 #include "launcher/cluster/link.h"
-#include "pack/scan.h"
+#include "pack/scan/scan.h"
 
 struct feed;
 struct feed_taker;

@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "launcher/dispatch/bar.h"
 #include "launcher/dispatch/cache.h"
-#include "pack/chunker.h"
+#include "pack/object/chunker.h"
 
 enum { LARGE = 100000000, N_LARGEST = 10, CACHE_MAX = 256 << 20 };
 

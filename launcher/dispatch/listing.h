@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "pack/scan.h"
+#include "pack/scan/scan.h"
 
 /* The ten largest files of a package of more than 100 MB, a line each, without a newline at the end; NULL: it is small. To be freed. */
 char *listing_of_large(const struct scan *s);

@@ -13,7 +13,7 @@
 
 #include "conf/options.h"
 #include "data/read/file_list.h"
-#include "pack/scan.h"
+#include "pack/scan/scan.h"
 
 struct split {
     struct data_files train, test; /* all files of the package that match, sorted by bytes */

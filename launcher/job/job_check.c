@@ -25,7 +25,7 @@
 #include "data/read/reader.h"
 #include "launcher/cluster/bootstrap.h"
 #include "launcher/job/job_impl.h"
-#include "pack/scan.h"
+#include "pack/scan/scan.h"
 #include "train/check.h"
 
 extern char **environ;

@@ -12,7 +12,7 @@
 #include "launcher/dispatch/cache.h"
 #include "launcher/dispatch/listing.h"
 #include "launcher/job/job_impl.h"
-#include "pack/packed.h"
+#include "pack/packed_program.h"
 
 enum { COMING = AT(NODE_DISPATCH) | AT(NODE_DATA) }; /* packages are on their way to the node */
 

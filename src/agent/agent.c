@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
-#include "pack/object.h"
+#include "pack/object/object.h"
 #include "wire/msg.h"
 
 enum { TICK_MS = 50, TERM_GRACE_MS = 1000, QUIT_MS = 2000, FIRST_LEASE_MS = 10000 };

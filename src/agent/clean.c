@@ -17,7 +17,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "pack/store.h"
+#include "pack/store/store.h"
 #include "wire/msg.h"
 
 enum { CLEAN_MAX = 10000, YOUNG_S = 60, DAY_S = 86400 };

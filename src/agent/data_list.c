@@ -4,7 +4,7 @@
 
 #include "agent/data.h"
 #include "base/fault.h"
-#include "pack/manifest.h"
+#include "pack/object/manifest.h"
 
 enum { ROW_MIN = 4 + OBJECT_ID + 4 * DATA_RANKS };
 

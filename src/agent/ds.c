@@ -11,7 +11,7 @@
 #include "base/fs.h"
 #include "base/memory_use.h"
 #include "base/str.h"
-#include "pack/manifest.h"
+#include "pack/object/manifest.h"
 #include "wire/msg.h"
 
 /* How often a node tells of itself: often while the launcher finds out whether a new source is a good one, or nothing comes from it;

@@ -13,7 +13,7 @@
 
 #include "agent/seal.h"
 #include "agent/session.h"
-#include "pack/assemble.h"
+#include "pack/store/assemble.h"
 
 enum ds_kind { DS_WORKER, DS_DEPLOY, DS_WORKSPACE, DS_DATA, N_DS_KINDS };
 enum ds_state { DS_WAITING, DS_FETCHING, DS_FINISHING, DS_DONE, DS_FAILED };

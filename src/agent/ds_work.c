@@ -6,7 +6,7 @@
 
 #include "agent/ds.h"
 #include "base/fault.h"
-#include "pack/packed.h"
+#include "pack/packed_program.h"
 
 enum { STEP_MS = 20 };
 

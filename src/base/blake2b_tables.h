@@ -1,4 +1,4 @@
-/* blake2b_tables.h - the constants of BLAKE2b, for those that compress themselves: the seed, which has no library, and pack/object_ids.c,
+/* blake2b_tables.h - the constants of BLAKE2b, for those that compress themselves: the seed, which has no library, and pack/object/object_ids.c,
  * four messages at once. Constants only: nothing is linked. Source: RFC 7693, 2.6 and 2.7. */
 #ifndef PD_BASE_BLAKE2B_TABLES_H
 #define PD_BASE_BLAKE2B_TABLES_H

@@ -19,7 +19,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/pack.h"
-#include "pack/path.h"
+#include "pack/object/path.h"
 
 struct folder {
     char *path;

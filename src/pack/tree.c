@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "pack/names.h"
-#include "pack/path.h"
+#include "pack/scan/names.h"
+#include "pack/object/path.h"
 #include "pack/writer.h"
 
 struct walk {

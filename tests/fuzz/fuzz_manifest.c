@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pack/manifest.h"
-#include "pack/object.h"
-#include "pack/path.h"
+#include "pack/object/manifest.h"
+#include "pack/object/object.h"
+#include "pack/object/path.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

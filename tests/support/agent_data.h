@@ -23,8 +23,8 @@
 #include "math/hash.h"
 #include "base/str.h"
 #include "data/input/fetch.h"
-#include "pack/assemble.h"
-#include "pack/scan.h"
+#include "pack/store/assemble.h"
+#include "pack/scan/scan.h"
 #include "wire/msg.h"
 
 enum { NODES = 3 };

@@ -7,7 +7,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "pack/assemble.h"
+#include "pack/store/assemble.h"
 #include "tests/support/random_tree.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "math/hash.h"
-#include "pack/chunker.h"
-#include "pack/manifest.h"
-#include "pack/object.h"
+#include "pack/object/chunker.h"
+#include "pack/object/manifest.h"
+#include "pack/object/object.h"
 
 struct rt_entry {
     char path[300];

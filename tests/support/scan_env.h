@@ -12,7 +12,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "math/hash.h"
-#include "pack/scan.h"
+#include "pack/scan/scan.h"
 
 /* A folder for a test: `src` in it is the tree. */
 struct env {

@@ -13,7 +13,7 @@
 #include "base/cksum.h"
 #include "base/clock.h"
 #include "launcher/cluster/link.h"
-#include "pack/object.h"
+#include "pack/object/object.h"
 #include "pack/pack.h"
 
 static void test_commands(void **state) {

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "pack/scan.h"
+#include "pack/scan/scan.h"
 #include "tests/support/scan_env.h"
 
 /* The root of e->src with this cache (NULL: none), and how many bytes were not read. */

@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "pack/chunker.h"
-#include "pack/scan.h"
+#include "pack/object/chunker.h"
+#include "pack/scan/scan.h"
 #include "tests/support/scan_env.h"
 
 struct writer {

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pack/chunker.h"
-#include "pack/chunker_gear.h"
-#include "pack/object.h"
+#include "pack/object/chunker.h"
+#include "pack/object/chunker_gear.h"
+#include "pack/object/object.h"
 #include "tests/support/random_bytes.h"
 
 static void the_gear_table_is_what_it_says(void **state) {

@@ -18,8 +18,8 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "math/hash.h"
-#include "pack/glob.h"
-#include "pack/ignore.h"
+#include "pack/scan/glob.h"
+#include "pack/scan/ignore.h"
 #include "tests/support/skip.h"
 
 /* The rules of `text` for the folder `rel`. */

@@ -14,9 +14,9 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "math/rng.h"
-#include "pack/chunker.h"
-#include "pack/manifest.h"
-#include "pack/object.h"
+#include "pack/object/chunker.h"
+#include "pack/object/manifest.h"
+#include "pack/object/object.h"
 #include "tests/support/random_bytes.h"
 
 struct kept {

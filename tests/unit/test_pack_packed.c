@@ -18,7 +18,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "math/hash.h"
-#include "pack/packed.h"
+#include "pack/packed_program.h"
 
 enum { RAW = 300000 };
 static char dir[] = "/tmp/pd-packed-XXXXXX", from[60], to[60];

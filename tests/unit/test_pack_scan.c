@@ -19,7 +19,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "math/hash.h"
-#include "pack/scan.h"
+#include "pack/scan/scan.h"
 #include "tests/support/scan_env.h"
 
 /* --- reading a package as a node does -------------------------------------------------------------------------- */

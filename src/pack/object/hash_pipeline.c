@@ -1,0 +1,112 @@
+/* ids_line.c - see ids_line.h. A ring of batches; the thread is started when it is first of use. */
+#include "pack/object/hash_pipeline.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/fault.h"
+
+enum { BATCHES = 3 };
+
+struct ids_line {
+    struct ids_batch batch[BATCHES];
+    uint64_t put, hashed, taken; /* batches, since the beginning */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    pthread_t thread;
+    int has_thread, quit;
+};
+
+static struct ids_batch *nth(struct ids_line *l, uint64_t i) { return &l->batch[i % BATCHES]; }
+
+static void hash(struct ids_batch *b) { object_ids_of(b->id, b->cut, b->n); }
+
+static void *run(void *arg) {
+    struct ids_line *l = arg;
+    pthread_mutex_lock(&l->mutex);
+    while (!l->quit) {
+        if (l->hashed == l->put) {
+            pthread_cond_wait(&l->changed, &l->mutex);
+            continue;
+        }
+        struct ids_batch *b = nth(l, l->hashed);
+        pthread_mutex_unlock(&l->mutex);
+        hash(b);
+        pthread_mutex_lock(&l->mutex);
+        l->hashed++;
+        pthread_cond_broadcast(&l->changed);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return NULL;
+}
+
+struct ids_line *ids_line_new(void) {
+    struct ids_line *l = pd_calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    pthread_mutex_init(&l->mutex, NULL);
+    pthread_cond_init(&l->changed, NULL);
+    for (int i = 0; i < BATCHES; i++)
+        if (!(l->batch[i].buf = pd_malloc(IDS_BUFFER))) {
+            ids_line_free(l);
+            return NULL;
+        }
+    return l;
+}
+
+void ids_line_free(struct ids_line *l) {
+    if (!l)
+        return;
+    if (l->has_thread) {
+        pthread_mutex_lock(&l->mutex);
+        l->quit = 1;
+        pthread_cond_broadcast(&l->changed);
+        pthread_mutex_unlock(&l->mutex);
+        pthread_join(l->thread, NULL);
+    }
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->mutex);
+    for (int i = 0; i < BATCHES; i++)
+        free(l->batch[i].buf);
+    free(l);
+}
+
+struct ids_batch *ids_line_empty(struct ids_line *l) { return l->put - l->taken == BATCHES ? NULL : nth(l, l->put); }
+
+/* 0: there is none, and the caller hashes. */
+static int start_thread(struct ids_line *l) {
+    sigset_t all, before;
+    if (l->has_thread)
+        return 1;
+    sigfillset(&all); /* signals are for the main thread */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    l->has_thread = !pthread_create(&l->thread, NULL, run, l);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return l->has_thread;
+}
+
+/* Those before it may still be under way: only with none is it hashed here. */
+void ids_line_put(struct ids_line *l, int here) {
+    if ((here && l->put == l->taken) || !start_thread(l)) {
+        hash(nth(l, l->put));
+        pthread_mutex_lock(&l->mutex);
+        l->put++;
+        l->hashed++;
+    } else {
+        pthread_mutex_lock(&l->mutex);
+        l->put++;
+        pthread_cond_broadcast(&l->changed);
+    }
+    pthread_mutex_unlock(&l->mutex);
+}
+
+const struct ids_batch *ids_line_take(struct ids_line *l) {
+    if (l->taken == l->put)
+        return NULL;
+    pthread_mutex_lock(&l->mutex);
+    while (l->hashed == l->taken)
+        pthread_cond_wait(&l->changed, &l->mutex);
+    pthread_mutex_unlock(&l->mutex);
+    return nth(l, l->taken++);
+}

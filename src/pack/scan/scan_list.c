@@ -1,0 +1,200 @@
+/* scan_list.c - what a folder holds, in the order of a manifest, without what .paddleignore leaves out. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "pack/scan/ignore.h"
+#include "pack/scan/names.h"
+#include "pack/object/path.h"
+#include "pack/scan/scan_internal.h"
+
+struct walk {
+    struct scan *s;
+    struct pd_err *err;
+    struct pack_ignore ignore;
+    char path[PATH_MAX];
+    size_t len;
+};
+
+static int fail_here(struct walk *k, int code, const char *what) {
+    return pd_fail(k->err, code, "cannot pack %s/%s: %s", k->s->top, k->path, what);
+}
+
+static int fail_errno(struct walk *k, const char *what) {
+    int e = errno;
+    return pd_fail_errno(k->err, PD_EIO, e, "cannot %s %s/%s", what, k->s->top, k->path);
+}
+
+static uint64_t bytes_below(int dirfd, const char *name, const struct stat *st) {
+    uint64_t sum = S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0;
+    int fd = S_ISDIR(st->st_mode) ? openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *e;
+    struct stat sub;
+    if (!d) {
+        if (fd >= 0)
+            close(fd);
+        return sum;
+    }
+    while ((e = readdir(d)))
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !fstatat(fd, e->d_name, &sub, AT_SYMLINK_NOFOLLOW))
+            sum += bytes_below(fd, e->d_name, &sub);
+    closedir(d);
+    return sum;
+}
+
+static int note_ignored(struct walk *k, int dirfd, const char *name, const struct stat *st) {
+    struct scan *s = k->s;
+    if (!(s->flags & SCAN_IGNORED))
+        return 0;
+    if (s->n_ignored == s->cap_ignored) {
+        size_t cap = s->cap_ignored ? 2 * s->cap_ignored : 16;
+        struct scan_ignored *v = pd_realloc(s->ignored, cap * sizeof *v);
+        if (!v)
+            return scan_fail_memory(s, k->err);
+        s->ignored = v;
+        s->cap_ignored = cap;
+    }
+    struct scan_ignored *ig = &s->ignored[s->n_ignored];
+    int rc = scan_put_name(s, k->path, k->len, &ig->path, k->err);
+    if (!rc) {
+        ig->bytes = bytes_below(dirfd, name, st);
+        s->n_ignored++;
+    }
+    return rc;
+}
+
+static int walk_dir(struct walk *k, int fd); /* recursion is bounded by PATH_MAX / 2 folders */
+
+static int add_link(struct walk *k, int dirfd, const char *name, struct scan_entry *e) {
+    char target[PATH_MAX];
+    struct pd_err why = {0};
+    ssize_t n = readlinkat(dirfd, name, target, sizeof target);
+    if (n < 0 || (size_t)n >= sizeof target)
+        return n < 0 ? fail_errno(k, "read link") : fail_here(k, PD_EDATA, "the link's target is too long");
+    target[n] = 0;
+    if (pack_check_link(k->path, target, &why))
+        return fail_here(k, PD_EDATA, why.msg);
+    return scan_put_name(k->s, target, (size_t)n, &e->target, k->err);
+}
+
+static int walk_one(struct walk *k, int dirfd, const char *name) {
+    struct scan_entry e = {.path_len = (uint32_t)k->len};
+    struct stat st;
+    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
+        return fail_errno(k, "look at");
+    if (pack_ignore_match(&k->ignore, k->path, S_ISDIR(st.st_mode)))
+        return note_ignored(k, dirfd, name, &st);
+    int rc = scan_put_name(k->s, k->path, k->len, &e.path, k->err);
+    e.mtime_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
+    e.ctime_ns = st.st_ctim.tv_sec * INT64_C(1000000000) + st.st_ctim.tv_nsec;
+    e.ino = st.st_ino;
+    e.mode = st.st_mode & 0777;
+    if (S_ISREG(st.st_mode)) {
+        e.type = MANIFEST_FILE;
+        e.size = (uint64_t)st.st_size;
+        if (!rc && st.st_mode & (S_ISUID | S_ISGID))
+            rc = fail_here(k, PD_EDATA, "it has a set-id bit");
+    } else if (S_ISDIR(st.st_mode)) {
+        e.type = MANIFEST_FOLDER;
+        e.mode = st.st_mode & 01777; /* a set-gid bit, inherited by what is made in the folder, stays here */
+    } else if (S_ISLNK(st.st_mode)) {
+        e.type = MANIFEST_LINK;
+        e.mode = 0777;
+        rc = rc ? rc : add_link(k, dirfd, name, &e);
+    } else {
+        rc = rc ? rc : fail_here(k, PD_EDATA, "not a regular file, folder or link");
+    }
+    if (!rc)
+        rc = scan_add_entry(k->s, &e, k->err);
+    if (rc || e.type != MANIFEST_FOLDER)
+        return rc;
+    int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? fail_errno(k, "open folder") : walk_dir(k, fd);
+}
+
+static int walk_dir(struct walk *k, int fd) {
+    struct pack_names l = {0};
+    size_t len = k->len, n_rules = k->ignore.n;
+    char label[PATH_MAX + 300];
+    int dirfd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* pack_names_read takes fd over */
+    if (dirfd < 0) {
+        int rc = fail_errno(k, "open folder");
+        close(fd);
+        return rc;
+    }
+    int rc = pack_names_read(&l, fd);
+    if (rc)
+        rc = rc == PD_ENOMEM ? scan_fail_memory(k->s, k->err) : fail_errno(k, "read folder");
+    snprintf(label, sizeof label, "%.250s%s%s", k->s->top, len ? "/" : "", k->path);
+    if (!rc)
+        rc = pack_ignore_enter(&k->ignore, dirfd, k->path, label, k->err);
+    for (size_t i = 0; i < l.n && !rc; i++) {
+        size_t n = strlen(l.v[i]);
+        if (len + n + 2 > sizeof k->path) {
+            rc = pd_fail(k->err, PD_EDATA, "a path below %s is too long: %.100s...", k->s->top, k->path);
+            break;
+        }
+        if (len)
+            k->path[len] = '/';
+        memcpy(k->path + len + (len > 0), l.v[i], n + 1);
+        k->len = len + (len > 0) + n;
+        rc = scan_check_cancel(k->s, k->err);
+        if (!rc)
+            rc = walk_one(k, dirfd, l.v[i]);
+        k->path[len] = 0;
+        k->len = len;
+    }
+    pack_ignore_leave(&k->ignore, n_rules);
+    pack_names_release(&l);
+    close(dirfd);
+    return rc;
+}
+
+int scan_list_folder(struct scan *s, struct pd_err *err) {
+    struct walk *k = pd_calloc(1, sizeof *k);
+    if (!k)
+        return scan_fail_memory(s, err);
+    *k = (struct walk){.s = s, .err = err};
+    int fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 3);
+    int rc = pack_ignore_init(&k->ignore, err);
+    if (!rc && fd < 0)
+        rc = fail_errno(k, "open folder");
+    if (!rc) {
+        lseek(fd, 0, SEEK_SET);
+        rc = walk_dir(k, fd);
+    } else if (fd >= 0) {
+        close(fd);
+    }
+    pack_ignore_release(&k->ignore);
+    free(k);
+    return rc;
+}
+
+int scan_leaves_out(const char *folder, const char *name, struct pd_err *err) {
+    struct pack_ignore ig;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return pd_fail_errno(err, PD_ENOENT, errno, "cannot open folder %s", folder);
+    int rc = pack_ignore_init(&ig, err);
+    rc = rc ? rc : pack_ignore_enter(&ig, fd, "", folder, err);
+    rc = rc ? rc : pack_ignore_match(&ig, name, 1);
+    pack_ignore_release(&ig);
+    close(fd);
+    return rc;
+}
+
+int scan_list_file(struct scan *s, const char *name, struct pd_err *err) {
+    struct scan_entry e = {.type = MANIFEST_FILE, .mode = 0755, .path_len = (uint32_t)strlen(name)};
+    struct stat st;
+    if (fstat(s->fd, &st))
+        return pd_fail_errno(err, PD_EIO, errno, "cannot read %s", s->top);
+    e.size = (uint64_t)st.st_size;
+    int rc = scan_put_name(s, name, e.path_len, &e.path, err);
+    return rc ? rc : scan_add_entry(s, &e, err);
+}

@@ -1,0 +1,564 @@
+/* assemble.c - see assemble.h. Two phases: the manifest, level by level; then its leaves in order, one at a time, as far as the window of
+ * what is asked for allows.
+ *
+ *   leaf ─▶ entry ─▶ tree_out_add
+ *        └▶ extent ─▶ here already? written at once   : the object read last, own tree, store
+ *                     else a WANT with this piece     : asked for (assemble_need), written when it comes (assemble_put)
+ *
+ * Where an object lies afterwards is noted for relays and later packages: in the file that has all of it, or as a bundle of
+ * whole files that follow each other; what is neither (rare) is kept in the catalog itself.
+ */
+#include "pack/store/assemble.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "pack/object/manifest.h"
+#include "pack/store/tree_out.h"
+
+enum { BUCKETS = 8192, MAX_PIECES = 200000, MAX_LEAVES = 1 << 19, WINDOW = 16 << 20, ASKED_MAX = 2048, WANTS_MAX = 8192 };
+
+struct piece {
+    uint32_t entry, obj_off, len;
+    uint64_t file_off;
+};
+
+struct want {
+    struct object_id id;
+    uint32_t raw_len;
+    int is_manifest, asked;
+    int bundle;            /* the pieces are whole files that follow each other, all of them are known */
+    struct want *chain;    /* of its bucket */
+    struct want *prev, *next; /* in the order in which they are asked for */
+    struct piece *v;
+    size_t n, cap;
+};
+
+struct refs {
+    struct manifest_ref *v;
+    size_t n, cap;
+};
+
+struct assemble {
+    struct store *st;
+    struct store_part *part;
+    struct tree_out *tree;
+    struct assemble_opts o;
+    char root[PATH_MAX], target[PATH_MAX], dir[PATH_MAX]; /* dir: target.part-... */
+    char lies_in[PATH_MAX];
+    int dir_made, finished, single;
+    struct object_id root_id;
+    struct manifest_node root_node;
+    /* the manifest */
+    struct refs level;     /* of objects on the way down; at the end the leaves */
+    unsigned depth;        /* what `level` holds: 0 leaves, else indexes of this level */
+    size_t at;             /* of `level`: looked for; then, of leaves: read */
+    int leaves_known;      /* all leaves are here */
+    struct manifest_reader *reader;
+    int all_read;
+    /* what is asked for */
+    struct want *bucket[BUCKETS], *first, *last, *cursor; /* cursor: the next one to ask for */
+    size_t n_wants, n_asked, n_pieces; /* n_asked: of the source that there is now */
+    uint64_t asked, window;
+    /* a bundle on the way: whole files from run_first on are its bytes up to run_off */
+    struct object_id run_id;
+    uint32_t run_first, run_off;
+    int run_on;
+    /* the object that was read last */
+    struct object_id have_id;
+    int have;
+    uint8_t have_raw[OBJECT_MAX];
+    struct assemble_totals t;
+};
+
+/* --- wants --- */
+
+static struct want **bucket_of(struct assemble *a, const struct object_id *id) { return &a->bucket[object_hash64(id) % BUCKETS]; }
+
+static struct want *find_want(struct assemble *a, const struct object_id *id) {
+    struct want *w = *bucket_of(a, id);
+    while (w && !object_same(&w->id, id))
+        w = w->chain;
+    return w;
+}
+
+static int no_memory(struct pd_err *err) { return pd_fail(err, PD_ENOMEM, "receiving a package: out of memory"); }
+
+static int add_want(struct assemble *a, const struct object_id *id, uint32_t raw_len, int is_manifest, struct want **out, struct pd_err *err) {
+    struct want *w = find_want(a, id);
+    if (w && w->raw_len != raw_len)
+        return pd_fail(err, PD_EDATA, "the package gives an object two lengths");
+    if (!w) {
+        if (!(w = pd_calloc(1, sizeof *w)))
+            return no_memory(err);
+        struct want **b = bucket_of(a, id);
+        *w = (struct want){.id = *id, .raw_len = raw_len, .chain = *b, .prev = a->last};
+        *b = w;
+        *(a->last ? &a->last->next : &a->first) = w;
+        a->last = w;
+        if (!a->cursor)
+            a->cursor = w;
+        a->n_wants++;
+        a->asked += raw_len;
+    }
+    w->is_manifest |= is_manifest;
+    *out = w;
+    return 0;
+}
+
+static void drop_want(struct assemble *a, struct want *w) {
+    struct want **b = bucket_of(a, &w->id);
+    while (*b != w)
+        b = &(*b)->chain;
+    *b = w->chain;
+    *(w->prev ? &w->prev->next : &a->first) = w->next;
+    *(w->next ? &w->next->prev : &a->last) = w->prev;
+    if (a->cursor == w)
+        a->cursor = w->next;
+    a->n_wants--;
+    a->n_asked -= (size_t)w->asked;
+    a->n_pieces -= w->n;
+    a->asked -= w->raw_len;
+    free(w->v);
+    free(w);
+}
+
+static int add_piece(struct assemble *a, struct want *w, const struct piece *p, struct pd_err *err) {
+    if (w->n == w->cap) {
+        size_t cap = w->cap ? 2 * w->cap : 2;
+        struct piece *v = pd_realloc(w->v, cap * sizeof *v);
+        if (!v)
+            return no_memory(err);
+        w->v = v;
+        w->cap = cap;
+    }
+    w->v[w->n++] = *p;
+    a->n_pieces++;
+    return 0;
+}
+
+size_t assemble_need(struct assemble *a, struct object_id *ids, size_t max) {
+    size_t n = 0;
+    for (; n < max && a->n_asked < ASKED_MAX && a->cursor; a->cursor = a->cursor->next) {
+        ids[n++] = a->cursor->id;
+        a->cursor->asked = 1;
+        a->n_asked++;
+    }
+    return n;
+}
+
+void assemble_ask_again(struct assemble *a) {
+    for (struct want *w = a->first; w; w = w->next)
+        w->asked = 0;
+    a->n_asked = 0;
+    a->cursor = a->first;
+}
+
+/* --- the manifest --- */
+
+static int add_ref(struct refs *r, const struct manifest_ref *ref, struct pd_err *err) {
+    if (r->n == MAX_LEAVES)
+        return pd_fail(err, PD_EDATA, "the package's index names too many objects");
+    if (r->n == r->cap) {
+        size_t cap = r->cap ? 2 * r->cap : MANIFEST_FANOUT;
+        struct manifest_ref *v = pd_realloc(r->v, cap * sizeof *v);
+        if (!v)
+            return no_memory(err);
+        r->v = v;
+        r->cap = cap;
+    }
+    r->v[r->n++] = *ref;
+    return 0;
+}
+
+static int take_children(struct refs *into, const struct manifest_node *node, struct pd_err *err) {
+    int rc = 0;
+    for (unsigned i = 0; i < node->n && !rc; i++)
+        rc = add_ref(into, &node->child[i], err);
+    return rc;
+}
+
+/* All objects of this level are here: the level below. */
+static int descend(struct assemble *a, struct pd_err *err) {
+    struct refs below = {0};
+    struct manifest_node node;
+    int rc = 0;
+    for (size_t i = 0; i < a->level.n && !rc; i++) {
+        uint32_t n;
+        if (!store_part_get(a->part, &a->level.v[i].id, a->have_raw, &n))
+            rc = pd_fail(err, PD_EIO, "cannot read the package's index again");
+        if (!rc)
+            rc = manifest_read_index(&node, a->depth, a->have_raw, n, err);
+        if (!rc)
+            rc = take_children(&below, &node, err);
+    }
+    a->have = 0;
+    free(a->level.v);
+    a->level = below;
+    a->depth--;
+    a->at = 0;
+    return rc;
+}
+
+/* Look for the objects of this level, ask for what is not here. */
+static int step_manifest(struct assemble *a, uint64_t until, struct pd_err *err) {
+    int rc = 0;
+    while (!rc && a->at < a->level.n && a->asked < a->window && a->n_wants < WANTS_MAX && pd_mono_ns() < until) {
+        const struct manifest_ref *r = &a->level.v[a->at];
+        struct want *w;
+        a->have = 0;
+        if (store_part_has(a->part, &r->id))
+            ;
+        else if (store_read(a->st, &r->id, r->raw_len, a->have_raw))
+            rc = store_part_put(a->part, &r->id, a->have_raw, r->raw_len, err);
+        else
+            rc = add_want(a, &r->id, r->raw_len, 1, &w, err);
+        a->at++;
+    }
+    if (rc || a->at < a->level.n || a->n_wants)
+        return rc;
+    if (a->depth)
+        return descend(a, err);
+    a->leaves_known = 1;
+    a->at = 0;
+    return 0;
+}
+
+/* --- contents --- */
+
+static int note(struct assemble *a, const struct object_id *id, uint32_t raw_len, uint32_t entry, uint64_t off, struct pd_err *err) {
+    return store_part_note(a->part, id, raw_len, entry, off, err);
+}
+
+static int write_piece(struct assemble *a, const struct piece *p, const uint8_t *raw, struct pd_err *err) {
+    int rc = tree_out_write(a->tree, p->entry, raw + p->obj_off, p->len, p->file_off, err);
+    if (!rc)
+        a->t.have += p->len;
+    return rc;
+}
+
+/* The object's bytes into have_raw, from this node: 1, else 0. */
+static int have_here(struct assemble *a, const struct manifest_extent *x) {
+    uint32_t n, file;
+    uint64_t off;
+    int known;
+    if (a->have && object_same(&a->have_id, &x->id))
+        return 1;
+    a->have = 0;
+    if (store_part_where(a->part, &x->id, &n, &file, &off))
+        known = n == x->raw_len && (file == UINT32_MAX ? store_part_get(a->part, &x->id, a->have_raw, &n)
+                                                        : !tree_out_read(a->tree, file & ~(uint32_t)STORE_BUNDLE, !!(file & STORE_BUNDLE),
+                                                                         a->have_raw, n, off));
+    else
+        known = store_read(a->st, &x->id, x->raw_len, a->have_raw);
+    a->have = known;
+    a->have_id = x->id;
+    return known;
+}
+
+/* Is this piece the next whole file of a bundle? 1: and now the bundle is complete, from run_first on. */
+static int run_on(struct assemble *a, const struct manifest_extent *x, uint32_t entry) {
+    int whole = x->file_off == 0 && x->len == tree_out_size(a->tree, entry);
+    if (x->obj_off == 0 && whole) {
+        a->run_id = x->id;
+        a->run_first = entry;
+        a->run_off = x->len;
+        a->run_on = 1;
+    } else if (a->run_on && whole && object_same(&a->run_id, &x->id) && x->obj_off == a->run_off) {
+        a->run_off += x->len;
+    } else {
+        a->run_on = 0;
+    }
+    int done = a->run_on && a->run_off == x->raw_len;
+    a->run_on &= !done;
+    return done;
+}
+
+static int on_entry(void *arg, const struct manifest_entry *e, struct pd_err *err) {
+    struct assemble *a = arg;
+    if (a->single && e->type != MANIFEST_FILE)
+        return pd_fail(err, PD_EDATA, "a worker package holds one file, and nothing else");
+    return tree_out_add(a->tree, e, err);
+}
+
+static int on_extent(void *arg, const struct manifest_extent *x, struct pd_err *err) {
+    struct assemble *a = arg;
+    struct piece p = {tree_out_count(a->tree) - 1, x->obj_off, x->len, x->file_off};
+    int bundle = run_on(a, x, p.entry), all = x->obj_off == 0 && x->len == x->raw_len;
+    uint32_t first = a->run_first;
+    tree_out_expect(a->tree, x->file_off + x->len);
+    if (!find_want(a, &x->id) && have_here(a, x)) {
+        int rc = write_piece(a, &p, a->have_raw, err);
+        if (!rc && all)
+            rc = note(a, &x->id, x->raw_len, p.entry, p.file_off, err);
+        else if (!rc && bundle)
+            rc = note(a, &x->id, x->raw_len, first | STORE_BUNDLE, 0, err);
+        return rc;
+    }
+    struct want *w;
+    int rc = add_want(a, &x->id, x->raw_len, 0, &w, err);
+    if (!rc)
+        rc = add_piece(a, w, &p, err);
+    if (!rc && bundle && w->n && w->v[0].entry == first)
+        w->bundle = 1;
+    return rc;
+}
+
+static int step_contents(struct assemble *a, uint64_t until, struct pd_err *err) {
+    static const struct manifest_events ev = {on_entry, on_extent};
+    uint8_t *leaf = NULL;
+    int rc = 0;
+    while (!rc && a->at < a->level.n && a->asked < a->window && a->n_wants < WANTS_MAX && a->n_pieces < MAX_PIECES && pd_mono_ns() < until) {
+        uint32_t n;
+        if (!leaf && !(leaf = pd_malloc(OBJECT_MAX)))
+            return no_memory(err);
+        if (!store_part_get(a->part, &a->level.v[a->at].id, leaf, &n))
+            rc = pd_fail(err, PD_EIO, "cannot read the package's list of files again");
+        if (!rc)
+            rc = manifest_read_leaf(a->reader, leaf, n, &ev, a, err);
+        a->at++;
+    }
+    free(leaf);
+    if (!rc && a->at == a->level.n && !a->all_read) {
+        rc = manifest_reader_end(a->reader, err);
+        if (!rc)
+            rc = tree_out_end_entry(a->tree, err);
+        a->all_read = !rc;
+    }
+    return rc;
+}
+
+int assemble_step(struct assemble *a, unsigned budget_ms, struct pd_err *err) {
+    uint64_t until = pd_mono_ns() + budget_ms * UINT64_C(1000000);
+    int rc = 0;
+    do {
+        if (pd_fault("assemble.step"))
+            return pd_fail(err, PD_EIO, "injected");
+        int was_known = a->leaves_known;
+        size_t at = a->at;
+        unsigned depth = a->depth;
+        rc = a->leaves_known ? step_contents(a, until, err) : step_manifest(a, until, err);
+        if (rc)
+            return rc;
+        if (a->all_read || (was_known == a->leaves_known && at == a->at && depth == a->depth))
+            return 0; /* complete, or it waits for objects */
+    } while (pd_mono_ns() < until);
+    return 1;
+}
+
+static int put_contents(struct assemble *a, struct want *w, const uint8_t *raw, struct pd_err *err) {
+    int rc = 0;
+    size_t all = w->n;
+    for (size_t i = 0; i < w->n && !rc; i++) {
+        rc = write_piece(a, &w->v[i], raw, err);
+        if (w->v[i].obj_off == 0 && w->v[i].len == w->raw_len && all == w->n)
+            all = i;
+    }
+    if (rc || w->is_manifest)
+        return rc;
+    if (all < w->n)
+        return note(a, &w->id, w->raw_len, w->v[all].entry, w->v[all].file_off, err);
+    if (w->bundle)
+        return note(a, &w->id, w->raw_len, w->v[0].entry | STORE_BUNDLE, 0, err);
+    return store_part_put(a->part, &w->id, raw, w->raw_len, err);
+}
+
+int assemble_put(struct assemble *a, const struct object_id *id, const uint8_t *raw, uint32_t raw_len, struct pd_err *err) {
+    struct want *w = find_want(a, id);
+    if (!w)
+        return 0;
+    if (w->raw_len != raw_len)
+        return pd_fail(err, PD_EDATA, "the package says that an object has %u bytes; it has %u", w->raw_len, raw_len);
+    if (pd_fault("assemble.put"))
+        return pd_fail(err, PD_EIO, "injected");
+    a->t.fetched += raw_len;
+    int rc = w->is_manifest ? store_part_put(a->part, id, raw, raw_len, err) : 0;
+    if (!rc)
+        rc = put_contents(a, w, raw, err);
+    drop_want(a, w);
+    return rc;
+}
+
+int assemble_complete(const struct assemble *a) { return a->all_read && !a->n_wants; }
+
+/* --- beginning and end --- */
+
+static int enough_disk(const struct assemble *a, struct pd_err *err) {
+    struct statvfs s;
+    char dir[PATH_MAX];
+    snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(a->target, '/') - a->target), a->target);
+    if (statvfs(*dir ? dir : "/", &s))
+        return pd_fail_errno(err, PD_EIO, errno, "cannot look at %s", dir);
+    uint64_t free_bytes = (uint64_t)s.f_bavail * s.f_frsize;
+    if (a->root_node.data_bytes > free_bytes)
+        return pd_fail(err, PD_ENOSPC, "no space left: the package has %llu bytes, %s has %llu free", (unsigned long long)a->root_node.data_bytes, dir,
+                       (unsigned long long)free_bytes);
+    if (s.f_files && a->root_node.n_entries > s.f_favail)
+        return pd_fail(err, PD_ENOSPC, "no space left: the package has %llu files, %s has room for %llu", (unsigned long long)a->root_node.n_entries, dir,
+                       (unsigned long long)s.f_favail);
+    return 0;
+}
+
+int assemble_new(struct assemble **out, struct store *st, const struct assemble_opts *o, const void *root_raw, size_t n, struct pd_err *err) {
+    struct stat s;
+    unsigned long long unique;
+    struct assemble *a = pd_calloc(1, sizeof *a);
+    if (!a)
+        return no_memory(err);
+    randombytes_buf(&unique, sizeof unique);
+    a->st = st;
+    a->o = *o;
+    a->window = o->window ? o->window : WINDOW;
+    a->single = o->single_file;
+    object_id_of(&a->root_id, root_raw, n);
+    int rc = manifest_read_root(&a->root_node, root_raw, n, err);
+    if (!rc && a->single && a->root_node.n_entries != 1)
+        rc = pd_fail(err, PD_EDATA, "a worker package holds one file, and nothing else");
+    if (!rc && (*o->target != '/' || strncmp(o->target, o->root, strlen(o->root)) || pd_fmt(a->root, sizeof a->root, "%s", o->root) ||
+                pd_fmt(a->target, sizeof a->target, "%s", o->target) || pd_fmt(a->lies_in, sizeof a->lies_in, "%s", o->lies_in ? o->lies_in : o->target) ||
+                strncmp(a->lies_in, o->root, strlen(o->root)) || pd_fmt(a->dir, sizeof a->dir, "%s.part-%016llx", o->target, unique)))
+        rc = pd_fail(err, PD_EIO, "a package cannot become %s", o->target);
+    if (!rc && !lstat(a->target, &s))
+        rc = pd_fail(err, PD_EEXIST, "%s exists already", a->target);
+    if (!rc)
+        rc = enough_disk(a, err);
+    if (!rc)
+        rc = take_children(&a->level, &a->root_node, err);
+    a->depth = a->root_node.level - 1;
+    if (!rc)
+        rc = manifest_reader_new(&a->reader, &a->root_node, err);
+    if (!rc)
+        rc = store_part_new(&a->part, st, a->dir, err);
+    if (!rc && !(rc = tree_out_new(&a->tree, a->dir, err)))
+        a->dir_made = 1;
+    a->t.entries = a->root_node.n_entries;
+    a->t.bytes = a->root_node.data_bytes;
+    if (rc) {
+        assemble_free(a);
+        return rc;
+    }
+    *out = a;
+    return 0;
+}
+
+void assemble_free(struct assemble *a) {
+    if (!a)
+        return;
+    while (a->first)
+        drop_want(a, a->first);
+    tree_out_free(a->tree);
+    if (a->dir_made && !a->finished)
+        pd_rm_tree(a->dir, NULL);
+    store_part_free(a->part); /* last: it tells who finds it what to remove */
+    manifest_reader_free(a->reader);
+    free(a->level.v);
+    free(a);
+}
+
+/* rename, but never onto something. */
+static int move_to(const char *from, const char *to) {
+    struct stat s;
+    if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE))
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    if (!lstat(to, &s)) {
+        errno = EEXIST;
+        return -1;
+    }
+    return rename(from, to);
+}
+
+static int seal(struct assemble *a, struct pd_err *err) {
+    const char *base = a->lies_in + strlen(a->root) + 1;
+    size_t n = tree_out_count(a->tree);
+    const char **paths = pd_calloc(n, sizeof *paths);
+    char dir[PATH_MAX];
+    if (!paths)
+        return no_memory(err);
+    for (size_t i = 0; i < n; i++)
+        paths[i] = tree_out_path(a->tree, (uint32_t)i);
+    if (a->single) {
+        const char *slash = strrchr(base, '/');
+        snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - base) : 1, slash ? base : ".");
+        paths[0] = slash ? slash + 1 : base;
+        base = dir;
+    }
+    int rc = store_part_seal(a->part, base, paths, n, a->o.durable, err);
+    free(paths);
+    return rc;
+}
+
+static int place(struct assemble *a, struct pd_err *err) {
+    char file[PATH_MAX];
+    const char *from = a->dir, *slash = strrchr(a->target, '/');
+    if (a->single) {
+        if (pd_fmt(file, sizeof file, "%s/%s", a->dir, tree_out_path(a->tree, 0)) || chmod(file, 0755))
+            return pd_fail_errno(err, PD_EIO, errno, "cannot finish %s", a->target);
+        from = file;
+    }
+    (void)utimensat(AT_FDCWD, from, NULL, 0); /* its age is what `clean` goes by: it counts from now */
+    if (pd_fault("assemble.rename") || move_to(from, a->target))
+        return errno == EEXIST || errno == ENOTEMPTY ? pd_fail(err, PD_EEXIST, "%s exists already", a->target)
+                                                     : pd_fail_errno(err, PD_EIO, errno, "cannot rename %s", from);
+    if (a->single)
+        rmdir(a->dir);
+    char dir[PATH_MAX];
+    snprintf(dir, sizeof dir, "%.*s", (int)(slash - a->target), a->target);
+    return a->o.durable ? pd_fsync_dir(*dir ? dir : "/", err) : 0;
+}
+
+int assemble_finish(struct assemble *a, struct pd_err *err) {
+    int rc = tree_out_finish(a->tree, a->o.durable, err);
+    if (!rc)
+        rc = seal(a, err);
+    if (!rc)
+        rc = place(a, err);
+    if (rc)
+        return rc;
+    a->finished = 1;
+    if (a->single)
+        (void)tree_out_moved(a->tree, a->target);
+    if (!pd_fault("assemble.catalog"))
+        (void)store_part_publish(a->part, &a->root_id, NULL); /* without it the next dispatch sends more than it would have to */
+    return 0;
+}
+
+int assemble_hold(const struct assemble *a) { return store_part_hold(a->part); }
+
+/* --- for relays --- */
+
+int assemble_read(struct assemble *a, const struct object_id *id, uint8_t buf[OBJECT_MAX], uint32_t *raw_len) {
+    uint32_t file;
+    uint64_t off;
+    if (store_part_where(a->part, id, raw_len, &file, &off)) {
+        if (file == UINT32_MAX)
+            return store_part_get(a->part, id, buf, raw_len);
+        struct object_id is;
+        if (!tree_out_read(a->tree, file & ~(uint32_t)STORE_BUNDLE, !!(file & STORE_BUNDLE), buf, *raw_len, off)) {
+            if (!a->finished && !(file & STORE_BUNDLE))
+                return 1; /* written by us a moment ago, and nobody else's yet */
+            object_id_of(&is, buf, *raw_len);
+            if (object_same(&is, id))
+                return 1;
+        }
+    }
+    return store_find(a->st, id, buf, raw_len);
+}
+
+void assemble_totals(const struct assemble *a, struct assemble_totals *t) {
+    *t = a->t;
+    t->asked = a->asked;
+    t->manifest_complete = a->leaves_known;
+}
