@@ -8,7 +8,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "model/export_int.h"
+#include "model/export_internal.h"
 
 enum { PIECE = 1 << 16 };
 

@@ -10,7 +10,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "model/export_int.h"
+#include "model/export_internal.h"
 
 struct out {
     struct archive *a;

@@ -15,7 +15,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "model/export_int.h"
+#include "model/export_internal.h"
 
 struct out {
     struct export_file file;

@@ -5,7 +5,7 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
-#include "model/export_int.h"
+#include "model/export_internal.h"
 
 struct words {
     struct pd_buf text; /* the file; each line ended by NUL */

@@ -13,7 +13,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "model/internal.h"
+#include "model/model_internal.h"
 #include "model/model.h"
 
 enum { MANIFEST_MAX = 256 << 20 };

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "model/internal.h"
+#include "model/model_internal.h"
 
 /* The entries of a table that count, in the order of the manifest: of each part the layers from the highest down to one that has all
  * rows, or only the highest (top_only). */

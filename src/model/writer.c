@@ -14,7 +14,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "model/internal.h"
+#include "model/model_internal.h"
 #include "model/model.h"
 #include "model/outfile.h"
 
