@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "conf/internal.h"
+#include "conf/conf_internal.h"
 
 enum { TEXT_COLUMN = 30 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "conf/internal.h"
+#include "conf/conf_internal.h"
 
 #define F(field) offsetof(struct pd_options, field)
 #define ALL (PD_LAUNCHER | PD_WORKER)

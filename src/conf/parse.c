@@ -8,7 +8,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "conf/ini_file.h"
-#include "conf/internal.h"
+#include "conf/conf_internal.h"
 
 static int choice_index(const char *choices, const char *value) {
     size_t n = strlen(value);

@@ -6,7 +6,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "conf/internal.h"
+#include "conf/conf_internal.h"
 
 const struct pd_host_option pd_host_keys[PD_HOST_N_KEYS] = {
     [PD_HOST_USER] = {"user", PD_STR, 0, 0, "who logs in"},
