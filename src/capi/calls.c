@@ -5,7 +5,7 @@
 #include "base/fault.h"
 #include "base/row_life.h"
 #include "base/str.h"
-#include "capi/internal.h"
+#include "capi/capi_internal.h"
 
 /* Every call begins so: an error that was stays. */
 #define CHECK_OK(ps)                                                                                                                   \

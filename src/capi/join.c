@@ -8,7 +8,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "capi/internal.h"
+#include "capi/capi_internal.h"
 #include "ps/rule.h"
 
 extern char **environ;

@@ -4,7 +4,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "capi/internal.h"
+#include "capi/capi_internal.h"
 
 static int grow(void **p, size_t n, size_t size) {
     void *bigger = realloc(*p, n * size);
