@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "base/str.h"
-#include "train/checkpoint_int.h"
+#include "train/checkpoint_internal.h"
 
 int train_checkpoints_new(struct train_checkpoints **out, const char *config, int may_copy, struct pd_err *err) {
     struct train_checkpoints *k = pd_calloc(1, sizeof *k);

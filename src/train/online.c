@@ -13,8 +13,8 @@
 #include "math/rng.h"
 #include "base/str.h"
 #include "train/checkpoint.h"
-#include "train/done.h"
-#include "train/watch.h"
+#include "train/done_file.h"
+#include "train/folder_watch.h"
 
 enum { PER_DOUBLE = 6, SAID = 1 + (WATCH_KEY_MAX + PER_DOUBLE) / PER_DOUBLE }; /* bytes of a key that a double holds exactly */
 enum { SAY_END = 1, SAY_FOLDER = 2, SAY_WAIT = 3 }; /* wait: nothing yet, so that nobody takes trainer 0 for lost */

@@ -14,7 +14,7 @@
 struct train_online {
     struct train_loop *loop;
     const struct data_spec *train, *test; /* as for the streams of a folder's files */
-    const char *dir, *pattern;            /* train/watch.h */
+    const char *dir, *pattern;            /* train/folder_watch.h */
     const char *output_dir;               /* where the folder "output" really is; NULL: as it says */
     int own_batches;
 };

@@ -7,7 +7,7 @@
 #include "train/params.h"
 #include "train/report.h"
 #include "train/streams.h"
-#include "train/team.h"
+#include "train/trainer_threads.h"
 
 struct train_checkpoints;
 

@@ -10,7 +10,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "train/checkpoint_int.h"
+#include "train/checkpoint_internal.h"
 
 /* What the options ask for. */
 struct wanted {

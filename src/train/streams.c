@@ -1,7 +1,7 @@
 /* streams.c - see streams.h. */
 #include "train/streams.h"
 
-#include "train/ahead.h"
+#include "train/prefetch.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
-#include "train/watch.h"
+#include "train/folder_watch.h"
 
 static char dir[] = "/tmp/test-watch-XXXXXX";
 

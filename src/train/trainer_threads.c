@@ -1,5 +1,5 @@
 /* team.c - see team.h. */
-#include "train/team.h"
+#include "train/trainer_threads.h"
 
 #include <errno.h>
 #include <pthread.h>

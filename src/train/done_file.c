@@ -1,5 +1,5 @@
 /* done.c - see done.h. */
-#include "train/done.h"
+#include "train/done_file.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* watch.c - see watch.h. */
-#include "train/watch.h"
+#include "train/folder_watch.h"
 
 #include <glob.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* ahead.c - see ahead.h. */
-#include "train/ahead.h"
+#include "train/prefetch.h"
 
 #include <pthread.h>
 #include <signal.h>
