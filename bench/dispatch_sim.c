@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 /* One object of the launcher's: the rule for programs of bench/ links only what is below it. */
-#include "launcher/cluster/plan.c"
+#include "launcher/link/relay_plan.c"
 #include "pack/object/chunker.h"
 
 enum { FILES = 4, FRAME = 64 << 10 /* the launcher's messages (feed.c) */, WINDOW = 1 << 20, REPORT_MS = 500, YOUNG_MS = 1000, YOUNG_REPORT_MS = 100, NONE = -1 };

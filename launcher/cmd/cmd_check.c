@@ -6,7 +6,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "launcher/cluster/check.h"
+#include "launcher/check/check.h"
 #include "launcher/cmd/cmd.h"
 
 static const char *const levels[] = {"ok", "warning", "UNUSABLE"};

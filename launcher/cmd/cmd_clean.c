@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "launcher/cluster/gather.h"
+#include "launcher/link/ask_all.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/view/table.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "launcher/cluster/bootstrap.h"
-#include "launcher/cluster/cluster.h"
+#include "launcher/link/bootstrap.h"
+#include "launcher/link/client_env.h"
 #include "launcher/cmd/cmd.h"
 
 /* The hosts with their roles. */

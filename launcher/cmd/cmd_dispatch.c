@@ -8,7 +8,7 @@
 #include "base/fault.h"
 #include "base/memory_use.h"
 #include "base/str.h"
-#include "launcher/cluster/gather.h"
+#include "launcher/link/ask_all.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/dispatch/bar.h"
 #include "launcher/dispatch/cache.h"

@@ -11,7 +11,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "launcher/cluster/shell_run.h"
+#include "launcher/link/shell_run.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/view/blocks.h"
 #include "launcher/view/fold.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "launcher/cluster/package.h"
+#include "launcher/dispatch/package.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/job/outputs.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "launcher/cluster/bootstrap.h"
+#include "launcher/link/bootstrap.h"
 #include "launcher/cmd/cmd.h"
 #include "train/infer_args.h"
 

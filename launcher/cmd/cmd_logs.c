@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
-#include "launcher/view/follow.h"
+#include "launcher/job/follow.h"
 #include "launcher/view/when.h"
 
 enum { NODES_MAX = 65536, QUICK_WAIT_MS = 150, FLUSH_MS = 5000 };

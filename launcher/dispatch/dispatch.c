@@ -1,5 +1,5 @@
 /* dispatch.c - see dispatch.h. */
-#include "launcher/dispatch/dispatch_int.h"
+#include "launcher/dispatch/dispatch_internal.h"
 
 #include <sodium.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #ifndef LAUNCHER_DISPATCH_H
 #define LAUNCHER_DISPATCH_H
 
-#include "launcher/cluster/link.h"
+#include "launcher/link/link.h"
 #include "pack/scan/scan.h"
 
 enum { DISPATCH_PACKAGES = 3, DISPATCH_ALL = (1 << DISPATCH_PACKAGES) - 1 };

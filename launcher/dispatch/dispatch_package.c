@@ -3,7 +3,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "launcher/dispatch/dispatch_int.h"
+#include "launcher/dispatch/dispatch_internal.h"
 
 static void break_package(struct dpackage *p, const struct pd_err *err) {
     struct dispatch *d = p->d;

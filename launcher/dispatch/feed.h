@@ -8,7 +8,7 @@
 
 #include <uv.h>
 
-#include "launcher/cluster/link.h"
+#include "launcher/link/link.h"
 #include "pack/scan/scan.h"
 
 struct feed;

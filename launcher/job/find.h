@@ -8,7 +8,7 @@
 #ifndef LAUNCHER_FIND_H
 #define LAUNCHER_FIND_H
 
-#include "launcher/cluster/gather.h"
+#include "launcher/link/ask_all.h"
 
 struct found_job {
     char id[64], user[64], state[16]; /* "running" while an agent anywhere answers; else node 0's result, or any */

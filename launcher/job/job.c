@@ -11,7 +11,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "launcher/job/job_impl.h"
+#include "launcher/job/job_internal.h"
 
 enum {
     STOP_WAIT_MS = 1600, DRAIN_WAIT_MS = 10000, BYE_WAIT_MS = 3000, FLUSH_MS = 30000,

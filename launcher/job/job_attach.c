@@ -6,7 +6,7 @@
 
 #include "base/fault.h"
 #include "launcher/job/find.h"
-#include "launcher/job/job_impl.h"
+#include "launcher/job/job_internal.h"
 
 /* The job's nodes among the hosts; a link that was kept is handed over. */
 static int take_job(struct job *j, struct gather *g, const struct found_job *f, struct pd_err *err) {

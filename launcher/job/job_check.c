@@ -23,8 +23,8 @@
 #include "base/str.h"
 #include "conf/ini_file.h"
 #include "data/read/reader.h"
-#include "launcher/cluster/bootstrap.h"
-#include "launcher/job/job_impl.h"
+#include "launcher/link/bootstrap.h"
+#include "launcher/job/job_internal.h"
 #include "pack/scan/scan.h"
 #include "train/check.h"
 

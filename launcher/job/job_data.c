@@ -12,7 +12,7 @@
 #include "base/fault.h"
 #include "launcher/dispatch/split.h"
 #include "pack/store/file_pieces.h"
-#include "launcher/job/job_impl.h"
+#include "launcher/job/job_internal.h"
 
 enum { ROWS_BYTES = 512 << 10 };
 

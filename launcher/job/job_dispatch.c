@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "launcher/dispatch/cache.h"
 #include "launcher/dispatch/listing.h"
-#include "launcher/job/job_impl.h"
+#include "launcher/job/job_internal.h"
 #include "pack/packed_program.h"
 
 enum { COMING = AT(NODE_DISPATCH) | AT(NODE_DATA) }; /* packages are on their way to the node */

@@ -7,7 +7,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "launcher/dispatch/split.h"
-#include "launcher/job/job_impl.h"
+#include "launcher/job/job_internal.h"
 
 static int has(const int *ids, size_t n, int id) {
     for (size_t i = 0; i < n; i++)

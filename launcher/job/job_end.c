@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/str.h"
-#include "launcher/job/job_impl.h"
+#include "launcher/job/job_internal.h"
 #include "launcher/view/term.h"
 
 static void put_indented(struct pd_buf *b, const char *text) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "launcher/job/job_impl.h"
+#include "launcher/job/job_internal.h"
 #include "launcher/job/outputs.h"
 
 enum {

@@ -5,7 +5,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "launcher/job/job_impl.h"
+#include "launcher/job/job_internal.h"
 
 /* The architecture that most have; of equal numbers that of the first host. */
 static const char *usual_arch(const struct job *j, int *n_usual) {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "launcher/job/job_impl.h"
+#include "launcher/job/job_internal.h"
 
 enum { ASK_MS = 30000, SETUP_MS = 60000, NODE_GRACE_MS = 1000 }; /* a job without its client is gone attach_lease + 2 s later */
 

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/str.h"
-#include "launcher/job/job_impl.h"
+#include "launcher/job/job_internal.h"
 
 /* --json: one object a line, through the view as all else is. */
 void watch_event(struct job *j, json_t *o) {

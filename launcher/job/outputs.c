@@ -14,7 +14,7 @@
 
 #include "base/fs.h"
 #include "base/str.h"
-#include "launcher/cluster/package.h"
+#include "launcher/dispatch/package.h"
 #include "model/model.h"
 
 enum { LOCK_TRIES = 10, MANIFEST_MAX = 256 << 20 };

@@ -16,8 +16,8 @@
 #ifndef LAUNCHER_SSH_H
 #define LAUNCHER_SSH_H
 
-#include "launcher/cluster/hosts.h"
-#include "launcher/cluster/transport.h"
+#include "launcher/hosts/hosts.h"
+#include "launcher/transport/transport.h"
 
 enum { SSH_UNAUTHENTICATED = 8 };
 

@@ -22,7 +22,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "launcher/ssh/ssh_impl.h"
+#include "launcher/ssh/ssh_internal.h"
 
 enum { AGENT_REQUEST_IDENTITIES = 11, AGENT_IDENTITIES = 12, AGENT_MESSAGE_MAX = 256 << 10, AGENT_KEYS_MAX = 1000 };
 

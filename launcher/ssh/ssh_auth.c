@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "launcher/ssh/ssh_impl.h"
+#include "launcher/ssh/ssh_internal.h"
 
 enum { RECONNECTS_MAX = 3 };
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/ssh/ssh_impl.h"
+#include "launcher/ssh/ssh_internal.h"
 
 enum { DRIVE_BUDGET = 4 << 20, GROW_AFTER = 512 << 10 };
 

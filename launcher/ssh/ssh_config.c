@@ -13,7 +13,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "launcher/ssh/ssh_config_file.h"
-#include "launcher/ssh/ssh_impl.h"
+#include "launcher/ssh/ssh_internal.h"
 
 enum { ASK_AT_A_TIME = 8, ASK_LIMIT_MS = 15000, ANSWER_MAX = 256 << 10 };
 

@@ -15,7 +15,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "launcher/ssh/ssh_impl.h"
+#include "launcher/ssh/ssh_internal.h"
 
 enum { LOST_AFTER_MS = 8000, KEEPALIVE_IDLE_S = 5, KEEPALIVE_EVERY_S = 3 };
 

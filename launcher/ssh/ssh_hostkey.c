@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "launcher/ssh/ssh_impl.h"
+#include "launcher/ssh/ssh_internal.h"
 
 /* libssh wants the names of signature algorithms, known_hosts has those of keys. */
 static void wanted_types(struct session *s, const char *types) {

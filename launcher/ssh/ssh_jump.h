@@ -2,7 +2,7 @@
 #ifndef LAUNCHER_SSH_JUMP_H
 #define LAUNCHER_SSH_JUMP_H
 
-#include "launcher/ssh/ssh_impl.h"
+#include "launcher/ssh/ssh_internal.h"
 
 struct ssh_jump {
     struct ssh_pool *pool;

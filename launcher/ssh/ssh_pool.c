@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "base/str.h"
-#include "launcher/ssh/ssh_impl.h"
+#include "launcher/ssh/ssh_internal.h"
 
 char *ssh_pool_expand(const struct ssh_pool *pool, const char *path) {
     if (!pd_starts(path, "~/"))

@@ -12,7 +12,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "launcher/ssh/ssh_impl.h"
+#include "launcher/ssh/ssh_internal.h"
 #include "launcher/ssh/ssh_prompt.h"
 
 enum { N_SIGNALS = 4 };

@@ -20,7 +20,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "launcher/ssh/ssh_impl.h"
+#include "launcher/ssh/ssh_internal.h"
 
 enum { MAX_ATTEMPTS = 12, ALIVE_TICK_MS = 2500, ALIVE_TICKS = 6 };
 

@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "base/str.h"
-#include "launcher/ssh/ssh_impl.h"
+#include "launcher/ssh/ssh_internal.h"
 
 void ssh_target_release(struct ssh_target *t) {
     free(t->alias);

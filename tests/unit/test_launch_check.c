@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/check.h"
-#include "launcher/cluster/check.h"
+#include "launcher/check/check.h"
 
 static json_t *facts(const char *arch, const char *blas, const char *boot, const char *device, double free_mib, const char *why) {
     return json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:I, s:I, s:I, s:{s:s, s:s, s:I, s:I, s:I, s:s}, s:[i,i], s:s}", "arch", arch, "blas",

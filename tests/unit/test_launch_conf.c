@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "conf/options.h"
-#include "launcher/cluster/hosts.h"
+#include "launcher/hosts/hosts.h"
 
 static void test_files(void **state) {
     (void)state;

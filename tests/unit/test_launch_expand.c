@@ -15,7 +15,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "launcher/cluster/hosts.h"
+#include "launcher/hosts/hosts.h"
 #include "tests/support/skip.h"
 
 static char dir[] = "/tmp/test-expand-XXXXXX";

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "launcher/cluster/hosts.h"
+#include "launcher/hosts/hosts.h"
 
 /* One string per list: "user|addr|port|label" per node, joined by blanks; "E message" for a refusal. */
 static void render(char *out, size_t cap, const char *text) {

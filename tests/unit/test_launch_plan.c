@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "math/hash.h"
-#include "launcher/cluster/plan.h"
+#include "launcher/link/relay_plan.h"
 
 static int n_told(struct plan *p) {
     int node, source, n = 0;

@@ -20,7 +20,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "launcher/cluster/seeding.h"
+#include "launcher/link/seeding.h"
 #include "seed/blake2b.c"
 #include "seed/seed.h"
 

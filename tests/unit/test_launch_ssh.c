@@ -12,7 +12,7 @@
 
 #include "base/cksum.h"
 #include "base/clock.h"
-#include "launcher/cluster/link.h"
+#include "launcher/link/link.h"
 #include "pack/object/object.h"
 #include "pack/pack.h"
 

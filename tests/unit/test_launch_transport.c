@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/cluster/transport.h"
+#include "launcher/transport/transport.h"
 
 static uint8_t at(size_t i) { return (uint8_t)(i * 31 + i / 256); }
 

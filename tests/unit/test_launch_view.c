@@ -12,7 +12,7 @@
 
 #include "base/fs.h"
 #include "base/str.h"
-#include "launcher/cluster/package.h"
+#include "launcher/dispatch/package.h"
 #include "launcher/view/progress.h"
 #include "launcher/view/repeat.h"
 #include "launcher/view/show.h"

@@ -1,0 +1,219 @@
+/* check.c - see check.h: the conversation.
+ *
+ *     hello -> clock, five times -> facts -> listen ...        all hosts at once; those that failed are left out from here on
+ *     probe: node i tries i+1, i+2, i+4, i+8 ...               so each is tried by CHECK_PEERS others, and a cut in the
+ *                                                              network is found however the nodes lie on its sides
+ */
+#include "launcher/check/check.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/str.h"
+
+enum { ASK_MS = 20000, CLOCKS = 5 };
+
+struct asking {
+    struct cluster *c;
+    struct check_node *v;
+    char token[40];
+    uint8_t key[WIRE_KEY_BYTES];
+    struct began { uint64_t mono_ns, wall_us; } *began; /* per node: when its clock was asked */
+};
+
+static void ask(struct gather_node *n, unsigned type, json_t *body, const void *sec1, size_t n1, const char *what, link_answer answer) {
+    struct pd_err err = {0};
+    if (!link_request(n->link, type, body, sec1, n1, ASK_MS, what, answer, n))
+        return;
+    pd_fail(&err, PD_ENOMEM, "out of memory");
+    gather_fail(n, &err);
+}
+
+/* --- facts ------------------------------------------------------------------------------------------------- */
+
+static int on_listening(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct gather_node *n = arg;
+    struct asking *a = n->g->arg;
+    (void)l;
+    (void)f;
+    if (!err)
+        a->v[n->id].port = (int)json_integer_value(json_object_get(body, "port"));
+    gather_keep(n); /* without a port it is a finding, not the end */
+    return 1;
+}
+
+static int on_facts(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct gather_node *n = arg;
+    struct asking *a = n->g->arg;
+    (void)l;
+    (void)f;
+    if (err) {
+        gather_fail(n, err);
+        return 1;
+    }
+    a->v[n->id].facts = json_incref(body);
+    ask(n, WIRE_AG_CHECK_LISTEN, json_pack("{s:i, s:s, s:I}", "node", n->id, "token", a->token, "port", (json_int_t)a->c->opts->port),
+        a->key, sizeof a->key, "opening a port", on_listening);
+    return 1;
+}
+
+static void ask_clock(struct gather_node *n);
+
+static int on_clock(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct gather_node *n = arg;
+    struct asking *a = n->g->arg;
+    struct check_node *v = &a->v[n->id];
+    const struct began *b = &a->began[n->id];
+    const struct pd_options *o = a->c->opts;
+    (void)l;
+    (void)f;
+    if (err) {
+        gather_fail(n, err);
+        return 1;
+    }
+    double rtt = (double)(pd_mono_ns() - b->mono_ns) / 1e6;
+    double there = (double)json_integer_value(json_object_get(body, "now_us")) / 1e3;
+    if (!v->n_clocks || rtt < v->rtt_ms) {
+        v->rtt_ms = rtt;
+        v->offset_ms = there - ((double)b->wall_us / 1e3 + rtt / 2);
+    }
+    if (++v->n_clocks < CLOCKS) {
+        ask_clock(n);
+        return 1;
+    }
+    ask(n, WIRE_AG_CHECK, json_pack("{s:s, s:I, s:i}", "nic", o->nic, "port", (json_int_t)o->port, "needed", v->needed), NULL, 0,
+        "looking around", on_facts);
+    return 1;
+}
+
+static void ask_clock(struct gather_node *n) {
+    struct asking *a = n->g->arg;
+    a->began[n->id] = (struct began){pd_mono_ns(), pd_wall_us()};
+    ask(n, WIRE_AG_CHECK, json_pack("{s:b}", "clock", 1), NULL, 0, "asking for the time", on_clock);
+}
+
+static void talk(struct gather_node *n) {
+    struct asking *a = n->g->arg;
+    a->v[n->id].login_printed = link_facts(n->link)->login_printed;
+    a->v[n->id].login_ms = link_facts(n->link)->login_ms;
+    ask_clock(n);
+}
+
+/* --- probes ------------------------------------------------------------------------------------------------ */
+
+static const char *fact(const struct check_node *v, const char *name) {
+    const char *s = json_string_value(json_object_get(v->facts, name));
+    return s ? s : "";
+}
+
+/* Of the peer's addresses those that can mean the peer: 127.x only on one network stack. */
+static json_t *addresses(const struct check_node *from, const struct check_node *to) {
+    int one = !strcmp(fact(from, "net_id"), fact(to, "net_id"));
+    json_t *list = json_array(), *a;
+    size_t i;
+    json_array_foreach(json_object_get(to->facts, "addrs"), i, a) {
+        const char *s = json_string_value(a);
+        if (s && (one || !(pd_starts(s, "127.") || !strcmp(s, "::1"))))
+            json_array_append(list, a);
+    }
+    return list;
+}
+
+static int on_probed(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+    struct gather_node *n = arg;
+    struct asking *a = n->g->arg;
+    (void)l;
+    (void)f;
+    if (err) {
+        gather_fail(n, err);
+        return 1;
+    }
+    a->v[n->id].reached = json_incref(json_object_get(body, "reached"));
+    a->v[n->id].shared = json_incref(json_object_get(body, "shared"));
+    gather_keep(n); /* others may try it still */
+    return 1;
+}
+
+/* Among those that listen, `n` is the `at`th of `count`. */
+static void probe(struct gather_node *n) {
+    struct asking *a = n->g->arg;
+    json_t *peers = json_array();
+    size_t count = 0, at = 0, hosts = a->c->hosts.n;
+    if (!a->v[n->id].port) {
+        gather_keep(n);
+        return;
+    }
+    for (size_t i = 0; i < hosts; i++) {
+        at = (int)i == n->id ? count : at;
+        count += a->v[i].port != 0;
+    }
+    for (size_t step = 1; step < count && json_array_size(peers) < CHECK_PEERS; step *= 2) {
+        size_t want = (at + step) % count, i = 0;
+        for (size_t k = 0; i < hosts; i++)
+            if (a->v[i].port && k++ == want)
+                break;
+        json_array_append_new(peers, json_pack("{s:I, s:o, s:i}", "node", (json_int_t)i, "addrs", addresses(&a->v[n->id], &a->v[i]),
+                                               "port", a->v[i].port));
+    }
+    ask(n, WIRE_AG_CHECK_PROBE, json_pack("{s:o}", "peers", peers), NULL, 0, "probing the other nodes", on_probed);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- */
+
+/* What a job would bind on each node: the ports of its pserver, and one for a program of the user's. */
+static void count_ports(struct cluster *c, struct check_node *v) {
+    for (size_t i = 0; i < c->n_pservers; i++)
+        v[c->pservers[i]].needed += (int)(c->opts->ports_num + c->opts->ports_num_for_sparse);
+    for (size_t i = 0; i < c->n_trainers; i++)
+        v[c->trainers[i]].needed += *c->opts->trainer_command != 0;
+}
+
+int check_ask(struct cluster *c, struct check_node *v, struct pd_err *err) {
+    struct asking a = {.c = c, .v = v};
+    struct gather g;
+    uint8_t random[8];
+    char hex[17];
+    int interrupted = 0;
+    for (size_t i = 0; i < c->hosts.n; i++)
+        v[i] = (struct check_node){.name = c->hosts.v[i].label, .local = c->hosts.v[i].local, .node = (int)i};
+    randombytes_buf(random, sizeof random);
+    randombytes_buf(a.key, sizeof a.key);
+    pd_hex(hex, random, sizeof random);
+    pd_fmt(a.token, sizeof a.token, "check.%s", hex);
+    count_ports(c, v);
+    if (!(a.began = pd_calloc(c->hosts.n, sizeof *a.began)))
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = gather_init(&g, c, err);
+    if (!rc) {
+        gather_run(&g, talk, &a);
+        for (size_t i = 0; i < c->hosts.n; i++) {
+            v[i].err = g.nodes[i].err;
+            g.nodes[i].skip = g.nodes[i].err.code != 0;
+        }
+        if (!g.interrupted)
+            gather_run(&g, probe, &a);
+        for (size_t i = 0; i < c->hosts.n; i++) {
+            if (!v[i].err.code)
+                v[i].err = g.nodes[i].err;
+            g.nodes[i].skip |= !g.nodes[i].link;
+        }
+        if (!g.interrupted)
+            gather_run(&g, gather_done, &a);
+        interrupted = g.interrupted;
+    }
+    gather_release(&g);
+    free(a.began);
+    sodium_memzero(a.key, sizeof a.key);
+    return rc ? rc : interrupted;
+}
+
+void check_release(struct check_node *v, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        json_decref(v[i].facts);
+        json_decref(v[i].reached);
+        json_decref(v[i].shared);
+    }
+}

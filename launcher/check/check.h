@@ -1,0 +1,42 @@
+/* check.h - what `paddlectl check` asks of all hosts at once, and what it thinks of the answers.
+ *
+ *     check_ask     check.c         the conversation: facts, clocks, then probes between nodes; nothing stays there
+ *     check_judge   check_judge.c   findings of each host, worst first, each with what to do about it
+ */
+#ifndef LAUNCHER_CHECK_H
+#define LAUNCHER_CHECK_H
+
+#include "launcher/link/ask_all.h"
+
+enum check_level { CHECK_NOTE, CHECK_WARNING, CHECK_BAD };
+
+struct check_finding {
+    enum check_level level;
+    char text[700], hint[300]; /* hint: "" or what to do */
+};
+
+enum { CHECK_FINDINGS_MAX = 12, CHECK_PEERS = 4, CHECK_SLOW_LOGIN_MS = 2000 };
+
+struct check_node {
+    const char *name;
+    int local, node;
+    struct pd_err err;     /* it could not be reached or asked */
+    json_t *facts;         /* AG_CHECK's answer, or NULL */
+    size_t login_printed;
+    uint64_t login_ms;
+    int n_clocks, needed;  /* needed: ports that a job takes here */
+    double offset_ms, rtt_ms; /* of the ping that came back fastest: the offset is right to half of it */
+    int port;              /* where it listened for the others; 0: it did not */
+    json_t *reached, *shared; /* AG_CHECK_PROBE's answer, or NULL */
+
+    struct check_finding findings[CHECK_FINDINGS_MAX];
+    int n_findings;
+    enum check_level worst;
+};
+
+/* `v` has a row for each host. 1: interrupted. */
+int check_ask(struct cluster *c, struct check_node *v, struct pd_err *err);
+void check_judge(struct check_node *v, size_t n, const char *own_arch);
+void check_release(struct check_node *v, size_t n);
+
+#endif

@@ -1,0 +1,208 @@
+/* gather.c - see gather.h. */
+#include "launcher/link/ask_all.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+
+int gather_init(struct gather *g, struct cluster *c, struct pd_err *err) {
+    memset(g, 0, sizeof *g);
+    g->c = c;
+    g->nodes = pd_calloc(c->hosts.n, sizeof *g->nodes);
+    if (!g->nodes)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    for (size_t i = 0; i < c->hosts.n; i++) {
+        g->nodes[i].g = g;
+        g->nodes[i].id = (int)i;
+        g->nodes[i].host = &c->hosts.v[i];
+    }
+    return 0;
+}
+
+static void maybe_end(struct gather *g) {
+    if (!g->has_signals) /* nobody waits in gather_run any more: the loop may be somebody else's */
+        return;
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        if (!g->nodes[i].over || (g->nodes[i].link && !g->nodes[i].kept))
+            return;
+    uv_stop(&g->c->loop);
+}
+
+void gather_done(struct gather_node *n) {
+    if (n->over)
+        return;
+    n->over = 1;
+    if (n->link) {
+        link_send(n->link, WIRE_AG_BYE, 0, json_object(), NULL, 0);
+        link_close_soon(n->link);
+    }
+}
+
+void gather_keep(struct gather_node *n) {
+    if (n->over)
+        return;
+    n->over = n->kept = 1;
+    maybe_end(n->g);
+}
+
+void gather_fail(struct gather_node *n, const struct pd_err *err) {
+    if (n->over)
+        return;
+    n->err = *err;
+    n->over = 1;
+    if (n->link)
+        link_close(n->link);
+}
+
+static void on_hello(struct link *l, void *arg) {
+    struct gather_node *n = arg;
+    (void)l;
+    n->g->talk(n);
+}
+
+static void on_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg) {
+    struct gather_node *n = arg;
+    (void)l;
+    if (n->g->on_frame && !n->over)
+        n->g->on_frame(n, f, body);
+}
+
+static void on_lost(struct link *l, const struct pd_err *why, void *arg) {
+    struct gather_node *n = arg;
+    (void)l;
+    if (n->g->on_gone && !n->over)
+        n->g->on_gone(n, 1, why);
+}
+
+static void on_close(struct link *l, const struct pd_err *why, void *arg) {
+    struct gather_node *n = arg;
+    (void)l;
+    if (n->g->on_closed)
+        n->g->on_closed(n);
+    n->link = NULL;
+    n->kept = 0;
+    if (!n->over) {
+        n->over = 1;
+        n->err = *why;
+        if (!why->code)
+            pd_fail(&n->err, PD_ECANCELED, "interrupted");
+        if (n->g->on_gone)
+            n->g->on_gone(n, 0, &n->err);
+    }
+    maybe_end(n->g);
+}
+
+static const struct link_events events = {.on_hello = on_hello, .on_frame = on_frame, .on_close = on_close, .on_lost = on_lost};
+
+void gather_interrupt(struct gather *g) {
+    g->interrupted = 1;
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        if (g->nodes[i].link)
+            link_close(g->nodes[i].link);
+}
+
+static void on_signal(uv_signal_t *s, int signum) {
+    (void)signum;
+    gather_interrupt(s->data);
+}
+
+static void catch_signals(struct gather *g) {
+    static const int signums[] = {SIGINT, SIGTERM, SIGHUP};
+    if (g->has_signals)
+        return;
+    g->has_signals = 1;
+    for (size_t i = 0; i < sizeof signums / sizeof signums[0]; i++) {
+        uv_signal_init(&g->c->loop, &g->signals[i]);
+        g->signals[i].data = g;
+        uv_signal_start(&g->signals[i], on_signal, signums[i]);
+    }
+}
+
+static void begin(struct gather_node *n) {
+    struct cluster *c = n->g->c;
+    struct pd_err err = {0};
+    n->over = 0;
+    n->kept = 0;
+    pd_err_clear(&n->err);
+    if (n->link && c->env.job) {
+        link_join(n->link, c->env.job, &events, n);
+    } else if (n->link) {
+        n->g->talk(n);
+    } else if (link_open(&n->link, &c->env, n->host, n->id, &events, n, &err)) {
+        n->link = NULL;
+        gather_fail(n, &err);
+    }
+}
+
+int gather_run(struct gather *g, void (*talk)(struct gather_node *n), void *arg) {
+    int bad = 0, n = 0;
+    g->talk = talk;
+    g->arg = arg;
+    catch_signals(g);
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        g->nodes[i].over = 1; /* until they all have begun */
+    for (size_t i = 0; i < g->c->hosts.n && !g->interrupted; i++) {
+        if (g->nodes[i].skip)
+            continue;
+        begin(&g->nodes[i]);
+        n++;
+    }
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        n += g->nodes[i].link && !g->nodes[i].kept;
+    if (n)
+        maybe_end(g);
+    if (n)
+        uv_run(&g->c->loop, UV_RUN_DEFAULT);
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        bad += g->nodes[i].err.code != 0;
+    return bad;
+}
+
+void gather_leave(struct gather *g) {
+    if (!g->has_signals)
+        return;
+    g->has_signals = 0;
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        if (g->nodes[i].link)
+            link_close(g->nodes[i].link);
+    for (size_t i = 0; i < sizeof g->signals / sizeof g->signals[0]; i++)
+        uv_close((uv_handle_t *)&g->signals[i], NULL);
+}
+
+void gather_release(struct gather *g) {
+    if (g->has_signals) {
+        gather_leave(g);
+        while (uv_run(&g->c->loop, UV_RUN_DEFAULT)) /* every link that closes stops it */
+            ;
+    }
+    for (size_t i = 0; g->nodes && i < g->c->hosts.n; i++) {
+        free(g->nodes[i].text);
+        json_decref(g->nodes[i].data);
+    }
+    free(g->nodes);
+    *g = (struct gather){0};
+}
+
+int gather_bad(const struct gather *g) {
+    int bad = 0;
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        bad += g->nodes[i].err.code != 0;
+    return bad;
+}
+
+int gather_say(const struct gather *g) {
+    int status = 2;
+    for (size_t i = 0; i < g->c->hosts.n; i++) {
+        const struct gather_node *n = &g->nodes[i];
+        if (!n->err.code)
+            continue;
+        if (pd_code_exit_status(n->err.code) != 2)
+            status = 3;
+        if (!g->interrupted)
+            fprintf(stderr, "paddlectl: %s: %s\n", n->host->label, n->err.msg);
+    }
+    return g->interrupted ? pd_code_exit_status(PD_ECANCELED) : status;
+}

@@ -1,0 +1,267 @@
+/* bootstrap.c - see bootstrap.h. */
+#include "launcher/link/bootstrap.h"
+
+#include <limits.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/cksum.h"
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "pack/object/object.h"
+#include "seed/seed.h"
+
+enum { AGENT_MAX_BYTES = 256 << 20, SEED_MAX_BYTES = 4 << 20 };
+
+/* The user's login shell, whichever it is, sees one line: exec /bin/sh -c '...' with quoted words. So the script holds
+ * no single quote, backslash or exclamation mark. $1 root, $2 hash, $3 size, $4 checksum (of `cksum`, which takes a twentieth of
+ * sha256sum's time), $5 $6 halves of the marker, then options of the relay. A cached agent that a power cut has damaged is
+ * replaced; where there is no cksum, the build in AG_HELLO, which the agent then computes itself, tells of damage that keeps the size.
+ * It travels to every host at every start, so what only the first start needs is sent when it is asked for: `script_rest`. */
+static const char script[] =
+    "r=$1; h=$2; s=$3; k=$4; m=$5$6; shift 6; "
+    "case $r in \"~\") r=$HOME;; \"~/\"*) r=$HOME/${r#??};; /*) ;; *) r=$HOME/$r;; esac; "
+    "d=$r/.paddlectl/bin; a=$d/agent-$h; b=; "
+    "whole() { if c=$(cksum 2>/dev/null <\"$1\"); then b=--build=$h; [ \"$c\" = \"$k $s\" ]; "
+    "else [ \"$(wc -c <\"$1\")\" -eq \"$s\" ]; fi; }; "
+    "go() { echo \"$m run\"; exec \"$a\" relay \"--root=$r\" $b \"$@\"; }; "
+    "[ -x \"$a\" ] && whole \"$a\" && go \"$@\"; "
+    "echo \"$m more\"; IFS= read -r x; eval \"$x\"";
+
+/* One line on stdin, behind g=BYTES (of the agent as gzip; 0: there is none) and e=BYTES (of the seed; 0: none). What goes wrong is on stderr,
+ * which paddlectl shows. A seed that can't begin (another kernel, a shell that can't exec it) leaves its file unmade, and stdin unread. */
+static const char script_rest[] =
+    "bad() { echo \"$m fail $1\"; exit 1; }; "
+    "mkdir -p \"$d\" || bad \"cannot make the folder $d\"; "
+    "[ \"$g\" -gt 0 ] && command -v gzip >/dev/null || { g=0; e=0; }; "
+    "t=$d/tmp-$$-$h; clean() { rm -f \"$t\" \"$t.gz\" \"$t.seed\"; }; trap clean 0; trap \"exit 1\" 1 2 13 15; "
+    "if [ \"$e\" -gt 0 ]; then echo \"$m send seed $(uname -m) $SSH_CONNECTION\"; "
+    "head -c \"$e\" >\"$t.seed\" && [ \"$(wc -c <\"$t.seed\")\" -eq \"$e\" ] && chmod 700 \"$t.seed\" || bad \"cannot write $t.seed\"; "
+    "\"$t.seed\" \"$t.gz\" \"$m\"; x=$?; "
+    "case $x in 0) ;; 3) bad \"cannot write $t.gz\";; 4) bad \"cannot write $t.gz: No space left on device\";; *) [ -e \"$t.gz\" ] && bad \"the seed failed ($x)\"; e=0;; esac; fi; "
+    "if [ \"$e\" -gt 0 ]; then gzip -dc <\"$t.gz\"; "
+    "elif [ \"$g\" -gt 0 ]; then echo \"$m send gzip $(uname -m)\" >&3; head -c \"$g\" | gzip -dc; "
+    "else echo \"$m send plain $(uname -m)\" >&3; head -c \"$s\"; fi 3>&1 >\"$t\" || bad \"cannot write $t\"; "
+    "whole \"$t\" || bad \"$t is incomplete\"; rm -f \"$t.gz\" \"$t.seed\"; "
+    "sync \"$t\" 2>/dev/null; chmod 755 \"$t\" && mv -f \"$t\" \"$a\" || bad \"cannot store $a\"; "
+    "trap - 0 1 2 13 15; go \"$@\"\n";
+
+int node_program_path(const char *name, char *out, size_t cap, struct pd_err *err) {
+    char self[PATH_MAX];
+    const char *dir = getenv("PADDLECTL_LIBEXEC");
+    if (dir && *dir) {
+        if (pd_fmt(out, cap, "%s/%s", dir, name) || access(out, R_OK))
+            return pd_fail(err, PD_ENOENT, "%s is not in PADDLECTL_LIBEXEC (%s)", name, dir);
+        return 0;
+    }
+    if (pd_self_dir(self, sizeof self))
+        return pd_fail(err, PD_ENOENT, "cannot find out where this program lies");
+    if (!pd_fmt(out, cap, "%s/%s", self, name) && !access(out, R_OK))
+        return 0;
+    if (!pd_fmt(out, cap, "%s/../libexec/paddlectl/%s", self, name) && !access(out, R_OK))
+        return 0;
+    return pd_fail(err, PD_ENOENT, "%s is neither in %s nor in %s/../libexec/paddlectl", name, self, self);
+}
+
+static uint32_t le32(const uint8_t *p) { return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+
+/* The same bytes as the build has packed them, if they lie beside it. gzip ends with CRC-32 and length of what it holds. */
+static void load_gzip(struct agent_image *img) {
+    char path[PATH_MAX];
+    struct pd_buf b;
+    pd_buf_init(&b);
+    if (pd_fmt(path, sizeof path, "%s.gz", img->path) || access(path, R_OK) || pd_read_file(path, AGENT_MAX_BYTES, &b, NULL) || b.len < 18 ||
+        le32(b.data + b.len - 4) != img->size || le32(b.data + b.len - 8) != (uint32_t)crc32_z(crc32(0, NULL, 0), img->bytes, img->size)) {
+        pd_buf_release(&b);
+        return;
+    }
+    img->gzip = b.data;
+    img->gzip_size = b.len;
+}
+
+/* The seed, and what it checks the packed agent with. Without them every host gets its agent from here. */
+static void load_seed(struct agent_image *img) {
+    char path[PATH_MAX];
+    struct pd_buf b;
+    size_t n = (img->gzip_size + SEED_CHUNK - 1) / SEED_CHUNK;
+    pd_buf_init(&b);
+    if (!n || n > SEED_CHUNKS_MAX || node_program_path("paddle_seed", path, sizeof path, &(struct pd_err){0}) ||
+        pd_read_file(path, SEED_MAX_BYTES, &b, NULL) || !b.len || !(img->chunk_ids = pd_calloc(n, SEED_HASH))) {
+        pd_buf_release(&b);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t at = i * SEED_CHUNK, left = img->gzip_size - at;
+        crypto_generichash(img->chunk_ids + i * SEED_HASH, SEED_HASH, img->gzip + at, left < SEED_CHUNK ? left : SEED_CHUNK, NULL, 0);
+    }
+    img->seed = b.data;
+    img->seed_size = b.len;
+}
+
+int agent_image_load(struct agent_image *img, struct pd_err *err) {
+    struct pd_buf bytes;
+    struct object_id id;
+    memset(img, 0, sizeof *img);
+    pd_buf_init(&bytes);
+    int rc = node_program_path("paddle_agent", img->path, sizeof img->path, err);
+    if (!rc)
+        rc = pd_read_file(img->path, AGENT_MAX_BYTES, &bytes, err);
+    if (rc) {
+        pd_buf_release(&bytes);
+        return rc;
+    }
+    img->bytes = bytes.data;
+    img->size = bytes.len;
+    object_id_of(&id, img->bytes, img->size);
+    object_hex(&id, img->hash);
+    img->cksum = pd_cksum(img->bytes, img->size);
+    load_gzip(img);
+    load_seed(img);
+    return 0;
+}
+
+void agent_image_release(struct agent_image *img) {
+    free(img->bytes);
+    free(img->gzip);
+    free(img->seed);
+    free(img->chunk_ids);
+    memset(img, 0, sizeof *img);
+}
+
+int root_for_node(const char *root_dir, int node, char *out, size_t cap, struct pd_err *err) {
+    size_t n = 0;
+    if (!*root_dir)
+        return pd_fail(err, PD_ECONF, "root_dir is empty");
+    for (const char *s = root_dir; *s; s++) {
+        char one[16] = {*s, 0};
+        if ((unsigned char)*s < 32 || *s == 127)
+            return pd_fail(err, PD_ECONF, "root_dir has a control character");
+        if (s[0] == '%' && s[1] == 'n') {
+            pd_fmt(one, sizeof one, "%d", node);
+            s++;
+        }
+        size_t k = strlen(one);
+        if (n + k >= cap)
+            return pd_fail(err, PD_ECONF, "root_dir is too long");
+        memcpy(out + n, one, k + 1);
+        n += k;
+    }
+    return 0;
+}
+
+int root_for_local(const char *root_dir, int node, char *out, size_t cap, struct pd_err *err) {
+    char root[PATH_MAX];
+    const char *home = getenv("HOME");
+    int rc = root_for_node(root_dir, node, root, sizeof root, err);
+    if (rc)
+        return rc;
+    if (root[0] == '/')
+        return pd_fmt(out, cap, "%s", root) ? pd_fail(err, PD_ECONF, "root_dir is too long") : 0;
+    if (!home || !*home)
+        return pd_fail(err, PD_ECONF, "root_dir is below the home folder, but HOME is not set");
+    const char *rest = !strcmp(root, "~") ? "" : pd_starts(root, "~/") ? root + 2 : root;
+    return pd_fmt(out, cap, *rest ? "%s/%s" : "%s", home, rest) ? pd_fail(err, PD_ECONF, "root_dir is too long") : 0;
+}
+
+static void put_quoted(struct pd_buf *b, const char *s) {
+    pd_put_u8(b, '\'');
+    for (; *s; s++)
+        if (*s == '\'')
+            pd_put(b, "'\\''", 4);
+        else
+            pd_put_u8(b, (uint8_t)*s);
+    pd_put_u8(b, '\'');
+}
+
+int boot_command(struct boot *b, const char *root, const struct agent_image *img, const char *job, int start_node,
+                 unsigned lease_ms, struct pd_buf *out) {
+    uint8_t random[BOOT_MARKER / 2];
+    char size[24], sum[24], first[BOOT_MARKER / 2 + 1], job_arg[100], node_arg[24], lease_arg[24];
+    memset(b, 0, sizeof *b);
+    randombytes_buf(random, sizeof random);
+    pd_hex(b->marker, random, sizeof random);
+    pd_fmt(size, sizeof size, "%zu", img->size);
+    pd_fmt(sum, sizeof sum, "%u", img->cksum);
+    pd_fmt(job_arg, sizeof job_arg, "--job=%s", job ? job : "");
+    pd_fmt(node_arg, sizeof node_arg, "--node=%d", start_node);
+    memcpy(first, b->marker, BOOT_MARKER / 2);
+    pd_fmt(lease_arg, sizeof lease_arg, "--lease=%u", lease_ms);
+    first[BOOT_MARKER / 2] = 0;
+    const char *words[] = {script, "paddlectl", root, img->hash, size, sum, first, b->marker + BOOT_MARKER / 2,
+                           job_arg, node_arg, lease_arg, "--start"};
+    size_t n = !job ? 8 : start_node < 0 ? 9 : 12;
+    pd_put(out, "exec /bin/sh -c", 15);
+    for (size_t i = 0; i < n; i++) {
+        pd_put_u8(out, ' ');
+        put_quoted(out, words[i]);
+    }
+    pd_put_u8(out, 0);
+    return out->failed;
+}
+
+int boot_rest(const struct agent_image *img, int with_seed, struct pd_buf *out) {
+    pd_put_fmt(out, "g=%zu; e=%zu; %s", img->gzip_size, with_seed ? img->seed_size : 0, script_rest);
+    return out->failed;
+}
+
+/* A line is ours when the marker stands in it, even after something printed without a newline. */
+static enum boot_event judge(struct boot *b, char *text, size_t cap) {
+    static const struct {
+        const char *word;
+        enum boot_event event;
+    } words[] = {{" run", BOOT_RUN}, {" more", BOOT_REST}, {" send gzip ", BOOT_SEND_GZIP}, {" send plain ", BOOT_SEND},
+                 {" send seed ", BOOT_SEND_SEED}, {" seed ", BOOT_SEED}, {" fail ", BOOT_FAIL}};
+    b->line[b->line_len] = 0;
+    if (b->line_len && b->line[b->line_len - 1] == '\r')
+        b->line[b->line_len - 1] = 0;
+    const char *s = memmem(b->line, b->line_len, b->marker, BOOT_MARKER);
+    if (!s)
+        return BOOT_MORE;
+    if (!b->marked)
+        b->printed = b->taken - b->line_len + (size_t)(s - b->line);
+    b->marked = 1;
+    s += BOOT_MARKER;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (!pd_starts(s, words[i].word))
+            continue;
+        pd_fmt(text, cap, "%s", s + strlen(words[i].word));
+        pd_plain(text);
+        return words[i].event;
+    }
+    return BOOT_MORE;
+}
+
+enum boot_event boot_input(struct boot *b, const uint8_t *p, size_t n, size_t *used, char *text, size_t cap) {
+    text[0] = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] != '\n') {
+            b->taken++;
+            if (b->line_len == sizeof b->line - 1) { /* keep the end: the marker may come after a long prompt */
+                memmove(b->line, b->line + sizeof b->line / 2, b->line_len - sizeof b->line / 2);
+                b->line_len -= sizeof b->line / 2;
+            }
+            b->line[b->line_len++] = (char)p[i];
+            if (++b->noise > BOOT_NOISE_MAX) {
+                pd_fmt(text, cap, "the login prints without end; is the user's shell start-up in order?");
+                *used = i + 1;
+                return BOOT_FAIL;
+            }
+            continue;
+        }
+        enum boot_event e = judge(b, text, cap);
+        b->taken++;
+        b->line_len = 0;
+        if (e != BOOT_MORE) {
+            *used = i + 1;
+            return e;
+        }
+    }
+    *used = n;
+    return BOOT_MORE;
+}

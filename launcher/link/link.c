@@ -1,0 +1,435 @@
+/* link.c - see link.h: frames and requests. The stream below them is made in link_open.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "launcher/link/link_internal.h"
+
+enum { BYE_MS = 1000 };
+
+const char *const link_doings[] = {"connecting", "logging in (the shell's start-up files)", "receiving the agent",
+                                   "failing", "starting the agent", "running", "waiting to connect again", "closing"};
+
+struct request {
+    uint64_t id, deadline_ms;
+    unsigned type;
+    const char *what;
+    link_answer answer;
+    void *arg;
+    struct request *next;
+};
+
+static void on_handle_closed(uv_handle_t *h) {
+    struct link *l = h->data;
+    if (--l->n_handles)
+        return;
+    json_decref(l->facts.addrs);
+    wire_decoder_free(l->dec);
+    free(l);
+}
+
+/* The transport goes and on_close tells. */
+void link_break(struct link *l, int code, const char *msg) {
+    if (l->phase == PHASE_CLOSED)
+        return;
+    pd_fail(&l->why, code, "%s", msg);
+    l->phase = PHASE_CLOSED;
+    uv_timer_stop(&l->timer);
+    link_unseed(l);
+    transport_close(l->t);
+}
+
+void link_fail_requests(struct link *l, const struct pd_err *why) {
+    while (l->requests) {
+        struct request *r = l->requests;
+        l->requests = r->next;
+        r->answer(l, NULL, NULL, why, r->arg);
+        free(r);
+    }
+}
+
+void link_finish(struct link *l, const struct pd_err *why) {
+    struct pd_err gone = {0};
+    l->phase = PHASE_CLOSED;
+    link_unseed(l);
+    pd_fail(&gone, why->code ? why->code : PD_ECLOSED, "%s", why->code ? why->msg : "the connection was closed");
+    link_fail_requests(l, &gone);
+    l->ev->on_close(l, why, l->arg);
+    uv_close((uv_handle_t *)&l->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&l->beat, on_handle_closed);
+}
+
+/* --- deadlines ------------------------------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *t);
+
+static void schedule(struct link *l) {
+    if (l->own_close) /* the timer is the goodbye's */
+        return;
+    uint64_t now = uv_now(l->env->loop), first = UINT64_MAX;
+    for (struct request *r = l->requests; r; r = r->next)
+        if (r->deadline_ms < first)
+            first = r->deadline_ms;
+    if (first == UINT64_MAX)
+        uv_timer_stop(&l->timer);
+    else
+        uv_timer_start(&l->timer, on_timer, first > now ? first - now : 0, 0);
+}
+
+static void take_time(struct link *l) {
+    uint64_t now = uv_now(l->env->loop);
+    for (struct request **p = &l->requests, *r; (r = *p);) {
+        if (r->deadline_ms > now) {
+            p = &r->next;
+            continue;
+        }
+        struct pd_err err = {0};
+        pd_fail(&err, PD_ETIMEOUT, "timed out while %s", r->what);
+        *p = r->next;
+        r->answer(l, NULL, NULL, &err, r->arg);
+        free(r);
+        p = &l->requests; /* the callback may have changed the list */
+        if (l->phase != PHASE_OPEN)
+            return;
+    }
+    schedule(l);
+}
+
+static void on_timer(uv_timer_t *t) {
+    struct link *l = t->data;
+    char msg[200];
+    if (l->phase == PHASE_CLOSED) { /* closed while there was no transport to close */
+        link_finish(l, &l->why);
+    } else if (l->phase == PHASE_LOST) {
+        link_retry(l);
+    } else if (l->phase == PHASE_OPEN) {
+        take_time(l);
+    } else {
+        uint64_t ms = l->phase == PHASE_UPLOAD ? l->env->upload_timeout_ms : l->env->login_timeout_ms;
+        pd_fmt(msg, sizeof msg, "timed out after %.3g s while %s", (double)ms / 1000, link_doings[l->phase]);
+        link_break(l, PD_ETIMEOUT, msg);
+    }
+}
+
+void link_enter(struct link *l, enum link_phase p, uint64_t timeout_ms) {
+    l->phase = p;
+    uv_timer_start(&l->timer, on_timer, timeout_ms, 0);
+}
+
+/* --- sending --------------------------------------------------------------------------------------------- */
+
+static int put_frame(struct link *l, unsigned type, uint64_t req, const char *text, const void *sec1, size_t n1) {
+    static const uint8_t zeros[WIRE_ALIGN];
+    uint8_t head[WIRE_HEADER];
+    size_t len[2] = {strlen(text), n1};
+    wire_header(head, (uint16_t)type, 0, req, sec1 ? 2 : 1, len);
+    int rc = transport_write(l->t, head, sizeof head);
+    if (!rc && len[0])
+        rc = transport_write(l->t, text, len[0]);
+    if (!rc && wire_pad(len[0]))
+        rc = transport_write(l->t, zeros, wire_pad(len[0]));
+    if (!rc && sec1 && n1)
+        rc = transport_write(l->t, sec1, n1);
+    if (!rc && sec1 && wire_pad(n1))
+        rc = transport_write(l->t, zeros, wire_pad(n1));
+    return rc;
+}
+
+int link_send_parts(struct link *l, unsigned type, uint64_t req, const struct link_part *parts, size_t n_parts) {
+    static const uint8_t zeros[WIRE_ALIGN];
+    uint8_t head[WIRE_HEADER];
+    size_t len[2] = {0, 0};
+    if (l->phase != PHASE_OPEN)
+        return 0;
+    for (size_t i = 0; i < n_parts; i++)
+        len[1] += parts[i].n;
+    wire_header(head, (uint16_t)type, 0, req, 2, len);
+    int rc = transport_write(l->t, head, sizeof head);
+    for (size_t i = 0; i < n_parts && !rc; i++)
+        rc = transport_write(l->t, parts[i].p, parts[i].n);
+    if (!rc && wire_pad(len[1]))
+        rc = transport_write(l->t, zeros, wire_pad(len[1]));
+    if (rc) /* as in link_send */
+        link_break(l, PD_ENOMEM, "out of memory");
+    return rc;
+}
+
+int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const void *sec1, size_t n1) {
+    if (type == WIRE_AG_BYE) /* what follows is no loss */
+        l->keep.lease_ms = 0;
+    if (l->phase != PHASE_OPEN) {
+        json_decref(body);
+        return 0;
+    }
+    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    json_decref(body);
+    if (body && !text)
+        return PD_ENOMEM;
+    int rc = put_frame(l, type, req, text ? text : type == WIRE_DS_OBJECT ? "" : "{}", sec1, n1);
+    free(text);
+    if (rc) /* part of a frame may be on its way: nothing sensible can follow */
+        link_break(l, PD_ENOMEM, "out of memory");
+    return rc;
+}
+
+uint64_t link_expect(struct link *l, unsigned type, uint64_t timeout_ms, const char *what, link_answer answer, void *arg) {
+    struct request *r = pd_calloc(1, sizeof *r);
+    if (!r)
+        return 0;
+    *r = (struct request){.id = ++l->next_id, .deadline_ms = uv_now(l->env->loop) + timeout_ms, .type = type,
+                          .what = what, .answer = answer, .arg = arg};
+    struct request **p = &l->requests;
+    while (*p)
+        p = &(*p)->next;
+    *p = r;
+    if (l->phase == PHASE_OPEN)
+        schedule(l);
+    return r->id;
+}
+
+int link_request(struct link *l, unsigned type, json_t *body, const void *sec1, size_t n1, uint64_t timeout_ms,
+                 const char *what, link_answer answer, void *arg) {
+    uint64_t id = link_expect(l, type, timeout_ms, what, answer, arg);
+    if (!id) {
+        json_decref(body);
+        return PD_ENOMEM;
+    }
+    link_send(l, type, id, body, sec1, n1); /* a failure breaks the link, which answers the request */
+    return 0;
+}
+
+void link_on_drain(struct link *l, void (*drain)(struct link *l, void *arg), void *arg) {
+    l->drain = drain;
+    l->drain_arg = arg;
+}
+
+size_t link_queued(const struct link *l) { return l->t ? transport_queued(l->t) : 0; }
+const struct agent_facts *link_facts(const struct link *l) { return &l->facts; }
+int link_is_open(const struct link *l) { return l->phase == PHASE_OPEN; }
+const char *link_doing(const struct link *l) { return link_doings[l->phase]; }
+
+/* --- receiving ------------------------------------------------------------------------------------------- */
+
+/* What a node says may reach the user's terminal: no control codes. 0 or PD_ENOMEM. */
+static int make_plain(json_t *v) {
+    const char *key;
+    size_t i;
+    json_t *e;
+    int rc = 0;
+    json_object_foreach(v, key, e)
+        rc |= make_plain(e);
+    json_array_foreach(v, i, e)
+        rc |= make_plain(e);
+    if (!json_is_string(v))
+        return rc;
+    char *s = pd_strdup(json_string_value(v));
+    rc = !s || (strcmp(pd_plain(s), json_string_value(v)) && json_string_set_nocheck(v, s)) ? PD_ENOMEM : 0;
+    free(s);
+    return rc;
+}
+
+static json_t *parse_body(const struct wire_frame *f) {
+    if (f->type == WIRE_AG_LOG || f->type == WIRE_AG_PKG_DATA || (f->flags & WIRE_F_ERROR) || !f->sec[0] || !f->len[0])
+        return json_object();
+    if (f->len[0] > WIRE_JSON_MAX)
+        return NULL;
+    json_t *body = json_loadb((const char *)f->sec[0], f->len[0], 0, NULL);
+    if (body && (!json_is_object(body) || make_plain(body))) {
+        json_decref(body);
+        return NULL;
+    }
+    return body;
+}
+
+static void copy_text(char *out, size_t cap, const json_t *body, const char *name) {
+    const char *s = json_string_value(json_object_get(body, name));
+    pd_fmt(out, cap, "%s", s ? s : "");
+}
+
+static void error_of(const struct wire_frame *f, struct pd_err *err) {
+    struct pd_rd r;
+    char msg[sizeof err->msg];
+    pd_rd_init(&r, f->sec[0], f->len[0]);
+    uint32_t code = pd_get_u32(&r);
+    pd_get_str(&r, msg, sizeof msg);
+    if (r.failed || code == 0 || code > 1000)
+        pd_fail(err, PD_EPROTO, "the agent sent an error that can't be read");
+    else
+        pd_fail(err, -(int)code, "%s", pd_plain(msg));
+}
+
+static void take_hello(struct link *l, const struct wire_frame *f, json_t *body) {
+    struct agent_facts *a = &l->facts;
+    const char *build = json_string_value(json_object_get(body, "build"));
+    char msg[300];
+    if (f->type == WIRE_AG_HELLO && (f->flags & WIRE_F_ERROR)) { /* it could not start, and says why */
+        struct pd_err err = {0};
+        error_of(f, &err);
+        link_break(l, err.code == PD_EEXIST ? PD_ECONF : pd_code_exit_status(err.code) == 1 ? PD_EHOST : err.code, err.msg);
+        return;
+    }
+    if (f->type != WIRE_AG_HELLO || json_integer_value(json_object_get(body, "version")) != WIRE_VERSION) {
+        pd_fmt(msg, sizeof msg, "the agent speaks another version of the protocol (%lld, not %d)",
+               (long long)json_integer_value(json_object_get(body, "version")), WIRE_VERSION);
+        link_break(l, PD_EHOST, msg);
+        return;
+    }
+    copy_text(a->job, sizeof a->job, body, "job");
+    copy_text(a->root, sizeof a->root, body, "root");
+    copy_text(a->arch, sizeof a->arch, body, "arch");
+    copy_text(a->state, sizeof a->state, body, "state");
+    json_t *node = json_object_get(body, "node");
+    a->node = json_is_integer(node) ? (int)json_integer_value(node) : -1;
+    a->disk_free = (uint64_t)json_integer_value(json_object_get(body, "disk_free"));
+    json_decref(a->addrs);
+    a->addrs = json_incref(json_object_get(body, "addrs"));
+    /* One that was found running may be of another build, a started one may not. */
+    if (!l->keep.lost && (!*l->job || l->env->start) && build && strcmp(build, l->env->agent->hash)) {
+        pd_fmt(msg, sizeof msg, "the cached agent is damaged; remove %.150s/.paddlectl/bin/agent-%.12s*", a->root,
+               l->env->agent->hash);
+        link_break(l, PD_EHOST, msg);
+        return;
+    }
+    if (l->keep.lost && !strcmp(a->state, "lost")) {
+        link_break(l, PD_ENOENT, "the job's agent is gone and left no result");
+        return;
+    }
+    link_is_back(l); /* not open yet: who made a request in vain sees that the link is coming back */
+    if (l->phase == PHASE_CLOSED)
+        return;
+    l->phase = PHASE_OPEN;
+    schedule(l);
+    l->ev->on_hello(l, l->arg);
+}
+
+static int has_many_answers(const struct request *r) { return r->type == WIRE_AG_FETCH || r->type == WIRE_DS_BEGIN; }
+
+/* An answer repeats the id and the type; the frames of a package are the exception (types differ). */
+static void take_answer(struct link *l, struct request *r, const struct wire_frame *f, json_t *body) {
+    struct pd_err err = {0};
+    if (f->flags & WIRE_F_ERROR)
+        error_of(f, &err);
+    /* Taken out before the call, which may add requests or close the link; put back if more frames are to come. */
+    struct request **p = &l->requests;
+    while (*p != r)
+        p = &(*p)->next;
+    *p = r->next;
+    int last = r->answer(l, f, body, err.code ? &err : NULL, r->arg);
+    if (!has_many_answers(r) || err.code || last || l->phase != PHASE_OPEN) {
+        free(r);
+    } else {
+        /* Between the pieces of a folder a long silence is a failure; a node that waits for another one's objects may be silent. */
+        r->deadline_ms = r->type == WIRE_AG_FETCH ? uv_now(l->env->loop) + 60000 : UINT64_MAX;
+        r->next = l->requests;
+        l->requests = r;
+    }
+    if (l->phase == PHASE_OPEN)
+        schedule(l);
+}
+
+static void take_frame(struct link *l, struct wire_frame *f) {
+    json_t *body = parse_body(f);
+    if (!body) {
+        link_break(l, PD_EPROTO, "the agent sent a message that is no JSON object");
+        return;
+    }
+    if (l->phase == PHASE_HELLO) {
+        take_hello(l, f, body);
+    } else if (f->req) {
+        struct request *r = l->requests;
+        while (r && r->id != f->req)
+            r = r->next;
+        if (r) /* else its deadline has passed */
+            take_answer(l, r, f, body);
+    } else if (f->type == WIRE_AG_PING) {
+        l->keep.answers_pings = 1;
+    } else {
+        l->ev->on_frame(l, f, body, l->arg);
+    }
+    json_decref(body);
+}
+
+void link_take_frames(struct link *l, const uint8_t *p, size_t n) {
+    struct pd_err err = {0};
+    struct wire_frame *f;
+    if (wire_decoder_feed(l->dec, p, n, &err) == PD_ENOMEM) {
+        link_break(l, PD_ENOMEM, "out of memory");
+        return;
+    }
+    while (l->phase != PHASE_CLOSED && (f = wire_decoder_next(l->dec))) {
+        take_frame(l, f);
+        wire_frame_free(f);
+    }
+    pd_err_clear(&err);
+    if (l->phase != PHASE_CLOSED && wire_decoder_error(l->dec, &err)) {
+        pd_err_prefix(&err, "the agent's stream is broken");
+        link_break(l, err.code, err.msg);
+    }
+}
+
+void link_join(struct link *l, const char *job, const struct link_events *ev, void *arg) {
+    if (l->phase != PHASE_OPEN)
+        return;
+    snprintf(l->job, sizeof l->job, "%s", job);
+    l->ev = ev;
+    l->arg = arg;
+    link_send(l, WIRE_AG_JOIN, 0, json_pack("{s:s}", "job", job), NULL, 0);
+    if (l->phase == PHASE_OPEN)
+        link_enter(l, PHASE_HELLO, l->env->login_timeout_ms);
+}
+
+/* --- the end --------------------------------------------------------------------------------------------- */
+
+void link_close(struct link *l) {
+    l->keep.lease_ms = 0;
+    if (l->phase == PHASE_CLOSED)
+        return;
+    l->own_close = 1;
+    l->phase = PHASE_CLOSED;
+    uv_timer_stop(&l->timer);
+    link_unseed(l);
+    if (l->t)
+        transport_close(l->t);
+    else
+        uv_timer_start(&l->timer, on_timer, 0, 0);
+}
+
+static void on_bye_time(uv_timer_t *t) {
+    struct link *l = t->data;
+    link_close(l);
+}
+
+void link_close_soon(struct link *l) {
+    if (l->phase == PHASE_CLOSED)
+        return;
+    if (l->phase != PHASE_OPEN) {
+        link_close(l);
+        return;
+    }
+    l->own_close = 1;
+    uv_timer_start(&l->timer, on_bye_time, BYE_MS, 0);
+}
+
+int link_open(struct link **out, const struct link_env *env, const struct host *host, int node,
+              const struct link_events *ev, void *arg, struct pd_err *err) {
+    struct link *l = pd_calloc(1, sizeof *l);
+    if (!l)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    *l = (struct link){.env = env, .ev = ev, .arg = arg, .host = host, .node = node};
+    snprintf(l->job, sizeof l->job, "%s", env->job ? env->job : "");
+    int rc = link_connect(l, env->start, err);
+    if (rc) {
+        link_unseed(l);
+        wire_decoder_free(l->dec);
+        free(l);
+        return rc;
+    }
+    uv_timer_init(env->loop, &l->timer);
+    uv_timer_init(env->loop, &l->beat);
+    l->timer.data = l->beat.data = l;
+    l->n_handles = 2;
+    l->keep.try_ms = uv_now(env->loop);
+    *out = l;
+    return 0;
+}

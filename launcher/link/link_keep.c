@@ -1,0 +1,197 @@
+/* link_keep.c - a link that is kept: pings, noticing that nothing comes back, and joining the job again after a loss.
+ *
+ *   OPEN ── lost, or silent for two periods ──▶ LOST ── 100 ms .. 1 s ──▶ CONNECT .. HELLO ──▶ OPEN
+ *                                                ▲                            │
+ *                                                └────────── failed ◀─────────┘
+ *
+ * The agent's lease decides: it ends the job when it has not heard of us for so long, and counts from the last frame that
+ * reached it; so an attempt that is under way at the end of the lease has one period more. */
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/str.h"
+#include "launcher/link/link_internal.h"
+
+enum { BACKOFF_MIN_MS = 100, BACKOFF_MAX_MS = 1000, TRY_MIN_MS = 300, PERIODS = 5, BEATS = 2 };
+
+static uint64_t period_ms(const struct link *l) { return l->keep.lease_ms / PERIODS; }
+
+/* The reasons in order, equal ones counted; of many different ones the last is kept. */
+static void note(struct link *l, const struct pd_err *why) {
+    char text[sizeof l->keep.reasons[0].text];
+    int i = l->keep.tries ? 1 : 0;
+    static const char lost[] = "the connection was lost: "; /* that is said already */
+    snprintf(text, sizeof text, "%.199s", why->msg + (pd_starts(why->msg, lost) ? strlen(lost) : 0));
+    while (i < LINK_REASONS - 1 && l->keep.reasons[i].n && strcmp(l->keep.reasons[i].text, text))
+        i++;
+    if (strcmp(l->keep.reasons[i].text, text)) {
+        memcpy(l->keep.reasons[i].text, text, sizeof text);
+        l->keep.reasons[i].n = 0;
+    }
+    l->keep.reasons[i].n++;
+}
+
+/* "the connection was lost at 13:04:05 (reason) and not made again in 5 s: reason (3 times); reason" */
+static void give_up_text(const struct link *l, struct pd_err *out) {
+    char when[16] = "?", text[sizeof out->msg];
+    struct tm tm;
+    time_t at = (time_t)l->keep.lost_at;
+    if (localtime_r(&at, &tm))
+        strftime(when, sizeof when, "%H:%M:%S", &tm);
+    snprintf(text, sizeof text, "the connection was lost at %s (%s) and not made again in %.3g s", when,
+             l->keep.reasons[0].text, (double)(uv_now(l->env->loop) - l->keep.heard_ms) / 1000);
+    for (int i = 1; i < LINK_REASONS && l->keep.reasons[i].n; i++) {
+        size_t n = strlen(text);
+        snprintf(text + n, sizeof text - n, "%s%s", i == 1 ? ": " : "; ", l->keep.reasons[i].text);
+        n = strlen(text);
+        if (l->keep.reasons[i].n > 1)
+            snprintf(text + n, sizeof text - n, " (%u times)", l->keep.reasons[i].n);
+    }
+    pd_err_clear(out);
+    pd_fail(out, PD_ECLOSED, "%s", text);
+}
+
+/* What another attempt would only meet again: there is no such job, or what conf.ini says can't be. */
+static int is_final(int code) { return code == PD_ENOENT || code == PD_ECONF || code == PD_ENOMEM || code == PD_EPROTO; }
+
+static void wait_for_retry(struct link *l) {
+    unsigned range = BACKOFF_MIN_MS << (l->keep.tries < 4 ? l->keep.tries : 4);
+    if (range > BACKOFF_MAX_MS)
+        range = BACKOFF_MAX_MS;
+    link_enter(l, PHASE_LOST, range / 2 + randombytes_uniform(range / 2 + 1));
+}
+
+static void begin_lost(struct link *l, const struct pd_err *why) {
+    struct pd_err gone = {0};
+    l->keep.lost = 1;
+    l->keep.gave_up = 0;
+    l->keep.tries = 0;
+    l->keep.lost_at = time(NULL);
+    memset(l->keep.reasons, 0, sizeof l->keep.reasons);
+    note(l, why);
+    l->drain = NULL;
+    l->phase = PHASE_LOST;
+    pd_fail(&gone, PD_ECLOSED, "%s", why->msg);
+    link_fail_requests(l, &gone);
+    if (l->ev->on_lost && l->phase == PHASE_LOST)
+        l->ev->on_lost(l, why, l->arg);
+}
+
+int link_lost(struct link *l, struct pd_err *why, enum link_phase was) {
+    int cut = l->keep.cut;
+    l->keep.cut = 0;
+    if (!l->keep.lease_ms || l->own_close)
+        return 0;
+    if (!l->keep.lost) {
+        if (was != PHASE_OPEN || (l->why.code && !cut))
+            return 0; /* it broke for a reason that is not the way's */
+        pd_err_clear(&l->why);
+        begin_lost(l, why);
+        if (l->phase == PHASE_CLOSED) /* a callback closed it: on_close comes from the timer */
+            return 1;
+    } else {
+        pd_err_clear(&l->why);
+        note(l, why);
+        if (is_final(why->code)) {
+            char text[sizeof why->msg];
+            snprintf(text, sizeof text, "%s, and then: %.700s", l->keep.reasons[0].text, why->msg);
+            pd_err_clear(why);
+            pd_fail(why, PD_EHOST, "%s", text);
+            return 0;
+        }
+        if (l->keep.gave_up) {
+            give_up_text(l, why);
+            return 0;
+        }
+    }
+    wait_for_retry(l);
+    return 1;
+}
+
+void link_retry(struct link *l) {
+    struct pd_err err = {0};
+    l->keep.tries++;
+    l->keep.try_ms = uv_now(l->env->loop);
+    if (!link_connect(l, 0, &err))
+        return;
+    l->t = NULL;
+    link_finish(l, &err);
+}
+
+void link_is_back(struct link *l) {
+    struct pd_err gone = {0};
+    l->keep.heard_ms = uv_now(l->env->loop);
+    if (!l->keep.lost)
+        return;
+    l->keep.lost = 0;
+    pd_fail(&gone, PD_ECLOSED, "the connection was lost");
+    link_fail_requests(l, &gone); /* made meanwhile: they never went out */
+}
+
+static void cut(struct link *l, const char *why) {
+    l->keep.cut = 1;
+    pd_fail(&l->why, PD_ECLOSED, "%s", why);
+    transport_close(l->t);
+}
+
+static void beat_open(struct link *l, uint64_t now) {
+    char why[100];
+    l->keep.n_beats++;
+    if (l->drain) /* a package is on its way out, and our pings are behind it */
+        l->keep.heard_ms = now;
+    if (l->keep.answers_pings && now - l->keep.heard_ms > 2 * period_ms(l)) {
+        pd_fmt(why, sizeof why, "nothing was heard for %.3g s", (double)(now - l->keep.heard_ms) / 1000);
+        cut(l, why);
+    } else if (l->keep.n_beats % BEATS == 0) {
+        link_send(l, WIRE_AG_PING, 0, json_object(), NULL, 0);
+    }
+}
+
+static void beat_lost(struct link *l, uint64_t now) {
+    struct pd_err gone = {0};
+    char why[120];
+    uint64_t limit = 4 * l->keep.opened_ms;
+    if (limit < l->keep.lease_ms / 4)
+        limit = l->keep.lease_ms / 4;
+    if (limit < TRY_MIN_MS)
+        limit = TRY_MIN_MS;
+    int over = now - l->keep.heard_ms >= l->keep.lease_ms + period_ms(l), slow = now - l->keep.try_ms >= limit;
+    l->keep.gave_up = over;
+    if (over && !l->t) {
+        give_up_text(l, &gone);
+        link_finish(l, &gone);
+    } else if (!l->keep.cut && l->t && (over || (slow && l->phase == PHASE_CONNECT))) {
+        pd_fmt(why, sizeof why, "no answer in %.3g s while %s", (double)(now - l->keep.try_ms) / 1000, link_doings[l->phase]);
+        cut(l, why);
+    } else {
+        pd_fail(&gone, PD_ECLOSED, "the connection is lost");
+        link_fail_requests(l, &gone);
+    }
+}
+
+static void on_beat(uv_timer_t *t) {
+    struct link *l = t->data;
+    uint64_t now = uv_now(l->env->loop), every = period_ms(l) / BEATS;
+    int late = now - l->keep.beat_ms > 2 * every;
+    l->keep.beat_ms = now;
+    if (l->phase == PHASE_CLOSED || !l->keep.lease_ms)
+        return;
+    if (late && !l->keep.lost) /* we stood still ourselves; what came meanwhile is still to be read */
+        l->keep.heard_ms = now;
+    if (l->keep.lost)
+        beat_lost(l, now);
+    else if (l->phase == PHASE_OPEN && !l->keep.cut && !l->own_close)
+        beat_open(l, now);
+}
+
+void link_keep(struct link *l, uint64_t lease_ms) {
+    uint64_t now = uv_now(l->env->loop), every = lease_ms / PERIODS / BEATS;
+    if (l->phase == PHASE_CLOSED)
+        return;
+    l->keep.lease_ms = lease_ms;
+    l->keep.heard_ms = l->keep.beat_ms = now;
+    uv_timer_start(&l->beat, on_beat, every, every);
+    link_send(l, WIRE_AG_PING, 0, json_object(), NULL, 0); /* only who has answered one can be found silent */
+}

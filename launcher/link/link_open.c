@@ -1,0 +1,210 @@
+/* link_open.c - from a host to frames: the transport, the bootstrap's lines, the agent's bytes; see link_int.h. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/str.h"
+#include "launcher/link/link_internal.h"
+
+enum { UPLOAD_PIECE = 256 << 10, FAIL_MS = 1000 };
+
+/* --- boot ------------------------------------------------------------------------------------------------ */
+
+static void upload_some(struct link *l) {
+    while (l->uploaded < l->upload_size && transport_queued(l->t) < 2 * UPLOAD_PIECE) {
+        size_t n = l->upload_size - l->uploaded;
+        if (n > UPLOAD_PIECE)
+            n = UPLOAD_PIECE;
+        if (transport_write(l->t, l->upload + l->uploaded, n)) {
+            link_break(l, PD_ENOMEM, "out of memory");
+            return;
+        }
+        l->uploaded += n;
+        seeding_count(l->env->seeding, n);
+    }
+}
+
+/* The agent is not there: the script that takes it. */
+static void send_rest(struct link *l) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    link_enter(l, PHASE_UPLOAD, l->env->upload_timeout_ms);
+    if (boot_rest(l->env->agent, l->seedling != NULL, &b) || transport_write(l->t, b.data, b.len))
+        link_break(l, PD_ENOMEM, "out of memory");
+    pd_buf_release(&b);
+}
+
+static void begin_upload(struct link *l, int gzip) {
+    const struct agent_image *img = l->env->agent;
+    l->upload = gzip ? img->gzip : img->bytes;
+    l->upload_size = gzip ? img->gzip_size : img->size;
+    upload_some(l);
+}
+
+/* `text`: the architecture, and what may follow behind a blank. */
+static int arch_fits(const char *text) {
+    struct utsname u;
+    return uname(&u) || (pd_starts(text, u.machine) && strchr(" ", text[strlen(u.machine)]));
+}
+
+static void begin_seed(struct link *l, const char *text) {
+    const struct agent_image *img = l->env->agent;
+    const char *connection = strchr(text, ' ');
+    if (!l->seedling || transport_write(l->t, img->seed, img->seed_size))
+        link_break(l, l->seedling ? PD_ENOMEM : PD_EPROTO, l->seedling ? "out of memory" : "the host asks for a seed that was not offered");
+    else
+        seedling_begin(l->seedling, l->t, connection ? connection + 1 : "");
+}
+
+static void hear_seed(struct link *l, const char *words) {
+    struct pd_err err = {0};
+    if (l->seedling && seedling_heard(l->seedling, words, &err))
+        link_break(l, PD_EHOST, err.msg);
+}
+
+static void on_seed_broken(void *arg) { link_break(arg, PD_ENOMEM, "out of memory"); }
+
+void link_unseed(struct link *l) {
+    seedling_free(l->seedling);
+    l->seedling = NULL;
+}
+
+static void take_boot(struct link *l, const uint8_t *p, size_t n) {
+    while (n && (l->phase == PHASE_BOOT || l->phase == PHASE_UPLOAD)) {
+        size_t used;
+        char text[BOOT_LINE], msg[BOOT_LINE + PATH_MAX + 100];
+        enum boot_event e = boot_input(&l->boot, p, n, &used, text, sizeof text);
+        p += used;
+        n -= used;
+        if (e != BOOT_MORE && l->phase == PHASE_BOOT) {
+            l->facts.login_printed = l->boot.printed;
+            l->facts.login_ms = uv_now(l->env->loop) - l->exec_ms;
+        }
+        int send = e == BOOT_SEND || e == BOOT_SEND_GZIP || e == BOOT_SEND_SEED;
+        if (send && !arch_fits(text)) {
+            pd_fmt(msg, sizeof msg, "the node is %.*s, but %s is not built for it", (int)strcspn(text, " "), text, l->env->agent->path);
+            link_break(l, PD_EHOST, msg);
+        } else if (e == BOOT_REST) {
+            send_rest(l);
+        } else if (e == BOOT_SEND_SEED) {
+            begin_seed(l, text);
+        } else if (e == BOOT_SEED) {
+            hear_seed(l, text);
+        } else if (send) {
+            link_unseed(l);
+            begin_upload(l, e == BOOT_SEND_GZIP);
+        } else if (e == BOOT_RUN) {
+            link_unseed(l);
+            link_enter(l, PHASE_HELLO, l->env->login_timeout_ms);
+        } else if (e == BOOT_FAIL) {
+            pd_fail(&l->why, PD_EHOST, "%s", text);
+            l->boot_failed = 1;
+            link_enter(l, PHASE_BOOT_FAILED, FAIL_MS); /* the reason may still be on its way, on stderr */
+        }
+    }
+    if (n && l->phase == PHASE_HELLO)
+        link_take_frames(l, p, n);
+}
+
+/* --- the transport's events ------------------------------------------------------------------------------ */
+
+static void on_open(void *arg) {
+    struct link *l = arg;
+    if (!l->keep.opened_ms)
+        l->keep.opened_ms = uv_now(l->env->loop) - l->keep.try_ms + 1;
+    l->exec_ms = uv_now(l->env->loop);
+    int boots = l->boot.marker[0] != 0;
+    link_enter(l, boots ? PHASE_BOOT : PHASE_HELLO, l->env->login_timeout_ms);
+}
+
+static void on_bytes(const uint8_t *p, size_t n, void *arg) {
+    struct link *l = arg;
+    if (l->phase == PHASE_OPEN)
+        l->keep.heard_ms = uv_now(l->env->loop);
+    if (l->phase == PHASE_BOOT || l->phase == PHASE_UPLOAD)
+        take_boot(l, p, n);
+    else if (l->phase == PHASE_HELLO || l->phase == PHASE_OPEN)
+        link_take_frames(l, p, n);
+}
+
+static void on_drain(void *arg) {
+    struct link *l = arg;
+    if (l->phase == PHASE_UPLOAD && l->seedling)
+        seedling_drain(l->seedling);
+    else if (l->phase == PHASE_UPLOAD)
+        upload_some(l);
+    else if (l->phase == PHASE_OPEN && l->drain)
+        l->drain(l, l->drain_arg);
+}
+
+static void on_close(const struct pd_err *why, void *arg) {
+    struct link *l = arg;
+    struct pd_err end = l->why.code || l->own_close ? l->why : *why;
+    enum link_phase was = l->phase;
+    link_unseed(l);
+    if (l->boot_failed) {
+        char tail[TRANSPORT_TAIL + 1];
+        pd_fmt(tail, sizeof tail, "%s", transport_stderr(l->t));
+        char *reason = pd_trim(tail);
+        size_t n = strlen(reason);
+        if (n)
+            snprintf(end.msg + strlen(end.msg), sizeof end.msg - strlen(end.msg), ": %s", reason + (n > 400 ? n - 400 : 0));
+    }
+    /* Before the agent has spoken, whatever ended the command makes the host unusable. */
+    if (end.code == PD_ECLOSED && was != PHASE_OPEN && !l->keep.cut) {
+        end.code = PD_EHOST;
+        pd_err_prefix(&end, "while %s", link_doings[was]);
+    }
+    l->t = NULL;
+    if (!link_lost(l, &end, was))
+        link_finish(l, &end);
+}
+
+static const struct transport_events events = {
+    .on_open = on_open, .on_bytes = on_bytes, .on_drain = on_drain, .on_close = on_close};
+
+static int open_local(struct link *l, int start, struct pd_err *err) {
+    char root[PATH_MAX], root_arg[PATH_MAX + 8], job_arg[80], node_arg[24], lease_arg[24];
+    int rc = root_for_local(l->host->root_dir ? l->host->root_dir : l->env->root_dir, l->node, root, sizeof root, err);
+    if (rc)
+        return rc;
+    pd_fmt(root_arg, sizeof root_arg, "--root=%s", root);
+    pd_fmt(job_arg, sizeof job_arg, "--job=%s", l->job);
+    pd_fmt(node_arg, sizeof node_arg, "--node=%d", l->node);
+    pd_fmt(lease_arg, sizeof lease_arg, "--lease=%u", l->env->lease_ms);
+    char *argv[] = {(char *)(uintptr_t)l->env->agent->path, (char *)(uintptr_t)"relay", root_arg,
+                    *l->job ? job_arg : NULL, start ? node_arg : NULL, lease_arg, (char *)(uintptr_t)"--start", NULL};
+    if (!start)
+        argv[4] = NULL;
+    return transport_local(&l->t, l->env->loop, argv, &events, l, err);
+}
+
+static int open_ssh(struct link *l, int start, struct pd_err *err) {
+    char root[PATH_MAX];
+    struct pd_buf command;
+    int rc = root_for_node(l->host->root_dir ? l->host->root_dir : l->env->root_dir, l->node, root, sizeof root, err);
+    if (rc)
+        return rc;
+    if (!l->seedling)
+        l->seedling = seedling_new(l->env->seeding, l->node, on_seed_broken, l);
+    pd_buf_init(&command);
+    if (boot_command(&l->boot, root, l->env->agent, *l->job ? l->job : NULL, start ? l->node : -1, l->env->lease_ms, &command))
+        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+    else
+        rc = ssh_pool_open(&l->t, l->env->ssh, l->host, (char *)command.data, &events, l, err);
+    pd_buf_release(&command);
+    return rc;
+}
+
+int link_connect(struct link *l, int start, struct pd_err *err) {
+    wire_decoder_free(l->dec);
+    memset(&l->boot, 0, sizeof l->boot);
+    l->phase = PHASE_CONNECT;
+    l->uploaded = l->upload_size = 0;
+    l->boot_failed = 0;
+    if (!(l->dec = wire_decoder_new(LINK_FRAME_MAX)))
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    return l->host->local ? open_local(l, start, err) : open_ssh(l, start, err);
+}

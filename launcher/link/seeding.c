@@ -1,0 +1,309 @@
+/* seeding.c - see seeding.h. */
+#include "launcher/link/seeding.h"
+
+#include <arpa/inet.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "launcher/link/relay_plan.h"
+#include "seed/seed.h"
+
+enum {
+    TICK_MS = 100,
+    STUCK_MS = 4000,       /* nothing came for so long, and its source has more: that one is passed by */
+    HOLD_MS = 300,         /* so long one with all waits for hosts that are still being logged in to */
+    QUEUE = 4 * SEED_CHUNK,
+};
+
+enum state { COMING, TAKES, HAS_ALL, OVER };
+
+struct seedling {
+    struct seeding *s;
+    int node;
+    enum state state;
+    void (*broken)(void *arg);
+    void *arg;
+    struct transport *t;
+    uint32_t family, port; /* 4 or 6; 0: nobody can take from it */
+    uint8_t addr[16];
+    uint32_t have, had;    /* chunks; at the last tick */
+    int from_here;
+    uint32_t next;         /* the chunk to send from here */
+    uint64_t moved_ms;     /* when `have` grew, it got its source, or it had all */
+};
+
+struct seeding {
+    uv_loop_t *loop;
+    const struct agent_image *img;
+    int n_nodes, n_here, n_coming, telling;
+    uint32_t n_chunks;
+    struct seedling **v;   /* by node */
+    int *n_takers;         /* by node: scratch */
+    struct plan *plan;     /* NULL: no seeds */
+    uint8_t secret[32];
+    uint64_t sent;
+    uv_timer_t tick;
+};
+
+static uint64_t now(const struct seeding *s) { return uv_now(s->loop); }
+
+/* --- what a seed is told --------------------------------------------------------------------------------------- */
+
+/* 0: it is on its way; else the seedling may be gone. */
+static int tell(struct seedling *l, const struct seed_record *r, const void *body, size_t n) {
+    if (!transport_write(l->t, r, sizeof *r) && (!n || !transport_write(l->t, body, n))) {
+        l->s->sent += sizeof *r + n;
+        return 0;
+    }
+    l->broken(l->arg);
+    return -1;
+}
+
+static void feed(struct seedling *l) {
+    struct seeding *s = l->s;
+    const struct agent_image *img = s->img;
+    while (l->from_here && l->next < s->n_chunks && transport_queued(l->t) < QUEUE) {
+        size_t at = (size_t)l->next * SEED_CHUNK, n = img->gzip_size - at < SEED_CHUNK ? img->gzip_size - at : SEED_CHUNK;
+        struct seed_record r = {.op = SEED_OP_CHUNK, .a = l->next, .b = (uint32_t)n};
+        l->next++;
+        if (tell(l, &r, img->gzip + at, n))
+            return;
+    }
+}
+
+static void tell_source(struct seedling *l, int source) {
+    const struct seedling *from = source >= 0 ? l->s->v[source] : NULL;
+    struct seed_record r = {.op = SEED_OP_LAUNCHER};
+    l->moved_ms = now(l->s);
+    l->from_here = !from;
+    l->next = l->have;
+    if (from) {
+        r = (struct seed_record){.op = SEED_OP_PEER, .a = from->family, .b = from->port};
+        memcpy(r.addr, from->addr, sizeof r.addr);
+    }
+    if (!tell(l, &r, NULL, 0))
+        feed(l);
+}
+
+static void tell_sources(struct seeding *s) {
+    int node, source;
+    if (s->telling)
+        return;
+    s->telling = 1; /* one that breaks meanwhile changes the plan, which this loop then sees */
+    while (plan_next(s->plan, &node, &source))
+        if (s->v[node] && s->v[node]->state == TAKES)
+            tell_source(s->v[node], source);
+    s->telling = 0;
+}
+
+static void retire(struct seedling *l) {
+    struct seeding *s = l->s;
+    enum state was = l->state;
+    if (was == OVER)
+        return;
+    l->state = OVER;
+    l->from_here = 0;
+    s->v[l->node] = NULL;
+    s->n_coming -= was == COMING;
+    if (!--s->n_here)
+        uv_timer_stop(&s->tick);
+    if (was != COMING) {
+        plan_leave(s->plan, l->node, now(s));
+        tell_sources(s);
+    }
+}
+
+/* Those with all from which nobody takes go on, but for one while hosts may still come that could take from it. */
+static void let_go(struct seeding *s) {
+    int waits = 0;
+    memset(s->n_takers, 0, (size_t)s->n_nodes * sizeof *s->n_takers);
+    for (int i = 0; i < s->n_nodes; i++)
+        if (s->v[i] && s->v[i]->state == TAKES && plan_source(s->plan, i) >= 0)
+            s->n_takers[plan_source(s->plan, i)]++;
+    for (int i = 0; i < s->n_nodes; i++) {
+        struct seedling *l = s->v[i];
+        struct seed_record r = {.op = SEED_OP_GO};
+        if (!l || l->state != HAS_ALL || s->n_takers[i])
+            continue;
+        if (!waits && s->n_coming && l->port && now(s) - l->moved_ms < HOLD_MS) {
+            waits = 1;
+            continue;
+        }
+        if (!tell(l, &r, NULL, 0))
+            retire(l);
+    }
+}
+
+/* --- what a seed says -------------------------------------------------------------------------------------------- */
+
+static int begins(struct seedling *l, unsigned long port) {
+    struct seeding *s = l->s;
+    struct seed_record r = {.op = SEED_OP_INIT, .a = (uint32_t)s->img->gzip_size, .b = SEED_CHUNK};
+    if (l->state != COMING || !l->t || port > 65535)
+        return PD_EPROTO;
+    l->port = l->family ? (uint32_t)port : 0;
+    l->state = TAKES;
+    l->moved_ms = now(s);
+    s->n_coming--;
+    memcpy(r.secret, s->secret, sizeof r.secret);
+    int rc = tell(l, &r, s->img->chunk_ids, (size_t)s->n_chunks * SEED_HASH);
+    sodium_memzero(&r, sizeof r);
+    if (!rc) {
+        plan_join(s->plan, l->node, 0, l->port != 0, now(s));
+        tell_sources(s);
+    }
+    return 0;
+}
+
+static int grows(struct seedling *l, unsigned long have) {
+    if (l->state != TAKES || have < l->have || have > l->s->n_chunks)
+        return PD_EPROTO;
+    l->have = (uint32_t)have;
+    l->moved_ms = now(l->s);
+    return 0;
+}
+
+static int is_done(struct seedling *l) {
+    if (l->state != TAKES)
+        return PD_EPROTO;
+    l->have = l->s->n_chunks;
+    l->state = HAS_ALL;
+    l->from_here = 0;
+    l->moved_ms = now(l->s);
+    plan_done(l->s->plan, l->node);
+    let_go(l->s);
+    return 0;
+}
+
+/* It can't take from its source. What was said of one before is not known from this: then a good one is passed by, too. */
+static int lost(struct seedling *l) {
+    struct seeding *s = l->s; /* telling it may be the end of it */
+    int source = plan_source(s->plan, l->node);
+    if (l->state == TAKES && source >= 0) {
+        plan_unreached(s->plan, l->node, source, now(s));
+        tell_sources(s);
+        let_go(s);
+    }
+    return 0;
+}
+
+int seedling_heard(struct seedling *l, const char *words, struct pd_err *err) {
+    const char *number = strchr(words, ' ');
+    char *end = NULL;
+    unsigned long v = number ? strtoul(number + 1, &end, 10) : 0;
+    int numbered = number && end != number + 1 && !*end, rc = PD_EPROTO;
+    if (pd_starts(words, SEED_SAYS_PORT) && numbered)
+        rc = begins(l, v);
+    else if (pd_starts(words, SEED_SAYS_HAVE) && numbered)
+        rc = grows(l, v);
+    else if (!strcmp(words, SEED_SAYS_DONE))
+        rc = is_done(l);
+    else if (pd_starts(words, SEED_SAYS_LOST))
+        rc = lost(l);
+    return rc ? pd_fail(err, rc, "the seed said '%.80s'", words) : 0;
+}
+
+void seedling_drain(struct seedling *l) { feed(l); }
+
+/* --- time ------------------------------------------------------------------------------------------------------------ */
+
+static void on_tick(uv_timer_t *t) {
+    struct seeding *s = t->data;
+    for (int i = 0; i < s->n_nodes; i++) {
+        struct seedling *l = s->v[i];
+        if (!l || l->state != TAKES)
+            continue;
+        struct plan_report r = {.have = (uint64_t)l->have * SEED_CHUNK, .of = (uint64_t)s->n_chunks * SEED_CHUNK, .asks = 1, .reached = l->have > l->had,
+                                .rate = (uint64_t)(l->have - l->had) * SEED_CHUNK * 1000 / TICK_MS};
+        int source = plan_source(s->plan, i);
+        l->had = l->have;
+        if (source >= 0 && now(s) - l->moved_ms > STUCK_MS && s->v[source] && s->v[source]->have > l->have)
+            plan_unreached(s->plan, i, source, now(s));
+        else
+            plan_status(s->plan, i, &r, now(s));
+    }
+    tell_sources(s);
+    let_go(s);
+}
+
+/* --- seedlings --------------------------------------------------------------------------------------------------------- */
+
+struct seedling *seedling_new(struct seeding *s, int node, void (*broken)(void *arg), void *arg) {
+    struct seedling *l = s && s->plan && !s->v[node] ? pd_calloc(1, sizeof *l) : NULL;
+    if (!l)
+        return NULL;
+    *l = (struct seedling){.s = s, .node = node, .broken = broken, .arg = arg};
+    s->v[node] = l;
+    s->n_coming++;
+    if (!s->n_here++) {
+        uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
+        uv_unref((uv_handle_t *)&s->tick);
+    }
+    return l;
+}
+
+void seedling_free(struct seedling *l) {
+    if (l)
+        retire(l);
+    free(l);
+}
+
+/* "10.0.0.9 40122 10.0.0.1 22": the third word is the address that the host was reached at. */
+void seedling_begin(struct seedling *l, struct transport *t, const char *connection) {
+    char addr[64];
+    l->t = t;
+    l->s->sent += l->s->img->seed_size;
+    if (sscanf(connection, "%*63s %*15s %63s", addr) != 1)
+        return;
+    if (inet_pton(AF_INET, addr, l->addr) == 1)
+        l->family = 4;
+    else if (inet_pton(AF_INET6, addr, l->addr) == 1) /* of one link only ("fe80::1%eth0"): not for others */
+        l->family = 6;
+}
+
+/* --- all of them --------------------------------------------------------------------------------------------------------- */
+
+struct seeding *seeding_new(uv_loop_t *loop, const struct agent_image *img, int n_nodes, int relay) {
+    struct seeding *s = pd_calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->loop = loop;
+    s->img = img;
+    s->n_nodes = n_nodes;
+    s->n_chunks = (uint32_t)((img->gzip_size + SEED_CHUNK - 1) / SEED_CHUNK);
+    s->v = pd_calloc((size_t)n_nodes + 1, sizeof(struct seedling *));
+    s->n_takers = pd_calloc((size_t)n_nodes + 1, sizeof *s->n_takers);
+    if (!s->v || !s->n_takers || (relay && img->seed && n_nodes > 1 && !(s->plan = plan_new(n_nodes, 1)))) {
+        free(s->v);
+        free(s->n_takers);
+        free(s);
+        return NULL;
+    }
+    randombytes_buf(s->secret, sizeof s->secret);
+    uv_timer_init(loop, &s->tick);
+    s->tick.data = s;
+    return s;
+}
+
+void seeding_free(struct seeding *s) {
+    if (!s)
+        return;
+    uv_close((uv_handle_t *)&s->tick, NULL);
+    uv_run(s->loop, UV_RUN_NOWAIT); /* the timer's end */
+    plan_free(s->plan);
+    sodium_memzero(s->secret, sizeof s->secret);
+    free(s->v);
+    free(s->n_takers);
+    free(s);
+}
+
+void seeding_count(struct seeding *s, size_t n) {
+    if (s)
+        s->sent += n;
+}
+
+uint64_t seeding_sent(const struct seeding *s) { return s ? s->sent : 0; }

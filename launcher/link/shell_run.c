@@ -1,0 +1,289 @@
+/* shell_run.c - see shell_run.h. */
+#include "launcher/link/shell_run.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+
+enum { KILL_MS = 1000, INPUT_PIECE = 256 << 10, N_SIGNALS = 3 };
+
+/* Every shell there is understands `/bin/sh -c '...'; COMMAND`, so the user's own shell runs the command, once, with what its
+ * start-up files define. Hence no single quote, backslash, exclamation mark or newline in here. stat(5) after the name: state,
+ * parent, group, session. */
+const char shell_watch[] =
+    "/bin/sh -c 'l=$PPID; "
+    "f() { read -r x </proc/$1/stat || return 1; x=${x##*) }; set -- $x; z=$1; p=$2; e=$4; }; "
+    "g() { f $l && [ $p = $s ] && case $z in Z|X) return 1;; esac; }; "
+    "k() { for q in /proc/[0-9]*; do q=${q#/proc/}; "
+    "case $q in $m) ;; *) f $q && case $e in $w) kill -$1 $q;; esac;; esac; done; }; "
+    "(trap \"\" HUP INT TERM; cd /; read -r m x </proc/self/stat; f $l || exit; s=$p; w=$e; t=.1; "
+    "while g; do sleep $t || sleep 1; t=.4; done; "
+    "f $l || exit; case $z in Z|X) exit;; esac; "
+    "case $w in $l|$s) ;; *) kill $l; exit;; esac; k TERM; sleep 1; k KILL; k KILL"
+    ") </dev/null >/dev/null 2>&1 &' ; ";
+
+struct shell_run;
+
+struct one {
+    struct shell_run *run;
+    size_t id;
+    struct transport *t;
+    uv_timer_t timer; /* the time limit; then that of a local command's end */
+    uint64_t opened_ms;
+    size_t written; /* of the input */
+    int pid;        /* of a local command's shell */
+};
+
+struct shell_run {
+    struct cluster *c;
+    struct shell_job *job;
+    const struct shell_events *ev;
+    void *arg;
+    struct one *v;
+    size_t n_open;
+    char *line; /* the command with the watch before it */
+    int interrupted, stopped;
+    uv_signal_t signals[N_SIGNALS];
+};
+
+static void maybe_end(struct shell_run *r) {
+    if (r->n_open)
+        return;
+    for (size_t i = 0; i < N_SIGNALS; i++)
+        uv_close((uv_handle_t *)&r->signals[i], NULL);
+}
+
+static void host_over(struct shell_run *r, size_t id) {
+    r->job->hosts[id].over = 1;
+    if (r->ev->on_over)
+        r->ev->on_over(r->arg, id);
+}
+
+/* --- ending a command ------------------------------------------------------------------------------------ */
+
+/* On this machine we are the login shell's parent, and do what the watch does elsewhere. The session stays the shell's after it
+ * is gone, and its number is not given away while anybody is in it. */
+static void signal_session(pid_t session, int sig) {
+    DIR *d = opendir("/proc");
+    struct dirent *e;
+    int64_t pid;
+    while (d && (e = readdir(d)))
+        if (!pd_parse_i64(e->d_name, 1, INT32_MAX, &pid) && getsid((pid_t)pid) == session)
+            kill((pid_t)pid, sig);
+    if (d)
+        closedir(d);
+}
+
+/* Who has left the session may hold the pipes still; that is not waited for. */
+static void on_kill(uv_timer_t *t) {
+    struct one *o = t->data;
+    signal_session(o->pid, SIGKILL);
+    if (o->t)
+        transport_close(o->t);
+}
+
+/* The connection goes, and the watch ends the command. */
+static void end_command(struct one *o) {
+    if (!o->t)
+        return;
+    if (!o->pid) {
+        transport_close(o->t);
+        return;
+    }
+    signal_session(o->pid, SIGTERM);
+    uv_timer_start(&o->timer, on_kill, KILL_MS, 0);
+}
+
+static void on_time(uv_timer_t *t) {
+    struct one *o = t->data;
+    struct shell_host *h = &o->run->job->hosts[o->id];
+    h->timed_out = 1;
+    pd_fail(&h->err, PD_ETIMEOUT, "timed out after %.3g s", (double)o->run->job->timeout_ms / 1000);
+    end_command(o);
+}
+
+static void end_all(struct shell_run *r) {
+    for (size_t i = 0; i < r->c->hosts.n; i++)
+        end_command(&r->v[i]);
+}
+
+void shell_stop(struct shell_job *job) {
+    job->run->stopped = 1;
+    end_all(job->run);
+}
+
+static void on_signal(uv_signal_t *s, int signum) {
+    struct shell_run *r = s->data;
+    if (r->interrupted) { /* as it would end a program that does not catch it; remote commands end all the same */
+        signal(signum, SIG_DFL);
+        raise(signum);
+    }
+    r->interrupted = 1;
+    end_all(r);
+}
+
+/* --- one host -------------------------------------------------------------------------------------------- */
+
+static void feed(struct one *o) {
+    const struct shell_job *j = o->run->job;
+    while (o->written < j->n_input && transport_queued(o->t) < INPUT_PIECE) {
+        size_t n = j->n_input - o->written;
+        if (n > INPUT_PIECE)
+            n = INPUT_PIECE;
+        if (transport_write(o->t, (const char *)j->input + o->written, n)) {
+            pd_fail(&j->hosts[o->id].err, PD_ENOMEM, "out of memory");
+            end_command(o);
+            return;
+        }
+        o->written += n;
+        if (o->written == j->n_input)
+            transport_eof(o->t);
+    }
+}
+
+static void on_open(void *arg) {
+    struct one *o = arg;
+    const struct shell_job *j = o->run->job;
+    o->opened_ms = uv_now(&o->run->c->loop);
+    if (j->timeout_ms && !o->run->interrupted)
+        uv_timer_start(&o->timer, on_time, j->timeout_ms, 0);
+    if (j->n_input)
+        feed(o);
+    else
+        transport_eof(o->t);
+}
+
+static void on_bytes(const uint8_t *p, size_t n, void *arg) {
+    struct one *o = arg;
+    o->run->ev->on_output(o->run->arg, o->id, SHELL_OUT, p, n);
+}
+
+static void on_stderr(const uint8_t *p, size_t n, void *arg) {
+    struct one *o = arg;
+    o->run->ev->on_output(o->run->arg, o->id, SHELL_ERR, p, n);
+}
+
+static void on_drain(void *arg) {
+    struct one *o = arg;
+    if (o->t)
+        feed(o);
+}
+
+static int signal_number(const char *name) {
+    for (int i = 1; i < NSIG; i++) {
+        const char *s = sigabbrev_np(i);
+        if (s && !strcmp(s, name))
+            return i;
+    }
+    return 0;
+}
+
+static void on_timer_closed(uv_handle_t *t) {
+    struct one *o = t->data;
+    o->run->n_open--;
+    maybe_end(o->run);
+}
+
+static void on_close(const struct pd_err *why, void *arg) {
+    struct one *o = arg;
+    struct shell_host *h = &o->run->job->hosts[o->id];
+    const char *sig = transport_signal(o->t);
+    int status = transport_status(o->t);
+    if (o->opened_ms)
+        h->ms = uv_now(&o->run->c->loop) - o->opened_ms;
+    if (h->timed_out) {
+        h->status = SHELL_TIMED_OUT;
+    } else if ((o->run->interrupted || o->run->stopped) && !(why->code == PD_ECLOSED && status >= 0)) {
+        pd_fail(&h->err, PD_ECANCELED, "interrupted");
+        h->status = SHELL_NO_HOST;
+    } else if (sig) {
+        snprintf(h->signal, sizeof h->signal, "%s", sig);
+        h->status = 128 + signal_number(sig);
+    } else if (why->code == PD_ECLOSED && status >= 0 && !h->err.code) {
+        h->status = status & 255;
+    } else {
+        pd_fail(&h->err, why->code ? why->code : PD_ECLOSED, "%s", why->code ? why->msg : "the connection was closed");
+        h->status = SHELL_NO_HOST;
+    }
+    o->t = NULL;
+    host_over(o->run, o->id);
+    uv_close((uv_handle_t *)&o->timer, on_timer_closed);
+}
+
+static const struct transport_events events = {
+    .on_open = on_open, .on_bytes = on_bytes, .on_drain = on_drain, .on_close = on_close, .on_stderr = on_stderr};
+
+static void begin(struct shell_run *r, size_t i) {
+    struct one *o = &r->v[i];
+    struct shell_host *h = &r->job->hosts[i];
+    const struct host *host = &r->c->hosts.v[i];
+    int rc;
+    uv_timer_init(&r->c->loop, &o->timer);
+    o->timer.data = o;
+    o->run = r;
+    o->id = i;
+    r->n_open++;
+    if (host->local) {
+        char sh[] = "/bin/sh", flag[] = "-c";
+        char *const argv[] = {sh, flag, r->line, NULL};
+        rc = transport_local(&o->t, &r->c->loop, argv, &events, o, &h->err);
+        o->pid = rc ? 0 : transport_local_pid(o->t);
+    } else {
+        rc = ssh_pool_open(&o->t, r->c->ssh, host, r->line, &events, o, &h->err);
+    }
+    if (!rc)
+        return;
+    o->t = NULL;
+    h->status = SHELL_NO_HOST;
+    host_over(r, i);
+    uv_close((uv_handle_t *)&o->timer, on_timer_closed);
+}
+
+/* A connection, and two files for what does not fit into memory, for each host. */
+static void raise_limit(void) {
+    struct rlimit l;
+    if (!getrlimit(RLIMIT_NOFILE, &l) && l.rlim_cur < l.rlim_max) {
+        l.rlim_cur = l.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &l);
+    }
+}
+
+int shell_run(struct cluster *c, struct shell_job *job, const struct shell_events *ev, void *arg) {
+    static const int signums[N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
+    struct shell_run r = {.c = c, .job = job, .ev = ev, .arg = arg};
+    size_t n = strlen(shell_watch) + strlen(job->command) + 1;
+    job->run = &r;
+    r.v = pd_calloc(c->hosts.n, sizeof *r.v);
+    r.line = pd_malloc(n);
+    for (size_t i = 0; i < c->hosts.n && (!r.v || !r.line); i++) {
+        job->hosts[i].status = SHELL_NO_HOST;
+        pd_fail(&job->hosts[i].err, PD_ENOMEM, "out of memory");
+    }
+    if (r.v && r.line) {
+        raise_limit();
+        pd_fmt(r.line, n, "%s%s", shell_watch, job->command);
+        for (size_t i = 0; i < N_SIGNALS; i++) {
+            uv_signal_init(&c->loop, &r.signals[i]);
+            r.signals[i].data = &r;
+            uv_signal_start(&r.signals[i], on_signal, signums[i]);
+        }
+        r.n_open = 1; /* until all have begun */
+        for (size_t i = 0; i < c->hosts.n; i++)
+            if (job->hosts[i].asked)
+                begin(&r, i);
+        r.n_open--;
+        maybe_end(&r);
+        uv_run(&c->loop, UV_RUN_DEFAULT);
+    }
+    free(r.v);
+    free(r.line);
+    job->run = NULL;
+    return r.interrupted;
+}

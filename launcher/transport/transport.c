@@ -1,0 +1,93 @@
+/* transport.c - what all byte streams share: the send queue and the end of stderr. */
+#include "launcher/transport/transport.h"
+
+#include <string.h>
+
+#include "base/str.h"
+
+void transport_init(struct transport *t, const struct transport_events *ev, void *arg) {
+    memset(t, 0, sizeof *t);
+    t->ev = ev;
+    t->arg = arg;
+    t->status = -1;
+    pd_buf_init(&t->queue);
+}
+
+void transport_release(struct transport *t) { pd_buf_release(&t->queue); }
+
+int transport_write(struct transport *t, const void *p, size_t n) { return t->at_eof ? 0 : t->write(t, p, n); }
+
+void transport_eof(struct transport *t) {
+    if (t->at_eof)
+        return;
+    t->at_eof = 1;
+    t->eof(t);
+}
+
+void transport_close(struct transport *t) { t->close(t); }
+
+size_t transport_queued(const struct transport *t) { return t->queued; }
+
+const char *transport_stderr(const struct transport *t) { return t->tail; }
+
+int transport_status(const struct transport *t) { return t->signal[0] ? -1 : t->status; }
+
+const char *transport_signal(const struct transport *t) { return t->signal[0] ? t->signal : NULL; }
+
+int transport_push(struct transport *t, const void *p, size_t n) {
+    if (t->queue_off == t->queue.len) {
+        pd_buf_clear(&t->queue);
+        t->queue_off = 0;
+    } else if (t->queue_off > t->queue.len / 2) {
+        memmove(t->queue.data, t->queue.data + t->queue_off, t->queue.len - t->queue_off);
+        t->queue.len -= t->queue_off;
+        t->queue_off = 0;
+    }
+    if (pd_buf_reserve(&t->queue, n))
+        return PD_ENOMEM;
+    pd_put(&t->queue, p, n);
+    t->queued += n;
+    return 0;
+}
+
+/* A queue that was long once, for the agent or a package, gives its memory back: there may be thousands of them. */
+void transport_pop(struct transport *t, size_t n) {
+    t->queue_off += n;
+    t->queued -= n;
+    if (t->queue_off == t->queue.len && t->queue.cap > TRANSPORT_KEEP) {
+        pd_buf_release(&t->queue);
+        t->queue_off = 0;
+    }
+}
+
+void transport_add_stderr(struct transport *t, const uint8_t *p, size_t n) {
+    if (n && t->ev->on_stderr)
+        t->ev->on_stderr(p, n, t->arg);
+    if (n > TRANSPORT_TAIL) {
+        p += n - TRANSPORT_TAIL;
+        n = TRANSPORT_TAIL;
+    }
+    if (t->tail_len + n > TRANSPORT_TAIL) {
+        size_t drop = t->tail_len + n - TRANSPORT_TAIL;
+        memmove(t->tail, t->tail + drop, t->tail_len - drop);
+        t->tail_len -= drop;
+    }
+    for (size_t i = 0; i < n; i++) /* terminal control codes of a node must not reach the user's terminal */
+        t->tail[t->tail_len++] = p[i] < 32 && p[i] != '\n' && p[i] != '\t' ? ' ' : (char)p[i];
+    t->tail[t->tail_len] = 0;
+}
+
+void transport_ended(const struct transport *t, struct pd_err *why) {
+    char how[100], text[800];
+    if (t->signal[0])
+        pd_fmt(how, sizeof how, "was ended by signal %s", t->signal);
+    else if (t->status >= 0)
+        pd_fmt(how, sizeof how, "ended with exit status %d", t->status);
+    else
+        pd_fmt(how, sizeof how, "ended, the connection was closed");
+    /* The last lines say what went wrong; what a login prints before is noise. */
+    size_t keep = t->tail_len < 600 ? t->tail_len : 600;
+    pd_fmt(text, sizeof text, "%s", t->tail + t->tail_len - keep);
+    char *s = pd_trim(text);
+    pd_fail(why, PD_ECLOSED, "the remote command %s%s%s", how, *s ? ": " : "", s);
+}
