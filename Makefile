@@ -137,15 +137,15 @@ $(B)/paddle_worker: $(B)/worker/worker_main.o $(B)/libworker.a $(LIBPADDLE)
 $(B)/paddle_worker.zst: $(B)/paddle_worker
 	if command -v zstd >/dev/null; then zstd -q -f -9 --check $< -o $@ && touch $@; else rm -f $@; fi
 
-# --- tests: a program per tests/unit/test_*.c, a script per tests/integration/*.sh -------------------
-UNIT := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
+# --- tests: a program per tests/unit/FOLDER/test_*.c, a script per tests/integration/*.sh -----------
+UNIT_SRCS := $(wildcard tests/unit/*/test_*.c)
+UNIT := $(patsubst %.c,$(B)/%,$(UNIT_SRCS))
 
-$(B)/tests/%: $(B)/tests/unit/%.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE)
-	@mkdir -p $(@D)
+$(UNIT): %: %.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE)
 	$(CC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -lcmocka -o $@
 
-$(B)/tests/test_launch_seed: | $(if $(HAS_SEED),$(B)/paddle_seed)
-$(B)/tests/test_train_allocs: LDFLAGS_ALL += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
+$(B)/tests/unit/launcher/test_launch_seed: | $(if $(HAS_SEED),$(B)/paddle_seed)
+$(B)/tests/unit/train/test_train_allocs: LDFLAGS_ALL += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 unit: $(UNIT)
 .PHONY: unit
 
@@ -201,7 +201,7 @@ bench: packages-bench
 	@$(MAKE) --no-print-directory all
 	@bench/run --all
 
-SOURCES := $(foreach m,$(MODULES),$(call src_of,src/$(m))) $(LAUNCHER_SRCS) $(call src_of,worker) $(wildcard tests/unit/*.c)
+SOURCES := $(foreach m,$(MODULES),$(call src_of,src/$(m))) $(LAUNCHER_SRCS) $(call src_of,worker) $(UNIT_SRCS)
 
 compile_commands.json: $(B)/flags
 	@{ echo '['; sep=; for f in $(SOURCES); do \

@@ -58,7 +58,7 @@ for core in $cores; do
     has_flags $needed || { echo "$core not run: this CPU has no$missing"; continue; }
     since=$SECONDS
     for t in $TESTS; do
-        with_core "$core" "$TOP/build/dev/tests/$t"
+        with_core "$core" "$TOP"/build/dev/tests/unit/*/"$t"
         [ "$(used)" = "$core" ] && continue
         grep -q "^Core not found: $core" "$TMP/log" ||
             die "$t ran with core type $(used), not $core: $(head -3 "$TMP/log")"

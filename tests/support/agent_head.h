@@ -1,4 +1,4 @@
-/* agent_head.h - the head against nodes that are made up, for tests/unit/test_agent_{head,restart,lost}.c. */
+/* agent_head.h - the head against nodes that are made up, for tests/unit/agent/test_agent_{head,restart,lost}.c. */
 #ifndef TESTS_AGENT_HEAD_H
 #define TESTS_AGENT_HEAD_H
 

@@ -4,7 +4,7 @@
  * the deepest file decides; '!' takes back; what lies in an ignored folder can't be taken back, since nobody looks
  * there. The list begins with ".git" and "/output/" (what a training by hand leaves in the workspace), so that "!.git" and "!/output"
  * send them all the same.
- * tests/unit/test_pack_ignore.c compares with `git check-ignore`.
+ * tests/unit/pack/test_pack_ignore.c compares with `git check-ignore`.
  */
 #ifndef PD_PACK_IGNORE_H
 #define PD_PACK_IGNORE_H

@@ -61,7 +61,7 @@ static void test_trainer_that_dies_is_named_everywhere(void **state) {
     assert_contains(o.server.msg, "trainer 1 (127.0.0.1:");
 }
 
-/* --- connections that break: tests/unit/test_ps_cuts.c has those that come back --- */
+/* --- connections that break: tests/unit/ps/test_ps_cuts.c has those that come back --- */
 
 static int repeats_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
     static const uint64_t keys[] = {7};
