@@ -23,7 +23,7 @@
 #include "base/clock.h"
 #include "math/hash.h"
 #include "bench/server.h"
-#include "ps/client.h"
+#include "ps/client/client.h"
 
 enum { NICE = 5 /* of the server's writer */, DIM = 16, KEYS = 4096, DENSE = 1 << 16, STEPS_MAX = 1 << 20 };
 

@@ -22,9 +22,9 @@
 #include "base/clock.h"
 #include "math/hash.h"
 #include "bench/server.h"
-#include "ps/client.h"
-#include "ps/optim.h"
-#include "ps/table.h"
+#include "ps/client/client.h"
+#include "ps/plan/optim.h"
+#include "ps/table/table.h"
 
 enum { DISTINCT = 64, SAMPLES = 200000, WINDOW = 500 };
 

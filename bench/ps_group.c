@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "bench/place.h"
 #include "net/conn.h"
-#include "ps/client.h"
-#include "ps/server.h"
+#include "ps/client/client.h"
+#include "ps/server/server.h"
 
 enum { MOST = 64, PARTS = 4, WARM_UP = 3 };
 

@@ -9,7 +9,7 @@
 
 #include "bench/place.h"
 #include "net/conn.h"
-#include "ps/server.h"
+#include "ps/server/server.h"
 
 static const uint8_t key32[32] = "a key for benchmarks, 32 bytes.";
 

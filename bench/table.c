@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "math/hash.h"
 #include "thread/page_memory.h"
-#include "ps/optim.h"
-#include "ps/table.h"
+#include "ps/plan/optim.h"
+#include "ps/table/table.h"
 
 enum { REQUEST = 13000, DIM = 16, MILLION = 1000000, SAMPLES = 300 };
 

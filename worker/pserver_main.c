@@ -13,7 +13,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "net/conn.h"
-#include "ps/server.h"
+#include "ps/server/server.h"
 #include "worker/worker.h"
 
 enum { PORT_TRIES = 1000 };

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "conf/options.h"
-#include "ps/client.h"
+#include "ps/client/client.h"
 #include "wire/handshake.h"
 
 struct worker {

@@ -6,7 +6,7 @@
  * What may be needed elsewhere, too, goes to all: train.ini itself, files that it also names otherwise. Nothing is split where what a node
  * would list is not what the package holds: links among the data, patterns that lead out of the workspace, another program than our
  * trainer, a train.ini that can't be read, job = online, whose trainers list folders by themselves. With data = queue file i of the training data is trainer i mod n's, who is handed it first
- * (ps/client.h); whoever is handed another one fetches it. The lists go with the package (data/read/file_list.h): a file's stream is its place in them.
+ * (ps/client/client.h); whoever is handed another one fetches it. The lists go with the package (data/read/file_list.h): a file's stream is its place in them.
  */
 #ifndef LAUNCHER_SPLIT_H
 #define LAUNCHER_SPLIT_H

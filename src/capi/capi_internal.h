@@ -5,8 +5,8 @@
 #include "math/key_sort.h"
 #include "capi/paddle_ps.h"
 #include "conf/options.h"
-#include "ps/client.h"
-#include "ps/optim_conf.h"
+#include "ps/client/client.h"
+#include "ps/plan/optim_conf.h"
 #include "wire/handshake.h"
 
 #define CAPI __attribute__((visibility("default")))

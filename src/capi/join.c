@@ -9,7 +9,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "capi/capi_internal.h"
-#include "ps/rule.h"
+#include "ps/plan/rule.h"
 
 extern char **environ;
 

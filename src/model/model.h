@@ -35,10 +35,10 @@
  *
  * The manifest has the layers of a part one after the other, the highest first, "layer": N, ..., 1, and 0 left out.
  *
- * A kind 3, "history", comes beside a table whose rows are brought up to date when somebody looks (ps/decay.h): count pairs of
+ * A kind 3, "history", comes beside a table whose rows are brought up to date when somebody looks (ps/table/decay.h): count pairs of
  * float64, dim 4; only checkpoints have it. What optimizer state is, is the servers' own matter: docs/model-format.md.
  *
- * A kind 5, "waiting", comes beside a table whose rows are admitted or age (ps/life.h): ids that have no row yet, and one 32-bit number of
+ * A kind 5, "waiting", comes beside a table whose rows are admitted or age (ps/table/life.h): ids that have no row yet, and one 32-bit number of
  * each in place of a value (dim 1). Then the last MODEL_SEEN_WIDTH numbers of a row's state are what was seen of it, in all saves.
  *
  * manifest.json:
@@ -178,7 +178,7 @@ int model_read_state(struct model *m, const char *name, uint64_t first, uint64_t
 int model_prefer(struct model *m, const char *file, int only);
 /* A table's history, n pairs, as long as the model is open; n 0: it has none. */
 int model_history(struct model *m, const char *name, const double **pairs, uint64_t *n, struct pd_err *err);
-enum { MODEL_SEEN_WIDTH = 5 }; /* float show, float click, u32 shows, u32 clicks, u32 days unseen: ps/table.h */
+enum { MODEL_SEEN_WIDTH = 5 }; /* float show, float click, u32 shows, u32 clicks, u32 days unseen: ps/table/table.h */
 /* Is the end of the rows' state in this model what was seen of them? 1, 0, or PD_E*. */
 int model_has_seen(struct model *m, const char *name, struct pd_err *err);
 /* Every id of a table that has no row yet, with its number. `each` returns 0 or PD_E*, which ends the walk. */

@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "model/model.h"
-#include "ps/client.h"
+#include "ps/client/client.h"
 #include "train/checkpoint.h"
 
 /* The line of a stream whose trainer was lost before it said anything (on_trainer_lost = continue):

@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "nn/graph/graph.h"
-#include "ps/optim_conf.h"
+#include "ps/plan/optim_conf.h"
 
 struct train_config {
     struct pd_buf text; /* with a NUL behind it */

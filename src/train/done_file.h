@@ -9,7 +9,7 @@
 
 #include <limits.h>
 
-#include "ps/client.h"
+#include "ps/client/client.h"
 #include "train/checkpoint.h"
 
 struct train_done {

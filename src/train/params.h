@@ -10,7 +10,7 @@
 #define PD_TRAIN_PARAMS_H
 
 #include "nn/graph/graph.h"
-#include "ps/client.h"
+#include "ps/client/client.h"
 
 struct train_params;
 

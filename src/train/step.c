@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "ps/tree.h"
+#include "ps/plan/tree.h"
 #include "train/checkpoint.h"
 
 static int by_stream(const struct train_loop *l) { return l->options->reproducible == PD_REPRODUCIBLE_TOPOLOGY; }

@@ -14,10 +14,10 @@
 #include "math/hash.h"
 #include "base/log.h"
 #include "net/conn.h"
-#include "ps/client.h"
-#include "ps/layout.h"
-#include "ps/server.h"
-#include "ps/tree.h"
+#include "ps/client/client.h"
+#include "ps/plan/layout.h"
+#include "ps/server/server.h"
+#include "ps/plan/tree.h"
 
 static const uint8_t cluster_key[32] = "a key for tests only, 32 bytes.";
 

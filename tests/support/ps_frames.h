@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "ps/shard.h"
-#include "ps/tree.h"
+#include "ps/shard/shard.h"
+#include "ps/plan/tree.h"
 #include "wire/msg.h"
 
 enum { FR_DIM = 4, FR_VALUES = 40, FR_EPOCH = 7 };

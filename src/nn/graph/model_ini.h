@@ -91,7 +91,7 @@ struct evaluator_ini {
 
 enum { NN_MAX_SETTINGS = 32, NN_SETTING_MAX = 1024 };
 
-/* What the optimizers take is known to who runs them (src/ps/optim_conf.h): handed on as text. */
+/* What the optimizers take is known to who runs them (src/ps/plan/optim_conf.h): handed on as text. */
 struct optimizer_ini {
     int line;
     struct ini_name type;

@@ -10,8 +10,8 @@
 #include <stdio.h>
 
 #include "base/fs.h"
-#include "ps/job.h"
-#include "ps/life.h"
+#include "ps/plan/job.h"
+#include "ps/table/life.h"
 #include "tests/support/ps_frames.h"
 #include "tests/support/ps_life.h"
 

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "ps/client.h"
-#include "ps/rule.h"
+#include "ps/client/client.h"
+#include "ps/plan/rule.h"
 
 enum { N = 5000, STEPS = 11 };
 

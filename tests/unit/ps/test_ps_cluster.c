@@ -11,7 +11,7 @@
 #include "base/fs.h"
 #include "math/rng.h"
 #include "model/model.h"
-#include "ps/table.h"
+#include "ps/table/table.h"
 #include "tests/support/ps_cluster.h"
 
 static const struct toy base = {.n_trainers = 1, .n_servers = 1, .n_dense = 1, .n_sparse = 1, .n_streams = 4, .n_passes = 2,

@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "ps/client.h"
-#include "ps/optim.h"
+#include "ps/client/client.h"
+#include "ps/plan/optim.h"
 
 enum { N = 100003, MORE = 40000, SMALL = 100, STEPS = 4, THREADS = 3 };
 

@@ -13,7 +13,7 @@
 
 #include "base/fault.h"
 #include "math/hash.h"
-#include "ps/cut.h"
+#include "ps/table/cut.h"
 
 enum { ROWS = 40000, STATE = 2 };
 

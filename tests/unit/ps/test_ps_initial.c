@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "ps/initial.h"
+#include "ps/plan/initial.h"
 
 enum { N = 20011 };
 

@@ -12,7 +12,7 @@
 #include "base/fs.h"
 #include "math/rng.h"
 #include "model/model.h"
-#include "ps/life.h"
+#include "ps/table/life.h"
 #include "tests/support/ps_cluster.h"
 #include "tests/support/ps_life.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/fs.h"
 #include "base/row_life.h"
-#include "ps/client.h"
+#include "ps/client/client.h"
 
 enum { KEYS = 40, DIM = 4 };
 

@@ -12,7 +12,7 @@
 
 #include "base/fault.h"
 #include "math/rng.h"
-#include "ps/optim.h"
+#include "ps/plan/optim.h"
 
 enum { N = 1037, STEPS = 100, SAMPLES = 37 };
 

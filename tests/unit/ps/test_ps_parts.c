@@ -11,11 +11,11 @@
 #include "base/fault.h"
 #include "math/hash.h"
 #include "math/rng.h"
-#include "ps/job.h"
-#include "ps/layout.h"
-#include "ps/optim.h"
-#include "ps/table.h"
-#include "ps/tree.h"
+#include "ps/plan/job.h"
+#include "ps/plan/layout.h"
+#include "ps/plan/optim.h"
+#include "ps/table/table.h"
+#include "ps/plan/tree.h"
 
 /* --- layout --- */
 

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "ps/job.h"
+#include "ps/plan/job.h"
 #include "tests/support/ps_client.h"
 #include "wire/msg.h"
 

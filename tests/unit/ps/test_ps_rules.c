@@ -11,9 +11,9 @@
 #include "base/fs.h"
 #include "math/rng.h"
 #include "conf/options.h"
-#include "ps/client_int.h"
-#include "ps/rule.h"
-#include "ps/table.h"
+#include "ps/client/client_int.h"
+#include "ps/plan/rule.h"
+#include "ps/table/table.h"
 #include "tests/support/ps_cluster.h"
 #include "tests/support/ps_frames.h"
 

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "math/hash.h"
-#include "ps/changed.h"
-#include "ps/index.h"
-#include "ps/table.h"
+#include "ps/table/changed.h"
+#include "ps/table/index.h"
+#include "ps/table/table.h"
 
 static void test_index_against_an_array(void **state) {
     (void)state;

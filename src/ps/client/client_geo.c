@@ -1,0 +1,410 @@
+/* client_geo.c - geo mode: this trainer steps by itself and every k steps exchanges what has changed.
+ *
+ *     values of the servers ──▶ base, w          w steps by the optimizer, here, for k batches
+ *     servers: value += share * (w - base)       then base and w begin anew from what the servers have
+ *
+ * Dense values are all exchanged, their share is 1 / trainers; of tables, the rows that were touched since the last exchange, with a
+ * larger share where others have hardly touched them too. A row is asked for when a batch needs it the first time since then, and lives
+ * in a table of this process meanwhile: [w | optimizer state | base]. State that is a sum over updates (adagrad) is a value like the
+ * weights, in further planes behind them; other state stays here over exchanges and is not part of a saved model. The first windows are
+ * shorter: at the start all trainers step the same way, and far. Formula, why, and source: docs/sources.md#update-rules.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "ps/client/client_int.h"
+#include "ps/table/table.h"
+
+enum { DEFAULT_PUSH_NUMS = 100, EARLY = 8 };
+
+struct geo_dense {
+    uint64_t stride;
+    float *w;            /* [1 + state][stride]: with the optimizer's state */
+    float *base, *delta; /* [planes][stride]: what is exchanged */
+    const float *grad; /* of this step, the caller's until ps_wait */
+};
+
+struct geo_table {
+    struct ps_table *rows;       /* a row's note: mark = the window it was asked for in, step = the window it was touched in */
+    struct ps_index_entry *touched;
+    size_t n_touched, cap_touched;
+    uint64_t *keys;              /* of an exchange */
+    float *delta;
+    size_t cap_keys, cap_delta;
+    const float *grad;           /* of this step */
+    uint32_t *at;                /* its rows */
+    size_t n_at, cap_at;
+    uint32_t *touches;           /* of each row: in how many steps since this process began */
+    size_t cap_touches;
+    uint32_t *found;             /* rows of a pull, which may come between a push and the end of its step */
+    size_t cap_found;
+};
+
+/* Rows that a batch waits for. */
+struct geo_pull {
+    struct geo_pull *next;
+    uint32_t table;
+    enum ps_pull_mode mode;
+    size_t n, n_asked;
+    float *out, *asked;   /* asked: values of the n_asked keys that the servers were asked for */
+    uint64_t *asked_keys;
+    uint64_t keys[];
+};
+
+struct ps_geo {
+    uint32_t push_nums, since;  /* steps of a window; since the last exchange */
+    uint32_t window;            /* counts exchanges from 1 */
+    uint64_t steps, samples;
+    int stale;                  /* dense values are to be asked for again */
+    const struct ps_optim *optim;
+    struct geo_dense *dense;    /* [n_dense] */
+    struct geo_table *tables;   /* [n_sparse] */
+    struct geo_pull *pulls;
+};
+
+/* Steps before exchange number `exchanges`, counted from 0: 1 for EARLY exchanges, then 2, 4, ... up to push_nums. */
+static uint32_t window_of(const struct ps_geo *g, uint64_t exchanges) {
+    const uint64_t doubled = exchanges / EARLY;
+    return doubled < 31 && 1u << doubled < g->push_nums ? 1u << doubled : g->push_nums;
+}
+
+uint64_t geo_steps_in(const struct ps_client *c, uint64_t first, uint64_t end) {
+    uint64_t n = 0;
+    for (; first < end && window_of(c->geo, first) < c->geo->push_nums; first++)
+        n += window_of(c->geo, first);
+    return n + (end - first) * c->geo->push_nums;
+}
+
+static int no_memory(struct ps_client *c) { return client_fail(c, PD_ENOMEM, "no memory for local steps"); }
+
+static int room(void *array, size_t *cap, size_t n, size_t size) {
+    void **a = array;
+    if (n <= *cap)
+        return 0;
+    size_t want = n + n / 2 + 16;
+    void *p = pd_realloc(*a, want * size);
+    if (!p)
+        return PD_ENOMEM;
+    *a = p;
+    *cap = want;
+    return 0;
+}
+
+struct ps_geo *geo_new(uint32_t push_nums) {
+    struct ps_geo *g = pd_calloc(1, sizeof *g);
+    if (g) {
+        g->push_nums = push_nums ? push_nums : DEFAULT_PUSH_NUMS;
+        g->window = 1;
+        g->stale = 1;
+    }
+    return g;
+}
+
+int geo_start(struct ps_client *c) {
+    struct ps_geo *g = c->geo;
+    g->optim = ps_optim_find(c->job.optim.name);
+    g->dense = pd_calloc(c->job.n_dense, sizeof *g->dense);
+    g->tables = pd_calloc(c->job.n_sparse, sizeof *g->tables);
+    if (!g->dense || !g->tables)
+        return no_memory(c);
+    const uint32_t n_planes = 1 + g->optim->state + 2 * c->planes;
+    for (uint32_t i = 0; i < c->job.n_dense; i++) {
+        uint64_t n = c->job.dense[i].n, each = (n + 15) / 16 * 16;
+        struct geo_dense *d = &g->dense[i];
+        d->stride = each;
+        d->w = each > SIZE_MAX / sizeof(float) / n_planes ? NULL : pd_alloc64(each * n_planes * sizeof(float));
+        if (!d->w)
+            return no_memory(c);
+        memset(d->w, 0, each * n_planes * sizeof(float));
+        d->base = d->w + each * (1 + g->optim->state);
+        d->delta = d->base + each * c->planes;
+    }
+    for (uint32_t i = 0; i < c->job.n_sparse; i++) {
+        struct ps_table_opts o = {.name = c->job.sparse[i].name, .dim = c->job.sparse[i].dim, .state = g->optim->state + c->planes};
+        if (ps_table_new(&g->tables[i].rows, &o))
+            return no_memory(c);
+    }
+    return 0;
+}
+
+static void free_pull(struct geo_pull *p) {
+    free(p->asked);
+    free(p->asked_keys);
+    free(p);
+}
+
+void geo_free(struct ps_client *c) {
+    struct ps_geo *g = c->geo;
+    if (!g)
+        return;
+    for (uint32_t i = 0; g->dense && i < c->job.n_dense; i++)
+        free(g->dense[i].w);
+    for (uint32_t i = 0; g->tables && i < c->job.n_sparse; i++) {
+        struct geo_table *t = &g->tables[i];
+        ps_table_free(t->rows);
+        free(t->touched);
+        free(t->keys);
+        free(t->touches);
+        free(t->delta);
+        free(t->at);
+        free(t->found);
+    }
+    while (g->pulls) {
+        struct geo_pull *p = g->pulls;
+        g->pulls = p->next;
+        free_pull(p);
+    }
+    free(g->dense);
+    free(g->tables);
+    free(g);
+    c->geo = NULL;
+}
+
+uint64_t geo_steps(const struct ps_client *c) { return c->geo->steps; }
+
+static float *base_of(const struct ps_geo *g, const struct ps_table *t, float *row) {
+    return row + (size_t)ps_table_dim(t) * (1 + g->optim->state);
+}
+
+/* --- values --- */
+
+/* BLOCKS. All dense values as the servers have them. */
+static int refresh(struct ps_client *c) {
+    struct ps_geo *g = c->geo;
+    for (uint32_t i = 0; i < c->job.n_dense; i++)
+        for (uint32_t k = 0; k < c->planes; k++)
+            if (client_pull_dense(c, (int)(i + k * c->job.n_dense), g->dense[i].base + k * g->dense[i].stride))
+                return c->err.code;
+    if (client_wait_pulls(c))
+        return c->err.code;
+    for (uint32_t i = 0; i < c->job.n_dense; i++)
+        memcpy(g->dense[i].w, g->dense[i].base, g->dense[i].stride * c->planes * sizeof(float));
+    g->stale = 0;
+    return 0;
+}
+
+int geo_pull_dense(struct ps_client *c, int id, float *out) {
+    if (c->geo->stale && refresh(c))
+        return c->err.code;
+    memcpy(out, c->geo->dense[id].w, c->job.dense[id].n * sizeof *out);
+    return 0;
+}
+
+static int is_fresh(const struct ps_geo *g, const struct geo_table *t, uint32_t row) {
+    return row != PS_ROW_NONE && ps_table_note(t->rows, row)->mark == g->window;
+}
+
+/* Those that are not here since the last exchange are asked for. */
+int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode) {
+    struct ps_geo *g = c->geo;
+    struct geo_table *t = &g->tables[table];
+    const size_t width = (size_t)c->job.sparse[table].dim * c->planes;
+    struct geo_pull *p = pd_malloc(sizeof *p + n * sizeof p->keys[0]);
+    if (!p)
+        return no_memory(c);
+    *p = (struct geo_pull){.next = g->pulls, .table = (uint32_t)table, .mode = mode, .n = n, .out = out};
+    g->pulls = p;
+    memcpy(p->keys, keys, n * sizeof *keys);
+    p->asked_keys = pd_malloc(n * sizeof *keys);
+    p->asked = pd_alloc64(n * width * sizeof *out);
+    if (!p->asked_keys || !p->asked || room(&t->found, &t->cap_found, n, sizeof *t->found))
+        return no_memory(c);
+    if (ps_table_find(t->rows, keys, n, 0, t->found))
+        return no_memory(c);
+    for (size_t i = 0; i < n; i++)
+        if (!is_fresh(g, t, t->found[i]))
+            p->asked_keys[p->n_asked++] = keys[i];
+    return p->n_asked ? client_pull_rows(c, table, p->n_asked, p->asked_keys, p->asked, mode) : c->err.code;
+}
+
+/* The values of one pull are here: rows begin their window, and the caller gets all of them. */
+static int complete(struct ps_client *c, struct geo_pull *p) {
+    struct ps_geo *g = c->geo;
+    struct geo_table *t = &g->tables[p->table];
+    const size_t dim = c->job.sparse[p->table].dim, width = dim * c->planes;
+    size_t k = 0;
+    if (room(&t->found, &t->cap_found, p->n, sizeof *t->found) || ps_table_find(t->rows, p->keys, p->n, p->mode == PS_CREATE, t->found))
+        return no_memory(c);
+    for (size_t i = 0; i < p->n; i++) {
+        int asked = k < p->n_asked && p->asked_keys[k] == p->keys[i];
+        const float *value = p->asked + k * width;
+        k += (size_t)asked;
+        /* Two pulls of a batch may have asked for the same row; the first one's answer, with steps since, counts. */
+        if (!is_fresh(g, t, t->found[i]) && p->mode == PS_CREATE) {
+            float *w = ps_table_change(t->rows, t->found[i]);
+            memcpy(w, value, width * sizeof *w);
+            memcpy(base_of(g, t->rows, w), value, width * sizeof *w);
+            ps_table_note(t->rows, t->found[i])->mark = g->window;
+        }
+        memcpy(p->out + i * dim, is_fresh(g, t, t->found[i]) ? ps_table_row(t->rows, t->found[i]) : value, dim * sizeof *value);
+    }
+    return 0;
+}
+
+int geo_complete(struct ps_client *c) {
+    struct ps_geo *g = c->geo;
+    while (g->pulls && !c->err.code) {
+        struct geo_pull *p = g->pulls;
+        g->pulls = p->next;
+        complete(c, p);
+        free_pull(p);
+    }
+    return c->err.code;
+}
+
+/* --- a step, here --- */
+
+int geo_push_dense(struct ps_client *c, int id, const float *grad) {
+    c->geo->dense[id].grad = grad;
+    return 0;
+}
+
+static int room_for_touches(struct geo_table *t) {
+    const size_t had = t->cap_touches;
+    const int rc = room(&t->touches, &t->cap_touches, (size_t)ps_table_places(t->rows), sizeof *t->touches);
+    if (t->cap_touches > had)
+        memset(t->touches + had, 0, (t->cap_touches - had) * sizeof *t->touches);
+    return rc;
+}
+
+int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad) {
+    struct ps_geo *g = c->geo;
+    struct geo_table *t = &g->tables[table];
+    if (room(&t->at, &t->cap_at, n, sizeof *t->at) || room_for_touches(t) ||
+        room(&t->touched, &t->cap_touched, t->n_touched + n, sizeof *t->touched) ||
+        ps_table_find(t->rows, keys, n, 0, t->at))
+        return no_memory(c);
+    for (size_t i = 0; i < n; i++) {
+        if (!is_fresh(g, t, t->at[i]))
+            return client_fail(c, PD_EUSAGE, "table '%s': a row was pushed that was not pulled (geo)", c->job.sparse[table].name);
+        struct ps_row_note *note = ps_table_note(t->rows, t->at[i]);
+        if (note->step != g->window) {
+            note->step = g->window;
+            t->touched[t->n_touched++] = (struct ps_index_entry){keys[i], t->at[i]};
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        t->touches[t->at[i]]++;
+    t->n_at = n;
+    t->grad = grad;
+    return 0;
+}
+
+static int local_step(struct ps_client *c, uint64_t n_samples) {
+    struct ps_geo *g = c->geo;
+    struct ps_optim_args a;
+    const struct ps_schedule_at at = {.step = g->steps, .samples = g->samples, .pass = c->pass};
+    float rate = (float)ps_learning_rate(&c->job.optim, &at);
+    ps_optim_args_init(&a, &c->job.optim, 0, g->steps + 1);
+    ps_optim_args_samples(&a, (float)n_samples);
+    for (uint32_t i = 0; i < c->job.n_dense; i++) {
+        const struct ps_dense *p = &c->job.dense[i];
+        struct geo_dense *d = &g->dense[i];
+        if (d->grad && c->job.on_nan && !ps_all_finite(d->grad, p->n))
+            return client_fail(c, PD_ENUM, "the gradient of parameter '%s' is not a finite number (stop_on_nan)", p->name);
+        a.lr = rate * p->lr_factor;
+        a.l1 = p->l1;
+        a.l2 = p->l2;
+        if (d->grad && p->lr_factor > 0 && p->average > 0)
+            ps_optim_average(p->average, a.n_samples, d->w, d->grad, p->n);
+        else if (d->grad && p->lr_factor > 0)
+            ps_optim_apply(g->optim, &a, d->w, d->w + d->stride, d->stride, d->grad, p->n);
+        d->grad = NULL;
+    }
+    for (uint32_t i = 0; i < c->job.n_sparse; i++) {
+        const struct ps_sparse *p = &c->job.sparse[i];
+        struct geo_table *t = &g->tables[i];
+        if (c->job.on_nan && t->n_at && !ps_all_finite(t->grad, t->n_at * p->dim))
+            return client_fail(c, PD_ENUM, "the gradient of table '%s' is not a finite number (stop_on_nan)", p->name);
+        a.lr = rate * p->lr_factor;
+        a.l1 = p->l1;
+        a.l2 = p->l2;
+        for (size_t k = 0; k < t->n_at && p->lr_factor > 0; k++) {
+            float *w = ps_table_change(t->rows, t->at[k]);
+            ps_optim_apply(g->optim, &a, w, w + p->dim, p->dim, t->grad + k * p->dim, p->dim);
+        }
+        t->n_at = 0;
+    }
+    g->samples += n_samples;
+    return 0;
+}
+
+/* --- the exchange --- */
+
+static int by_key(const void *a, const void *b) {
+    const struct ps_index_entry *x = a, *y = b;
+    return x->key < y->key ? -1 : x->key > y->key;
+}
+
+/* What a row's difference counts for: one over how many trainers, on average, have touched it in a window as long as this one, when in a
+ * step each does as often as this one has in its other steps. */
+static float share_of(const struct ps_client *c, const struct geo_table *t, uint32_t row) {
+    const struct ps_geo *g = c->geo;
+    const double often = g->steps > 1 ? (double)(t->touches[row] - 1) / (double)(g->steps - 1) : 1;
+    return (float)(1 / (1 + (c->job.n_trainers - 1) * (1 - pow(1 - fmin(often, 1), g->since))));
+}
+
+static int push_table(struct ps_client *c, uint32_t id) {
+    struct ps_geo *g = c->geo;
+    struct geo_table *t = &g->tables[id];
+    const size_t width = (size_t)c->job.sparse[id].dim * c->planes, n = t->n_touched;
+    if (!n)
+        return 0;
+    if (room(&t->keys, &t->cap_keys, n, sizeof *t->keys) || room(&t->delta, &t->cap_delta, n * width, sizeof *t->delta))
+        return no_memory(c);
+    qsort(t->touched, n, sizeof *t->touched, by_key);
+    for (size_t i = 0; i < n; i++) {
+        float *w = ps_table_change(t->rows, t->touched[i].row);
+        const float *base = base_of(g, t->rows, w), share = share_of(c, t, t->touched[i].row);
+        t->keys[i] = t->touched[i].key;
+        for (size_t k = 0; k < width; k++)
+            t->delta[i * width + k] = (w[k] - base[k]) * share;
+    }
+    t->n_touched = 0;
+    return client_push_rows(c, (int)id, n, t->keys, t->delta, NULL);
+}
+
+/* BLOCKS. */
+static int exchange(struct ps_client *c) {
+    struct ps_geo *g = c->geo;
+    const float share = 1.0f / (float)c->job.n_trainers;
+    for (uint32_t i = 0; i < c->job.n_dense && !c->err.code; i++) {
+        struct geo_dense *d = &g->dense[i];
+        for (uint64_t k = 0; k < d->stride * c->planes; k++)
+            d->delta[k] = (d->w[k] - d->base[k]) * share;
+        for (uint32_t k = 0; k < c->planes; k++)
+            client_push_dense(c, (int)(i + k * c->job.n_dense), d->delta + k * d->stride);
+    }
+    for (uint32_t i = 0; i < c->job.n_sparse && !c->err.code; i++)
+        push_table(c, i);
+    g->since = 0;
+    g->window++;
+    if (c->err.code || client_step_end(c, 1, NULL, 0))
+        return c->err.code;
+    return refresh(c);
+}
+
+int geo_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats) {
+    struct ps_geo *g = c->geo;
+    if (g->pulls)
+        return client_fail(c, PD_EUSAGE, "ps_step_end with pulls that were not waited for");
+    if (n_samples && local_step(c, n_samples))
+        return c->err.code;
+    if (n_stats) {
+        struct step_sums s = {.step = g->steps, .n_samples = n_samples};
+        memcpy(s.v, stats, n_stats * sizeof *stats);
+        c->n_sums_asked++;
+        client_keep_sums(c, &s);
+    }
+    g->steps++;
+    return ++g->since >= window_of(g, c->step) ? exchange(c) : 0;
+}
+
+int geo_pass_end(struct ps_client *c) { return c->geo->since ? exchange(c) : 0; }
+
+void geo_forget(struct ps_client *c) {
+    c->geo->window++;
+    c->geo->stale = 1;
+}

@@ -1,0 +1,378 @@
+/* client_models.c - the checkpoints on the servers' disks: a server has its own parts, or all of a folder that servers share; a
+ * checkpoint is complete when every part is somewhere. What a server needs and lacks is brought to it from one that has it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "model/model.h"
+#include "ps/client/client_int.h"
+
+struct ps_models {
+    struct entry {
+        struct ps_checkpoint about;
+        uint8_t hash[16];
+        uint32_t n_parts;
+        uint8_t *here; /* [n_servers * n_parts] */
+        uint8_t *has;  /* [n_servers]: its manifest */
+    } *e;
+    size_t n, cap;
+};
+
+void ps_models_free(struct ps_models *m) {
+    for (size_t i = 0; m && i < m->n; i++) {
+        free(m->e[i].here);
+        free(m->e[i].has);
+    }
+    if (m)
+        free(m->e);
+    free(m);
+}
+
+static struct entry *entry_of(struct ps_models *m, uint32_t n_servers, const struct entry *x) {
+    for (size_t i = 0; i < m->n; i++)
+        if (!strcmp(m->e[i].about.name, x->about.name) && !memcmp(m->e[i].hash, x->hash, sizeof x->hash))
+            return m->e[i].n_parts == x->n_parts ? &m->e[i] : NULL;
+    if (m->n == m->cap) {
+        size_t cap = m->cap ? 2 * m->cap : 16;
+        struct entry *p = pd_realloc(m->e, cap * sizeof *p);
+        if (!p)
+            return NULL;
+        m->e = p;
+        m->cap = cap;
+    }
+    struct entry *e = &m->e[m->n];
+    *e = *x;
+    e->here = pd_calloc((size_t)n_servers * x->n_parts, 1);
+    e->has = pd_calloc(n_servers, 1);
+    if (!e->here || !e->has) {
+        free(e->here);
+        free(e->has);
+        return NULL;
+    }
+    m->n++;
+    return e;
+}
+
+static int done_models(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct ps_models *m = r->arg;
+    struct pd_rd rd;
+    pd_rd_init(&rd, a->sec[0], a->len[0]);
+    uint32_t n = pd_get_u32(&rd);
+    for (uint32_t i = 0; i < n && !rd.failed; i++) {
+        struct entry x = {0};
+        pd_get_str(&rd, x.about.name, sizeof x.about.name);
+        x.about.step = pd_get_u64(&rd);
+        x.about.pass = pd_get_u64(&rd);
+        x.about.batch = pd_get_u64(&rd);
+        x.about.state = pd_get_u32(&rd) != 0;
+        const uint8_t *hash = pd_get(&rd, sizeof x.hash);
+        x.n_parts = pd_get_u32(&rd);
+        const uint8_t *here = pd_get(&rd, x.n_parts);
+        if (rd.failed)
+            break;
+        memcpy(x.hash, hash, sizeof x.hash);
+        struct entry *e = entry_of(m, c->n_servers, &x);
+        if (!e)
+            return pd_fail(err, PD_ENOMEM, "no memory for a list of checkpoints");
+        memcpy(e->here + (size_t)r->index * x.n_parts, here, x.n_parts);
+        e->has[r->index] = 1;
+    }
+    c->n_calls--;
+    return pd_rd_done(&rd) ? 0 : pd_fail(err, PD_EPROTO, "a malformed answer");
+}
+
+/* The furthest first; of two equally far, any order that is the same everywhere. */
+static int by_progress(const void *a, const void *b) {
+    const struct entry *x = a, *y = b;
+    const uint64_t u[] = {y->about.pass, y->about.batch, y->about.step}, v[] = {x->about.pass, x->about.batch, x->about.step};
+    for (int i = 0; i < 3; i++)
+        if (u[i] != v[i])
+            return u[i] < v[i] ? -1 : 1;
+    int order = strcmp(x->about.name, y->about.name);
+    return order ? order : memcmp(x->hash, y->hash, sizeof x->hash);
+}
+
+static int somewhere(const struct ps_client *c, const struct entry *e, uint32_t part) {
+    for (uint32_t i = 0; i < c->n_servers; i++)
+        if (e->here[(size_t)i * e->n_parts + part])
+            return (int)i;
+    return -1;
+}
+
+int ps_models(struct ps_client *c, const char *dir, const char *name, struct ps_models **out) {
+    if (client_ready_for(c, "ps_models"))
+        return c->err.code;
+    struct ps_models *m = pd_calloc(1, sizeof *m);
+    if (!m)
+        return client_fail(c, PD_ENOMEM, "no memory for a list of checkpoints");
+    for (uint32_t i = 0; i < c->n_servers && !c->err.code; i++) {
+        pd_buf_clear(&c->head);
+        pd_put_str(&c->head, dir);
+        pd_put_str(&c->head, name ? name : "");
+        client_call(c, c->servers[i].links[0], WIRE_PS_MODELS, done_models, m, i);
+    }
+    if (client_wait(c, client_calls_done, "the lists of checkpoints")) {
+        ps_models_free(m);
+        return c->err.code;
+    }
+    if (m->n)
+        qsort(m->e, m->n, sizeof *m->e, by_progress);
+    for (size_t i = 0; i < m->n; i++) {
+        m->e[i].about.complete = 1;
+        for (uint32_t p = 0; p < m->e[i].n_parts; p++)
+            m->e[i].about.complete &= somewhere(c, &m->e[i], p) >= 0;
+    }
+    *out = m;
+    return 0;
+}
+
+size_t ps_models_n(const struct ps_models *m) { return m->n; }
+const struct ps_checkpoint *ps_models_at(const struct ps_models *m, size_t i) { return &m->e[i].about; }
+
+/* --- is it whole? --- */
+
+static int done_verify(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct pd_err *why = r->arg;
+    struct pd_rd rd;
+    char msg[sizeof why->msg];
+    pd_rd_init(&rd, a->sec[0], a->len[0]);
+    int code = -(int)pd_get_u32(&rd);
+    pd_get_str(&rd, msg, sizeof msg);
+    c->n_calls--;
+    if (!pd_rd_done(&rd))
+        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    if (code)
+        pd_fail(why, PD_EDATA, "pserver %s:%d: %.600s", a->link->ip, a->link->port, msg);
+    return 0;
+}
+
+/* file "": all that the server has. */
+static int ask_verify(struct ps_client *c, uint32_t server, const char *folder, const char *file, struct pd_err *why) {
+    pd_buf_clear(&c->head);
+    pd_put_str(&c->head, folder);
+    pd_put_str(&c->head, file);
+    return client_call(c, c->servers[server].links[0], WIRE_PS_VERIFY, done_verify, why, 0);
+}
+
+/* Server i has something that is not whole: from here on it does not have it. */
+static void forget_damaged(struct ps_client *c, struct entry *e, uint32_t i, const char *folder, const struct model_manifest *m) {
+    for (uint32_t p = 0; p < e->n_parts && !c->err.code; p++) {
+        uint8_t *here = &e->here[(size_t)i * e->n_parts + p];
+        struct pd_err why = {0};
+        if (!*here)
+            continue;
+        ask_verify(c, i, folder, m->parts[p].file, &why);
+        client_wait(c, client_calls_done, "a server to check a checkpoint");
+        if (why.code && !c->err.code) {
+            *here = 0;
+            pd_warn(c->opts.log, "%s", why.msg);
+        }
+    }
+}
+
+/* All servers at once look at what they have. A damaged part counts as missing where it is; *why: one that is whole nowhere. */
+static int verify(struct ps_client *c, struct entry *e, const char *folder, const struct model_manifest *m, struct pd_err *why) {
+    struct pd_err *of = pd_calloc(c->n_servers, sizeof *of);
+    const struct pd_err *first = NULL;
+    if (!of)
+        return client_fail(c, PD_ENOMEM, "no memory to check a checkpoint");
+    for (uint32_t i = 0; i < c->n_servers && !c->err.code; i++)
+        if (e->has[i])
+            ask_verify(c, i, folder, "", &of[i]);
+    client_wait(c, client_calls_done, "the servers to check a checkpoint");
+    for (uint32_t i = 0; i < c->n_servers && !c->err.code; i++) {
+        if (!of[i].code)
+            continue;
+        first = first ? first : &of[i];
+        forget_damaged(c, e, i, folder, m);
+    }
+    for (uint32_t p = 0; p < e->n_parts && first && !why->code && !c->err.code; p++)
+        if (somewhere(c, e, p) < 0)
+            *why = *first;
+    free(of);
+    return c->err.code;
+}
+
+/* --- bytes from one server to another --- */
+
+struct piece {
+    uint64_t size;
+    struct pd_buf data;
+};
+
+static int done_read(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct piece *p = r->arg;
+    c->n_calls--;
+    if (a->len[0] != 8 || a->len[1] > PS_PIECE)
+        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    memcpy(&p->size, a->sec[0], 8);
+    pd_buf_clear(&p->data);
+    pd_put(&p->data, a->sec[1], a->len[1]);
+    return p->data.failed ? pd_fail(err, PD_ENOMEM, "no memory for a piece of a checkpoint") : 0;
+}
+
+static int read_piece(struct ps_client *c, uint32_t server, const char *folder, const char *file, uint64_t offset, struct piece *p) {
+    pd_buf_clear(&c->head);
+    pd_put_str(&c->head, folder);
+    pd_put_str(&c->head, file);
+    pd_put_u64(&c->head, offset);
+    pd_put_u32(&c->head, PS_PIECE);
+    client_call(c, c->servers[server].links[0], WIRE_PS_READ, done_read, p, 0);
+    if (client_wait(c, client_calls_done, "a piece of a checkpoint"))
+        return c->err.code;
+    if (offset > p->size || (offset < p->size && !p->data.len))
+        return client_fail(c, PD_EDATA, "%s/%s has changed while it was read", folder, file);
+    return 0;
+}
+
+static int copy_file(struct ps_client *c, uint32_t from, uint32_t to, const char *folder, const char *file) {
+    struct piece p = {0};
+    uint64_t at = 0;
+    pd_buf_init(&p.data);
+    do {
+        if (read_piece(c, from, folder, file, at, &p))
+            break;
+        pd_buf_clear(&c->head);
+        pd_put_str(&c->head, folder);
+        pd_put_str(&c->head, file);
+        pd_put_u64(&c->head, at);
+        pd_put_u64(&c->head, p.size);
+        c->n_calls++;
+        client_ask(c, c->servers[to].links[0], WIRE_PS_STORE, &p.data, client_done_nothing, NULL, 0);
+        client_wait(c, client_calls_done, "a piece of a checkpoint");
+        at += p.data.len;
+    } while (!c->err.code && at < p.size);
+    pd_buf_release(&p.data);
+    return c->err.code;
+}
+
+/* manifest.json, from a server that has the one meant. */
+static int read_manifest(struct ps_client *c, const struct entry *e, const char *folder, struct pd_buf *text) {
+    struct piece p = {0};
+    uint32_t from = 0;
+    uint8_t hash[16];
+    while (!e->has[from])
+        from++;
+    pd_buf_init(&p.data);
+    do {
+        if (!read_piece(c, from, folder, "manifest.json", text->len, &p))
+            pd_put(text, p.data.data, p.data.len);
+    } while (!c->err.code && !text->failed && text->len < p.size);
+    pd_buf_release(&p.data);
+    if (c->err.code)
+        return c->err.code;
+    model_hash(text->data, text->len, hash);
+    if (text->failed || memcmp(hash, e->hash, sizeof hash))
+        return client_fail(c, PD_EDATA, "%s/manifest.json has changed while it was read", folder);
+    return 0;
+}
+
+/* Is the part what this server writes itself when there are as many threads as in the model? Then it needs no other. */
+static int same_layout(const struct ps_client *c, const struct model_manifest *m) {
+    uint32_t dense = 0, sparse = 0;
+    uint32_t others = 0;
+    for (size_t i = 0; i < m->n_parts; i++) {
+        const int a = pd_starts(m->parts[i].file, "dense-"), b = pd_starts(m->parts[i].file, "sparse-");
+        dense += a && !m->parts[i].layer;
+        sparse += b && !m->parts[i].layer;
+        others += !a && !b;
+    }
+    return dense == c->n_dense && sparse == c->n_sparse && !others;
+}
+
+static int needs(const struct ps_client *c, uint32_t server, const char *file, int same) {
+    char own[MODEL_FILE_MAX + 1];
+    for (uint32_t k = 0; same && k < c->servers[server].n_links; k++) {
+        const struct link *l = c->servers[server].links[k];
+        int dense = l->kind == PS_KIND_DENSE;
+        (void)pd_fmt(own, sizeof own, "%s-%05u-of-%05u.bin", dense ? "dense" : "sparse", l->thread, dense ? c->n_dense : c->n_sparse);
+        if (model_is_layer_of(file, own))
+            return 1;
+    }
+    return !same;
+}
+
+/* Every server gets what it needs, the manifest last. */
+static int gather(struct ps_client *c, struct entry *e, const char *folder, const struct model_manifest *m) {
+    int same = same_layout(c, m);
+    uint32_t from = 0;
+    while (!e->has[from])
+        from++;
+    for (uint32_t i = 0; i < c->n_servers && !c->err.code; i++) {
+        uint64_t bytes = 0;
+        for (uint32_t p = 0; p < e->n_parts && !c->err.code; p++) {
+            if (e->here[(size_t)i * e->n_parts + p] || !needs(c, i, m->parts[p].file, same))
+                continue;
+            copy_file(c, (uint32_t)somewhere(c, e, p), i, folder, m->parts[p].file);
+            bytes += m->parts[p].bytes;
+        }
+        if (!c->err.code && !e->has[i])
+            copy_file(c, from, i, folder, "manifest.json");
+        if (!c->err.code && bytes)
+            pd_info(c->opts.log, "pserver %s:%d: %llu bytes of %s brought from other servers", c->servers[i].ip, c->servers[i].port,
+                    (unsigned long long)bytes, folder);
+    }
+    return c->err.code;
+}
+
+int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, const char *dir, struct pd_err *why) {
+    struct entry *e = &models->e[i];
+    char folder[PATH_MAX];
+    struct model_manifest m = {0};
+    struct pd_buf text;
+    memset(why, 0, sizeof *why);
+    if (pd_fmt(folder, sizeof folder, "%s/%s", dir, e->about.name))
+        return client_fail(c, PD_EIO, "path too long: %s", dir);
+    pd_buf_init(&text);
+    int rc = read_manifest(c, e, folder, &text);
+    if (!rc && model_manifest_parse(&m, (const char *)text.data, text.len, why))
+        rc = client_fail(c, why->code, "%s: %s", folder, why->msg);
+    if (!rc && m.n_parts != e->n_parts)
+        rc = client_fail(c, PD_EPROTO, "%s has %zu parts where a pserver counts %u", folder, m.n_parts, e->n_parts);
+    for (uint32_t p = 0; p < e->n_parts && !rc && !why->code; p++)
+        if (somewhere(c, e, p) < 0)
+            pd_fail(why, PD_EDATA, "%s/%s is missing, or has another size, on every server", folder, m.parts[p].file);
+    if (!rc && !why->code)
+        rc = verify(c, e, folder, &m, why);
+    if (!rc && !why->code)
+        rc = gather(c, e, folder, &m);
+    model_manifest_release(&m);
+    pd_buf_release(&text);
+    return rc;
+}
+
+int ps_models_resume(struct ps_client *c, const struct ps_models *models, size_t i, const char *dir, struct model_resume *out) {
+    char folder[PATH_MAX];
+    struct model_manifest m = {0};
+    struct pd_buf text;
+    struct pd_err err = {0};
+    if (pd_fmt(folder, sizeof folder, "%s/%s", dir, models->e[i].about.name))
+        return client_fail(c, PD_EIO, "path too long: %s", dir);
+    pd_buf_init(&text);
+    int rc = read_manifest(c, &models->e[i], folder, &text);
+    if (!rc && model_manifest_parse(&m, (const char *)text.data, text.len, &err))
+        rc = client_fail(c, err.code, "%s: %s", folder, err.msg);
+    if (!rc) {
+        *out = m.resume;
+        memset(&m.resume, 0, sizeof m.resume);
+    }
+    model_manifest_release(&m);
+    pd_buf_release(&text);
+    return rc;
+}
+
+int ps_models_remove(struct ps_client *c, const char *dir, const char *name) {
+    if (client_ready_for(c, "ps_models_remove"))
+        return c->err.code;
+    for (uint32_t i = 0; i < c->n_servers && !c->err.code; i++) { /* one after the other: they may share a folder */
+        pd_buf_clear(&c->head);
+        pd_put_str(&c->head, dir);
+        pd_put_str(&c->head, name);
+        client_call(c, c->servers[i].links[0], WIRE_PS_REMOVE, client_done_nothing, NULL, 0);
+        client_wait(c, client_calls_done, "a checkpoint to be removed");
+    }
+    return c->err.code;
+}

@@ -1,0 +1,423 @@
+/* client_save.c - models: trainer 0 has all server threads write their parts, then says to every server that the model is whole.
+ *
+ *     ps_save_start: PS_SAVE to every thread ─▶ all parts are written ─▶ copies of them ─▶ PS_COMMIT to server 0, 1, ... ─▶ done
+ *
+ * Requests of a link are taken in order and a step needs this trainer's PS_STEP_END, so what the servers save is the state
+ * between two steps, the same everywhere, though this trainer goes on at once.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "model/model.h"
+#include "ps/client/client_int.h"
+
+_Static_assert((int)MODEL_DIMS_MAX == (int)PS_DIMS_MAX, "shapes are copied whole");
+
+struct ps_client_saving {
+    struct model_manifest m;
+    struct answered {
+        struct model_part *parts; /* with its layers, the highest first */
+        uint32_t n;
+    } *of;          /* [n_links]: of the dense threads, then the sparse ones */
+    uint64_t *rows; /* [n_sparse] */
+    char *dir, *name;
+    uint64_t tag;
+    uint32_t parts_left; /* not written yet */
+    uint32_t n_copies;
+    struct ps_copies *copies; /* NULL: not begun */
+    uint32_t server;     /* the one that is to commit */
+    int committing;      /* it was asked */
+    int notes;           /* wanted: how far each stream is */
+    char *unsaid;        /* may be NULL */
+    struct pd_buf text;
+};
+
+static void saving_free(struct ps_client *c) {
+    struct ps_client_saving *s = c->saving;
+    if (!s)
+        return;
+    model_manifest_release(&s->m);
+    for (uint32_t i = 0; s->of && i < c->n_links; i++)
+        free(s->of[i].parts);
+    free(s->of);
+    client_copies_free(s->copies);
+    pd_buf_release(&s->text);
+    free(s->unsaid);
+    free(s->rows);
+    free(s->dir);
+    free(s->name);
+    free(s);
+    c->saving = NULL;
+}
+
+void client_save_release(struct ps_client *c) {
+    saving_free(c);
+    free(c->last_copied);
+    c->last_copied = NULL;
+}
+
+/* The lines of a trainer's note, one a stream. */
+static int take_note(struct model_resume *r, uint32_t lo, uint32_t hi, const uint8_t *p, size_t n) {
+    for (uint32_t i = lo; i < hi; i++) {
+        const uint8_t *end = memchr(p, '\n', n);
+        if (i >= r->n_streams || !end || r->streams[i])
+            return -1;
+        size_t len = (size_t)(end - p);
+        char *s = pd_malloc(len + 1);
+        if (!s)
+            return -1;
+        memcpy(s, p, len);
+        s[len] = 0;
+        r->streams[i] = s;
+        p = end + 1;
+        n -= len + 1;
+    }
+    return n ? -1 : 0;
+}
+
+static int take_parts(struct answered *a, struct pd_rd *rd) {
+    uint32_t n = pd_get_u32(rd);
+    if (rd->failed || !n || n > MODEL_LAYERS_MAX + 1 || !(a->parts = pd_calloc(n, sizeof *a->parts)))
+        return -1;
+    for (; a->n < n; a->n++) {
+        struct model_part *p = &a->parts[a->n];
+        pd_get_str(rd, p->file, sizeof p->file);
+        p->bytes = pd_get_u64(rd);
+        p->rows = pd_get_u64(rd);
+        const uint8_t *hash = pd_get(rd, sizeof p->hash);
+        p->layer = pd_get_u32(rd);
+        if (!hash || p->layer != n - 1 - a->n)
+            return -1;
+        memcpy(p->hash, hash, sizeof p->hash);
+    }
+    return 0;
+}
+
+static struct link *nth_thread(const struct ps_client *c, uint32_t k) { return k < c->n_dense ? c->dense[k] : c->sparse[k - c->n_dense]; }
+
+static int done_save(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct ps_client_saving *s = c->saving;
+    struct pd_rd rd;
+    pd_rd_init(&rd, a->sec[0], a->len[0]);
+    if (take_parts(&s->of[r->index], &rd))
+        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    uint32_t n = pd_get_u32(&rd);
+    for (uint32_t i = 0; i < n && i < c->job.n_sparse; i++)
+        s->rows[i] += pd_get_u64(&rd);
+    if (n != c->job.n_sparse)
+        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    uint64_t updates = pd_get_u64(&rd), samples = pd_get_u64(&rd);
+    if (updates > s->m.resume.updates) { /* without a barrier threads may differ */
+        s->m.resume.updates = updates;
+        s->m.resume.samples = samples;
+    }
+    uint32_t notes = pd_get_u32(&rd);
+    for (uint32_t i = 0; i < notes; i++) {
+        uint32_t lo = pd_get_u32(&rd), hi = pd_get_u32(&rd);
+        size_t len;
+        const uint8_t *blob = pd_get_blob(&rd, &len);
+        if (rd.failed || (s->notes && take_note(&s->m.resume, lo, hi, blob, len)))
+            return pd_fail(err, PD_EPROTO, "a malformed note of streams %u to %u", lo, hi);
+    }
+    if (!pd_rd_done(&rd))
+        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    s->parts_left--;
+    return 0;
+}
+
+/* The parts in the order of the threads. */
+static int list_parts(const struct ps_client *c, struct ps_client_saving *s) {
+    size_t n = 0;
+    for (uint32_t i = 0; i < c->n_links; i++)
+        n += s->of[i].n;
+    if (!(s->m.parts = pd_calloc(n, sizeof *s->m.parts)))
+        return PD_ENOMEM;
+    for (uint32_t i = 0; i < c->n_links; i++)
+        for (uint32_t k = 0; k < s->of[i].n; k++)
+            s->m.parts[s->m.n_parts++] = s->of[i].parts[k];
+    return 0;
+}
+
+static void describe(const struct ps_client *c, struct ps_client_saving *s) {
+    for (uint32_t i = 0; i < c->job.n_dense; i++) {
+        struct model_param *p = &s->m.params[s->m.n_params++];
+        p->kind = MODEL_DENSE;
+        memcpy(p->name, c->job.dense[i].name, sizeof p->name);
+        p->n_dims = c->job.dense[i].n_dims;
+        memcpy(p->shape, c->job.dense[i].shape, sizeof p->shape);
+    }
+    for (uint32_t i = 0; i < c->job.n_sparse; i++) {
+        struct model_param *p = &s->m.params[s->m.n_params++];
+        p->kind = MODEL_TABLE;
+        memcpy(p->name, c->job.sparse[i].name, sizeof p->name);
+        p->dim = c->job.sparse[i].dim;
+        p->n_rows = c->job.sparse[i].n_rows;
+        p->rows = s->rows[i];
+    }
+}
+
+static int new_saving(struct ps_client *c, const struct ps_save_opts *o) {
+    struct ps_client_saving *s = c->saving = pd_calloc(1, sizeof *s);
+    if (!s)
+        return client_fail(c, PD_ENOMEM, "no memory to save");
+    pd_buf_init(&s->text);
+    s->m.step = c->step;
+    s->m.pass = o->pass;
+    s->of = pd_calloc(c->n_links, sizeof *s->of);
+    s->m.params = pd_calloc((size_t)c->job.n_dense + c->job.n_sparse, sizeof *s->m.params);
+    s->m.config = pd_strdup(o->config ? o->config : "");
+    s->rows = pd_calloc(c->job.n_sparse, sizeof *s->rows);
+    s->dir = pd_strdup(o->dir);
+    s->name = pd_strdup(o->name);
+    s->tag = c->incarnation + c->n_saves++;
+    s->parts_left = c->n_links;
+    s->n_copies = o->copies > 1 ? o->copies : 1;
+    int ok = s->of && s->m.params && s->m.config && s->rows && s->dir && s->name;
+    if (o->resume) {
+        s->m.optimizer_state = 1;
+        s->m.resume.pass = o->resume->pass;
+        s->m.resume.batch = o->resume->batch;
+        s->notes = o->resume->batch > 0;
+        if (o->data && !(s->m.resume.data = pd_strdup(o->data)))
+            ok = 0;
+        if (o->unsaid && !(s->unsaid = pd_strdup(o->unsaid)))
+            ok = 0;
+    }
+    if (ok && s->notes) {
+        s->m.resume.streams = pd_calloc(c->job.n_streams, sizeof *s->m.resume.streams);
+        ok = s->m.resume.streams != NULL;
+        s->m.resume.n_streams = ok ? c->job.n_streams : 0;
+    }
+    return ok ? 0 : client_fail(c, PD_ENOMEM, "no memory to save");
+}
+
+int ps_save_start(struct ps_client *c, const struct ps_save_opts *o) {
+    if (client_ready_for(c, "ps_save"))
+        return c->err.code;
+    if (c->saving)
+        return client_fail(c, PD_EUSAGE, "ps_save_start while a model is being saved");
+    if (o->copies > 1 && c->n_servers < 2)
+        return client_fail(c, PD_ECONF, "a copy of each part on another pserver (checkpoint_copies = 2), but there is only one");
+    if (new_saving(c, o))
+        return c->err.code;
+    for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
+        pd_buf_clear(&c->head);
+        pd_put_u64(&c->head, c->step);
+        pd_put_u64(&c->head, c->saving->tag);
+        pd_put_str(&c->head, o->dir);
+        pd_put_str(&c->head, o->name);
+        pd_put_u32(&c->head, o->create_rows != 0);
+        pd_put_u32(&c->head, o->resume != NULL);
+        pd_put_u32(&c->head, o->chain);
+        client_ask(c, nth_thread(c, i), WIRE_PS_SAVE, NULL, done_save, NULL, i);
+    }
+    return c->err.code;
+}
+
+static int make_text(struct ps_client *c) {
+    struct ps_client_saving *s = c->saving;
+    struct pd_err err = {0};
+    for (size_t i = 0; i < s->m.resume.n_streams; i++) {
+        if (s->m.resume.streams[i])
+            continue;
+        if (!s->unsaid)
+            return client_fail(
+                c, PD_EFAIL, "no trainer has said how far stream %zu is: %s/%s would not be whole",
+                i, s->dir, s->name);
+        if (!(s->m.resume.streams[i] = pd_strdup(s->unsaid)))
+            return client_fail(c, PD_ENOMEM, "no memory to save");
+    }
+    if (list_parts(c, s))
+        return client_fail(c, PD_ENOMEM, "no memory to save");
+    describe(c, s);
+    return model_manifest_write(&s->m, &s->text, &err) ? client_fail(c, err.code, "%s", err.msg) : 0;
+}
+
+static int done_commit(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    (void)r;
+    (void)a;
+    (void)err;
+    c->saving->committing = 0;
+    c->saving->server++;
+    return 0;
+}
+
+/* Server after server, since they may share one folder: the first renames it, the others find it there. */
+static int ask_commit(struct ps_client *c) {
+    struct ps_client_saving *s = c->saving;
+    pd_buf_clear(&c->head);
+    pd_put_u64(&c->head, s->m.step);
+    pd_put_u64(&c->head, s->tag);
+    pd_put_str(&c->head, s->dir);
+    pd_put_str(&c->head, s->name);
+    s->committing = 1;
+    return client_ask(c, c->servers[s->server].links[0], WIRE_PS_COMMIT, &s->text, done_commit, NULL, 0);
+}
+
+/* Nothing more will come by itself. */
+static int save_waits(const struct ps_client *c) {
+    const struct ps_client_saving *s = c->saving;
+    return !s || (!s->parts_left && !s->committing && !(s->copies && client_copies_wait(s->copies)));
+}
+
+/* 1: there are files to be copied. */
+static int copy(struct ps_client *c) {
+    struct ps_client_saving *s = c->saving;
+    char folder[PATH_MAX];
+    struct pd_err err = {0};
+    if (s->n_copies == 1)
+        return 0;
+    if (!s->copies) {
+        if (model_staged(s->dir, s->name, s->tag, folder, &err))
+            return client_fail(c, err.code, "%s", err.msg), 0;
+        if (client_copies_new(c, &s->copies, folder, c->last_copied))
+            return 0;
+        for (uint32_t i = 0; i < c->n_links; i++)
+            client_copies_add(c, s->copies, i, nth_thread(c, i)->server, s->of[i].parts, s->of[i].n);
+    }
+    return client_copies_go_on(c, s->copies);
+}
+
+/* The next save's lower layers are there; without memory for the name they are copied again. */
+static void remember_copies(struct ps_client *c, const struct ps_client_saving *s) {
+    char folder[PATH_MAX];
+    free(c->last_copied);
+    c->last_copied = s->n_copies > 1 && !pd_fmt(folder, sizeof folder, "%s/%s", *s->dir ? s->dir : ".", s->name) ? pd_strdup(folder) : NULL;
+}
+
+/* 1: under way, 0: done. */
+static int advance(struct ps_client *c) {
+    struct ps_client_saving *s = c->saving;
+    if (!s || c->err.code || !save_waits(c))
+        return s && !c->err.code;
+    if (copy(c))
+        return !c->err.code;
+    if (c->err.code || (!s->text.len && make_text(c)))
+        return 0;
+    if (s->server < c->n_servers)
+        return !ask_commit(c);
+    c->last_saved = (struct ps_saved){.step = s->m.step};
+    model_hash(s->text.data, s->text.len, c->last_saved.hash);
+    for (size_t i = 0; i < s->m.n_parts; i++) {
+        c->last_saved.bytes += s->m.parts[i].bytes;
+        c->last_saved.changes |= s->m.parts[i].layer > 0;
+    }
+    remember_copies(c, s);
+    saving_free(c);
+    return 0;
+}
+
+int ps_save_busy(struct ps_client *c) {
+    if (!c->saving)
+        return 0;
+    if (client_poll(c))
+        return c->err.code;
+    int busy = advance(c);
+    return c->err.code ? c->err.code : busy;
+}
+
+const struct ps_saved *ps_last_saved(const struct ps_client *c) { return &c->last_saved; }
+
+int ps_save_wait(struct ps_client *c) {
+    while (advance(c))
+        client_wait(c, save_waits, "the servers to save the model");
+    return c->err.code;
+}
+
+int ps_save(struct ps_client *c, const struct ps_save_opts *o) { return ps_save_start(c, o) ? c->err.code : ps_save_wait(c); }
+
+int ps_note(struct ps_client *c, uint64_t after, const char *text, size_t n) {
+    if (client_ready_for(c, "ps_note"))
+        return c->err.code;
+    pd_buf_clear(&c->head);
+    pd_put_u64(&c->head, c->geo ? c->step : after); /* its steps are not the servers' */
+    pd_put_blob(&c->head, text, n);
+    return client_ask(c, c->dense[0], WIRE_PS_NOTE, NULL, NULL, NULL, 0);
+}
+
+/* --- a day's end --- */
+
+static int done_day(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct pd_rd rd;
+    struct ps_day *day = r->arg;
+    pd_rd_init(&rd, a->sec[0], a->len[0]);
+    day->removed += pd_get_u64(&rd);
+    day->rows += pd_get_u64(&rd);
+    day->candidates += pd_get_u64(&rd);
+    return pd_rd_done(&rd) ? client_done_nothing(c, r, a, err) : pd_fail(err, PD_EPROTO, "a malformed answer");
+}
+
+/* The servers forget the key lists that they know. */
+static void forget_lists(struct ps_client *c) {
+    for (uint32_t i = 0; i < 2 * c->job.n_sparse; i++)
+        if (c->last[i])
+            c->last[i]->list = 0;
+}
+
+int ps_day_end(struct ps_client *c, struct ps_day *out) {
+    if (client_ready_for(c, "ps_day_end"))
+        return c->err.code;
+    forget_lists(c);
+    *out = (struct ps_day){0};
+    for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
+        pd_buf_clear(&c->head);
+        pd_put_u64(&c->head, c->step);
+        client_call(c, c->links[i], WIRE_PS_DAY_END, done_day, out, 0);
+    }
+    return client_wait(c, client_calls_done, "the servers to end the day");
+}
+
+/* --- load --- */
+
+static int done_load(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct pd_rd rd;
+    uint64_t *v = r->arg; /* step and pass, of a checkpoint */
+    pd_rd_init(&rd, a->sec[0], a->len[0]);
+    uint64_t step = pd_get_u64(&rd), pass = pd_get_u64(&rd);
+    if (!pd_rd_done(&rd))
+        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    if (v) {
+        v[0] = step;
+        v[1] = pass;
+    }
+    return client_done_nothing(c, r, a, err);
+}
+
+static int load(struct ps_client *c, const char *folder, enum ps_missing missing, uint64_t *at) {
+    if (client_ready_for(c, "ps_load"))
+        return c->err.code;
+    forget_lists(c);
+    for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
+        pd_buf_clear(&c->head);
+        pd_put_u64(&c->head, c->step);
+        pd_put_str(&c->head, folder);
+        pd_put_u32(&c->head, (uint32_t)missing);
+        pd_put_u32(&c->head, at != NULL);
+        client_call(c, c->links[i], WIRE_PS_LOAD, done_load, at, 0);
+    }
+    if (c->geo)
+        geo_forget(c);
+    return client_wait(c, client_calls_done, "the servers to load the model");
+}
+
+int ps_load(struct ps_client *c, const char *folder, enum ps_missing missing) { return load(c, folder, missing, NULL); }
+
+int ps_resume(struct ps_client *c, const char *folder, enum ps_missing missing, uint64_t *step, uint64_t *pass) {
+    uint64_t at[2] = {0};
+    int rc = load(c, folder, missing, at);
+    *step = at[0];
+    *pass = at[1];
+    return rc;
+}
+
+int ps_continue(struct ps_client *c, uint64_t step, uint64_t pass) {
+    if (client_ready_for(c, "ps_continue"))
+        return c->err.code;
+    c->step = step;
+    c->pass = pass;
+    for (uint32_t i = 0; i < c->n_links; i++)
+        c->links[i]->applied = step;
+    return 0;
+}

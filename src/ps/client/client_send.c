@@ -1,0 +1,306 @@
+/* client_send.c - requests leave, answers come back, waits end. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "ps/client/client_int.h"
+
+enum { WAIT_LOG_S = 10 };
+
+/* The servers hear why this trainer fails, so that the first cause, and not its consequences, stands in every log. */
+void client_tell_servers(const struct ps_client *c, const struct pd_err *why, int relayed) {
+    for (uint32_t i = 0; i < c->n_links; i++)
+        if (c->links[i]->state >= LINK_DECLARING && c->links[i]->conn) {
+            net_send_error(c->links[i]->conn, WIRE_PS_BYE, relayed ? WIRE_BYE_RELAYED : 0, why);
+            net_hold(c->links[i]->conn, 0);
+        }
+}
+
+int client_fail(struct ps_client *c, int code, const char *fmt, ...) {
+    if (c->err.code)
+        return c->err.code;
+    char msg[900];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(msg, sizeof msg, fmt, ap);
+    va_end(ap);
+    pd_fail(&c->err, code, "%s", msg);
+    if (!c->leaving) {
+        pd_error(c->opts.log, "%s", msg);
+        client_tell_servers(c, c->relayed.code ? &c->relayed : &c->err, c->relayed.code != 0);
+    }
+    return code;
+}
+
+/* --- the table of outstanding requests --- */
+
+/* Slots are reused; the id's upper part tells a late answer from the one that is due. */
+static struct request *new_request(struct ps_client *c) {
+    size_t i = 0;
+    while (i < c->n_requests && c->requests[i].id)
+        i++;
+    if (i == c->cap_requests) {
+        size_t cap = c->cap_requests ? 2 * c->cap_requests : 64;
+        struct request *p = pd_realloc(c->requests, cap * sizeof *p);
+        if (!p)
+            return NULL;
+        c->requests = p;
+        c->cap_requests = cap;
+    }
+    if (i == c->n_requests)
+        c->n_requests++;
+    c->requests[i].id = ++c->next_id << 24 | i;
+    return &c->requests[i];
+}
+
+struct request *client_pending(struct ps_client *c, const struct link *l, uint16_t type) {
+    for (size_t i = 0; i < c->n_requests; i++)
+        if (c->requests[i].id && c->requests[i].link == l && c->requests[i].type == type)
+            return &c->requests[i];
+    return NULL;
+}
+
+/* Requests whose answers the server keeps until they are known to have arrived. */
+static int counts(uint16_t type) { return type != WIRE_PS_DECLARE && type != WIRE_PS_PULL_DENSE && type != WIRE_PS_PULL_ROWS; }
+
+static void take_answer(struct ps_client *c, uint16_t type, uint64_t id, const struct answer *a) {
+    size_t i = id & 0xffffff;
+    struct link *l = a->link;
+    if (i >= c->n_requests || c->requests[i].id != id || id == 0 || c->requests[i].type != type ||
+        c->requests[i].link != l) {
+        client_fail(c, PD_EPROTO, "pserver %s:%d answers %s, which nobody asked for", l->ip, l->port, wire_msg_name(type));
+        return;
+    }
+    struct request r = c->requests[i];
+    c->requests[i].id = 0;
+    while (c->n_requests && !c->requests[c->n_requests - 1].id)
+        c->n_requests--;
+    l->n_asked -= counts(type);
+    if (!c->shard && type != WIRE_PS_DECLARE)
+        ps_link_answered(l, id);
+    struct pd_err err = {0};
+    if (r.done(c, &r, a, &err))
+        client_fail(c, err.code, "pserver %s:%d: %s: %s", l->ip, l->port, wire_msg_name(type), err.msg);
+}
+
+static void take_error(struct ps_client *c, const struct link *l, const uint8_t *p, size_t n) {
+    struct pd_rd r;
+    char msg[sizeof c->err.msg];
+    pd_rd_init(&r, p, n);
+    int code = -(int)pd_get_u32(&r);
+    pd_get_str(&r, msg, sizeof msg);
+    if (!pd_rd_done(&r) || !strcmp(pd_code_name(code), "?") || code == 0)
+        client_fail(c, PD_EPROTO, "pserver %s:%d: a malformed error", l->ip, l->port);
+    else if (!c->err.code) {
+        pd_fail(&c->relayed, code, "%s", msg);
+        client_fail(c, code, "pserver %s:%d: %s", l->ip, l->port, msg);
+    }
+}
+
+void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg) {
+    struct link *l = arg;
+    struct ps_client *c = l->c;
+    (void)conn;
+    c->stats.received_bytes += f->total;
+    if (f->flags & WIRE_F_ERROR) {
+        take_error(c, l, f->sec[0], f->len[0]);
+    } else if (!c->err.code) {
+        struct answer a = {.link = l};
+        memcpy(a.sec, f->sec, sizeof a.sec);
+        memcpy(a.len, f->len, sizeof a.len);
+        take_answer(c, f->type, f->req, &a);
+    }
+    wire_frame_free(f);
+}
+
+static void local_answer(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec,
+                         uint32_t n_sec, void (*release)(void *), void *release_arg) {
+    struct ps_client *c = arg;
+    struct answer a = {.link = c->links[0]};
+    (void)trainer;
+    for (uint32_t i = 0; i < n_sec; i++) {
+        a.sec[i] = sec[i].iov_base;
+        a.len[i] = sec[i].iov_len;
+    }
+    take_answer(c, type, req, &a);
+    if (release)
+        release(release_arg);
+}
+
+static void local_fail(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why) {
+    (void)trainer;
+    (void)type;
+    (void)req;
+    client_fail(arg, why->code, "%s", why->msg);
+}
+
+const struct ps_shard_ops client_local_ops = {.answer = local_answer, .fail = local_fail, .place = client_rows_place};
+
+/* The shard in this process gets a frame whose sections are the caller's memory. It keeps a push until its step is applied: keys it needs
+ * no longer then, values stay as they are (see client_wait_pulls), what was seen (section 3) is copied. */
+static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const struct net_sec *sec, uint32_t n_sec,
+                      void (*release)(void *), void *release_arg) {
+    enum { SPACE = 192 };
+    _Static_assert(sizeof(struct wire_frame) <= SPACE, "what was seen stands behind the frame");
+    const size_t seen = n_sec > 3 ? sec[3].n : 0;
+    struct wire_frame *f = pd_pool_get(c->pool, SPACE + seen);
+    struct pd_err err = {0};
+    if (!f) {
+        if (release)
+            release(release_arg);
+        return client_fail(c, PD_ENOMEM, "no memory for a request");
+    }
+    *f = (struct wire_frame){.type = type, .req = id, .n_sec = n_sec, .pool = c->pool};
+    for (uint32_t i = 0; i < n_sec; i++) {
+        f->sec[i] = sec[i].p;
+        f->len[i] = sec[i].n;
+    }
+    if (seen)
+        f->sec[3] = memcpy((uint8_t *)f + SPACE, sec[3].p, seen);
+    if (ps_shard_frame(c->shard, 0, "local", f, &err))
+        client_fail(c, err.code, "%s", err.msg);
+    if (release)
+        release(release_arg);
+    return c->err.code;
+}
+
+/* Under a barrier a server can do nothing with a step before its end, and its end is followed by a pull or a wait: on one machine, where
+ * the way takes no time, it is woken once for all of it and not for each push. */
+static int soon(const struct ps_client *c, uint16_t type) {
+    return c->rule->barrier && (type == WIRE_PS_PUSH_DENSE || type == WIRE_PS_PUSH_ROWS || type == WIRE_PS_STEP_END);
+}
+
+int client_request(struct ps_client *c, struct link *l, uint16_t type, const struct net_sec *sec, uint32_t n_sec,
+                   done_fn done, void *arg, uint32_t index, void (*release)(void *), void *release_arg) {
+    enum { NO_SLOT = 0xffffff };
+    uint64_t id = 0, bytes = WIRE_HEADER;
+    for (uint32_t i = 0; i < n_sec; i++)
+        bytes += sec[i].n + wire_pad(sec[i].n);
+    int rc = c->err.code;
+    if (!rc && bytes > PS_FRAME_MAX)
+        rc = client_fail(c, PD_EUSAGE, "%s of %llu bytes; a message has at most %llu", wire_msg_name(type),
+                         (unsigned long long)bytes, (unsigned long long)PS_FRAME_MAX);
+    struct request *r = NULL;
+    if (!rc && done && !(r = new_request(c)))
+        rc = client_fail(c, PD_ENOMEM, "no memory for a request");
+    if (rc) {
+        if (release)
+            release(release_arg);
+        return rc;
+    }
+    if (r) {
+        id = r->id;
+        *r = (struct request){id, type, l, done, arg, index};
+        l->n_asked += counts(type);
+    } else {
+        id = ++c->next_id << 24 | NO_SLOT;
+    }
+    c->stats.messages++;
+    c->stats.sent_bytes += bytes;
+    if (c->shard)
+        return send_local(c, type, id, sec, n_sec, release, release_arg);
+    struct sent *f = ps_link_keep(l, type, id, done != NULL, sec, n_sec, release, release_arg);
+    if (!f && release)
+        release(release_arg);
+    if (!f || ps_link_send(l, f, soon(c, type)))
+        return client_fail(c, PD_ENOMEM, "no memory to send to pserver %s:%d", l->ip, l->port);
+    return 0;
+}
+
+int client_declare(struct ps_client *c, struct link *l, const struct pd_buf *b, done_fn done) {
+    struct request *r = new_request(c);
+    struct net_sec sec = {b->data, b->len};
+    if (!r)
+        return client_fail(c, PD_ENOMEM, "no memory for a request");
+    *r = (struct request){r->id, WIRE_PS_DECLARE, l, done, NULL, 0};
+    if (c->shard)
+        return send_local(c, WIRE_PS_DECLARE, r->id, &sec, 1, NULL, NULL);
+    if (net_send(l->conn, WIRE_PS_DECLARE, 0, r->id, &sec, 1, NULL, NULL))
+        return client_fail(c, PD_ENOMEM, "no memory to send to pserver %s:%d", l->ip, l->port);
+    return 0;
+}
+
+int client_call(struct ps_client *c, struct link *l, uint16_t type, done_fn done, void *arg, uint32_t index) {
+    if (c->head.failed)
+        return client_fail(c, PD_ENOMEM, "no memory for a request");
+    struct net_sec sec = {c->head.data, c->head.len};
+    c->n_calls++;
+    return client_request(c, l, type, &sec, 1, done, arg, index, NULL, NULL);
+}
+
+int client_ask(struct ps_client *c, struct link *l, uint16_t type, const struct pd_buf *more, done_fn done, void *arg, uint32_t index) {
+    if (c->head.failed)
+        return client_fail(c, PD_ENOMEM, "no memory for a request");
+    struct net_sec sec[2] = {{c->head.data, c->head.len}, {more ? more->data : NULL, more ? more->len : 0}};
+    return client_request(c, l, type, sec, more ? 2 : 1, done, arg, index, NULL, NULL);
+}
+
+int client_calls_done(const struct ps_client *c) { return c->n_calls == 0; }
+
+int client_done_nothing(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    (void)r;
+    (void)a;
+    (void)err;
+    c->n_calls--;
+    return 0;
+}
+
+/* --- waiting --- */
+
+int client_take(struct ps_client *c) {
+    if (!c->shard && c->has_loop)
+        uv_run(&c->loop, UV_RUN_NOWAIT);
+    return c->err.code;
+}
+
+int client_poll(struct ps_client *c) {
+    client_let_go(c);
+    return client_take(c);
+}
+
+/* Ends with an answer, or with the connection: client_link.c gives up in time. */
+int client_wait_link(struct ps_client *c, struct link *l, uint32_t n_asked) {
+    client_let_go(c);
+    while (!c->shard && !c->err.code && l->n_asked > n_asked)
+        uv_run(&c->loop, UV_RUN_ONCE);
+    return c->err.code;
+}
+
+/* The servers that have not answered; which trainer they wait for, they log themselves. */
+static void log_wait(const struct ps_client *c, const char *what, uint64_t s) {
+    char text[300] = "";
+    size_t n = 0, named = 0;
+    for (size_t i = 0; i < c->n_requests && named < 4; i++) {
+        const struct request *r = &c->requests[i];
+        if (!r->id)
+            continue;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s:%d (%s)", named ? ", " : "", r->link->ip, r->link->port,
+                              wire_msg_name(r->type));
+        if (n >= sizeof text)
+            break;
+        named++;
+    }
+    pd_warn(c->opts.log, "waiting for %s of step %llu, for %llu s: pserver %s", what, (unsigned long long)c->step,
+            (unsigned long long)s, text);
+}
+
+int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c), const char *what) {
+    client_let_go(c);
+    if (c->err.code || ready(c))
+        return c->err.code;
+    uint64_t t0 = pd_mono_ns(), said = 0;
+    while (!c->err.code && !ready(c)) {
+        if (c->shard)
+            return client_fail(c, PD_EFAIL, "%s: the local shard did not answer", what);
+        uv_run(&c->loop, UV_RUN_ONCE);
+        uint64_t s = (pd_mono_ns() - t0) / 1000000000u;
+        if (s >= WAIT_LOG_S && s >= said + (said ? 6 * WAIT_LOG_S : 0)) {
+            said = s;
+            log_wait(c, what, s);
+        }
+    }
+    c->stats.wait_ns += pd_mono_ns() - t0;
+    return c->err.code;
+}

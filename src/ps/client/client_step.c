@@ -1,0 +1,553 @@
+/* client_step.c - pulls, pushes and the end of a step. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "math/row_copy.h"
+#include "ps/client/client_int.h"
+
+/* --- memory that is used again and again --- */
+
+static void rows_put(struct ps_client *c, struct rows *r) {
+    if (!r || --r->refs)
+        return;
+    r->next = c->free_rows;
+    c->free_rows = r;
+}
+
+static struct rows *rows_new(struct ps_client *c, size_t n, size_t n_threads) {
+    struct rows *r = c->free_rows;
+    if (r)
+        c->free_rows = r->next;
+    else if (!(r = pd_calloc(1, sizeof *r)))
+        return NULL;
+    r->refs = 1;
+    r->n = n;
+    r->list = 0;
+    r->out = NULL;
+    if (n > r->cap || !r->keys) {
+        free(r->keys);
+        free(r->pos);
+        r->cap = n + n / 4 + 16;
+        r->keys = pd_alloc64(r->cap * sizeof *r->keys);
+        r->pos = pd_alloc64(r->cap * sizeof *r->pos);
+    }
+    if (n_threads + 1 > r->cap_threads) {
+        free(r->begin);
+        r->cap_threads = n_threads + 1;
+        r->begin = pd_calloc(r->cap_threads, sizeof *r->begin);
+    }
+    if (r->keys && r->pos && r->begin)
+        return r;
+    free(r->keys);
+    free(r->pos);
+    free(r->begin);
+    free(r);
+    return NULL;
+}
+
+static struct outgoing *out_new(struct ps_client *c, size_t floats) {
+    struct outgoing *o = c->free_out;
+    if (o)
+        c->free_out = o->next;
+    else if (!(o = pd_calloc(1, sizeof *o)))
+        return NULL;
+    o->c = c;
+    o->rows = NULL;
+    if (floats > o->cap) {
+        free(o->data);
+        o->cap = floats + floats / 4;
+        o->data = pd_alloc64(o->cap * sizeof *o->data);
+        if (!o->data) {
+            free(o);
+            return NULL;
+        }
+    }
+    c->n_out++;
+    return o;
+}
+
+static void out_release(void *arg) {
+    struct outgoing *o = arg;
+    struct ps_client *c = o->c;
+    rows_put(c, o->rows);
+    o->next = c->free_out;
+    c->free_out = o;
+    c->n_out--;
+}
+
+void client_step_release(struct ps_client *c) {
+    for (uint32_t i = 0; c->last && i < c->job.n_sparse * 2; i++)
+        rows_put(c, c->last[i]);
+    for (size_t i = 0; i < c->n_requests; i++) /* answers that never came */
+        if (c->requests[i].id && c->requests[i].type == WIRE_PS_PULL_ROWS)
+            rows_put(c, c->requests[i].arg);
+        else if (c->requests[i].id && c->requests[i].type == WIRE_PS_PULL_DENSE && c->requests[i].arg) {
+            struct dense_batch *b = c->requests[i].arg;
+            if (!--b->refs)
+                free(b);
+        }
+    while (c->free_rows) {
+        struct rows *r = c->free_rows;
+        c->free_rows = r->next;
+        free(r->keys);
+        free(r->pos);
+        free(r->begin);
+        free(r);
+    }
+    while (c->free_out) {
+        struct outgoing *o = c->free_out;
+        c->free_out = o->next;
+        free(o->data);
+        free(o);
+    }
+    while (c->later) {
+        struct pull_later *q = c->later;
+        c->later = q->next;
+        free(q);
+    }
+    free(c->last);
+    free(c->parts);
+    free(c->queued);
+}
+
+/* --- dense pulls: those that come together leave together --- */
+
+/* Of plane * n_dense + parameter: state lies as the values do. */
+static const struct ps_seg *seg_of(const struct ps_client *c, uint32_t id, uint32_t thread) {
+    return &c->segs[(size_t)(id % c->job.n_dense) * c->n_dense + thread];
+}
+
+int client_pull_dense(struct ps_client *c, int id, float *out) {
+    if (c->err.code)
+        return c->err.code;
+    if (c->n_queued == c->cap_queued) {
+        size_t cap = c->cap_queued ? 2 * c->cap_queued : 32;
+        struct dense_pull *p = pd_realloc(c->queued, cap * sizeof *p);
+        if (!p)
+            return client_fail(c, PD_ENOMEM, "no memory for a pull");
+        c->queued = p;
+        c->cap_queued = cap;
+    }
+    c->queued[c->n_queued++] = (struct dense_pull){(uint32_t)id, out};
+    return 0;
+}
+
+static int take_applied(struct ps_client *c, const struct answer *a, struct pd_err *err) {
+    struct pd_rd r;
+    pd_rd_init(&r, a->sec[0], a->len[0]);
+    uint64_t applied = pd_get_u64(&r);
+    if (!pd_rd_done(&r) || applied < a->link->applied)
+        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    a->link->applied = applied;
+    c->n_pulls--;
+    return 0;
+}
+
+static int done_dense(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct dense_batch *b = r->arg;
+    const struct link *l = a->link;
+    const float *from = (const float *)(const void *)a->sec[2];
+    uint64_t at = 0, have = a->len[2] / sizeof(float);
+    int rc = take_applied(c, a, err);
+    for (size_t i = 0; i < b->n && !rc; i++) {
+        const struct ps_seg *g = seg_of(c, b->pull[i].id, l->thread);
+        if (!g->count)
+            continue;
+        if (ps_seg_padded(g->count) > have - at)
+            rc = pd_fail(err, PD_EPROTO, "an answer of %zu bytes is too short", a->len[2]);
+        else
+            memcpy(b->pull[i].out + g->first, from + at, g->count * sizeof *from);
+        at += ps_seg_padded(g->count);
+    }
+    if (!rc && at != have)
+        rc = pd_fail(err, PD_EPROTO, "an answer of %zu bytes is too long", a->len[2]);
+    if (!--b->refs)
+        free(b);
+    return rc;
+}
+
+int client_flush(struct ps_client *c) {
+    if (!c->n_queued || c->err.code)
+        return c->err.code;
+    struct dense_batch *b = pd_malloc(sizeof *b + c->n_queued * sizeof b->pull[0]);
+    if (!b)
+        return client_fail(c, PD_ENOMEM, "no memory for a pull");
+    b->refs = 1;
+    b->n = c->n_queued;
+    memcpy(b->pull, c->queued, b->n * sizeof b->pull[0]);
+    c->n_queued = 0;
+    for (uint32_t t = 0; t < c->n_dense && !c->err.code; t++) {
+        uint32_t n = 0;
+        pd_buf_clear(&c->head);
+        pd_put_u64(&c->head, c->step);
+        pd_put_u64(&c->head, 0);
+        for (size_t i = 0; i < b->n; i++)
+            if (seg_of(c, b->pull[i].id, t)->count) {
+                pd_put_u32(&c->head, b->pull[i].id);
+                n++;
+            }
+        if (!n)
+            continue;
+        if (c->head.failed) {
+            client_fail(c, PD_ENOMEM, "no memory for a pull");
+            break;
+        }
+        for (int k = 0; k < 4; k++)
+            c->head.data[8 + k] = (uint8_t)(n >> (8 * k));
+        struct net_sec sec = {c->head.data, c->head.len};
+        b->refs++;
+        c->n_pulls++;
+        if (client_request(c, c->dense[t], WIRE_PS_PULL_DENSE, &sec, 1, done_dense, b, 0, NULL, NULL))
+            break; /* the client has failed; ps_client_free drops what is outstanding */
+    }
+    if (!--b->refs)
+        free(b);
+    return c->err.code;
+}
+
+/* --- rows --- */
+
+/* Split the keys by server thread, each part ascending as the whole is. -1: they are not. */
+static int split_keys(const struct ps_client *c, struct rows *r, const uint64_t *keys) {
+    uint32_t n_threads = c->n_sparse;
+    size_t n = r->n;
+    for (size_t i = 1; i < n; i++)
+        if (keys[i] <= keys[i - 1])
+            return -1;
+    memset(r->begin, 0, (n_threads + 1) * sizeof *r->begin);
+    if (n_threads == 1) {
+        r->begin[1] = n;
+        memcpy(r->keys, keys, n * sizeof *keys);
+        return 0;
+    }
+    for (size_t i = 0; i < n; i++)
+        r->begin[ps_row_thread(keys[i], n_threads) + 1]++;
+    for (uint32_t t = 0; t < n_threads; t++)
+        r->begin[t + 1] += r->begin[t];
+    for (size_t i = 0; i < n; i++) { /* begin[t] runs to the end of part t, then everything moves up by one */
+        size_t at = r->begin[ps_row_thread(keys[i], n_threads)]++;
+        r->keys[at] = keys[i];
+        r->pos[at] = (uint32_t)i;
+    }
+    for (uint32_t t = n_threads; t > 0; t--)
+        r->begin[t] = r->begin[t - 1];
+    r->begin[0] = 0;
+    return 0;
+}
+
+static struct rows *make_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys) {
+    struct rows *r = n < UINT32_MAX ? rows_new(c, n, c->n_sparse) : NULL;
+    if (!r) {
+        client_fail(c, PD_ENOMEM, "no memory for %zu rows", n);
+        return NULL;
+    }
+    r->dim = c->job.sparse[table].dim * c->planes;
+    if (!split_keys(c, r, keys))
+        return r;
+    rows_put(c, r);
+    client_fail(c, PD_EUSAGE, "table '%s': keys must be ascending, each once", c->job.sparse[table].name);
+    return NULL;
+}
+
+static int done_rows(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct rows *q = r->arg;
+    size_t lo = q->begin[r->index], n = q->begin[r->index + 1] - lo, dim = q->dim;
+    const float *from = (const float *)(const void *)a->sec[2];
+    int rc = take_applied(c, a, err);
+    if (!rc && a->len[2] != n * dim * sizeof *from)
+        rc = pd_fail(err, PD_EPROTO, "%zu bytes for %zu rows of %zu floats", a->len[2], n, dim);
+    if (!rc && c->n_sparse == 1 && from != q->out)
+        memcpy(q->out, from, n * dim * sizeof *from);
+    else if (!rc && c->n_sparse > 1)
+        for (size_t j = 0; j < n; j++)
+            pd_few_copy(q->out + q->pos[lo + j] * dim, from + j * dim, dim);
+    rows_put(c, q);
+    return rc;
+}
+
+float *client_rows_place(void *arg, uint64_t req, size_t floats) {
+    const struct ps_client *c = arg;
+    const size_t i = req & 0xffffff;
+    if (i >= c->n_requests || c->requests[i].id != req || c->requests[i].type != WIRE_PS_PULL_ROWS)
+        return NULL;
+    const struct rows *q = c->requests[i].arg;
+    return q->n * q->dim == floats ? q->out : NULL;
+}
+
+/* ahead: as they are after the step that is being made. */
+static int pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode, uint32_t ahead) {
+    if (client_flush(c))
+        return c->err.code;
+    struct rows *r = n ? make_rows(c, table, n, keys) : NULL;
+    if (!r)
+        return c->err.code;
+    r->out = out;
+    if (mode == PS_CREATE) {
+        c->next_list += c->next_list + 1 ? 1 : 2; /* 0 means none */
+        r->list = c->next_list;
+        struct rows **last = &c->last[2 * table];
+        rows_put(c, last[0]);
+        last[0] = last[1];
+        last[1] = r;
+        r->refs++;
+    }
+    for (uint32_t t = 0; t < c->n_sparse && !c->err.code; t++) {
+        size_t k = r->begin[t + 1] - r->begin[t];
+        if (!k)
+            continue;
+        pd_buf_clear(&c->head);
+        pd_put_u64(&c->head, c->step + ahead);
+        pd_put_u32(&c->head, (uint32_t)table);
+        pd_put_u32(&c->head, mode == PS_CREATE);
+        pd_put_u32(&c->head, r->list);
+        pd_put_u32(&c->head, 0);
+        pd_put_u64(&c->head, k);
+        struct net_sec sec[2] = {{c->head.data, c->head.len}, {r->keys + r->begin[t], k * sizeof *keys}};
+        if (c->head.failed) {
+            client_fail(c, PD_ENOMEM, "no memory for a pull");
+            break;
+        }
+        struct outgoing *o = out_new(c, 0); /* the keys are kept with the request */
+        if (!o) {
+            client_fail(c, PD_ENOMEM, "no memory for a pull");
+            break;
+        }
+        o->rows = r;
+        c->n_pulls++;
+        c->n_pulls_ahead += ahead;
+        c->n_out_ahead += ahead;
+        r->refs += 2;
+        client_request(c, c->sparse[t], WIRE_PS_PULL_ROWS, sec, 2, done_rows, r, t, out_release, o);
+    }
+    rows_put(c, r);
+    return c->err.code;
+}
+
+int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode) {
+    return pull_rows(c, table, n, keys, out, mode, 0);
+}
+
+/* In this process the shard would keep what is the caller's, and under geo this trainer makes the values itself. */
+int client_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out) {
+    if (!c->shard && !c->geo)
+        return pull_rows(c, table, n, keys, out, PS_CREATE, 1);
+    struct pull_later *q = pd_malloc(sizeof *q + n * sizeof q->keys[0]);
+    if (!q)
+        return client_fail(c, PD_ENOMEM, "no memory for a pull");
+    *q = (struct pull_later){.next = c->later, .table = table, .n = n, .out = out};
+    memcpy(q->keys, keys, n * sizeof *keys);
+    c->later = q;
+    return 0;
+}
+
+static int pulls_done(const struct ps_client *c) { return c->n_pulls <= c->n_pulls_ahead; }
+static int buffers_free(const struct ps_client *c) { return c->n_pulls <= c->n_pulls_ahead && c->n_out <= c->n_out_ahead; }
+
+int client_wait_pulls(struct ps_client *c) {
+    if (c->shard && !c->err.code && ps_shard_own_pushes(c->shard))
+        return client_fail(c, PD_ENOMEM, "no memory to keep what was pushed");
+    return client_flush(c) || client_ask_taken(c) ? c->err.code : client_wait(c, buffers_free, "the parameters");
+}
+
+/* --- pushes --- */
+
+static void put_identity(struct pd_buf *b, const struct ps_client *c, const struct link *l, uint32_t lo, uint32_t hi) {
+    pd_put_u64(b, l->epoch);
+    pd_put_u64(b, c->step);
+    pd_put_u32(b, lo);
+    pd_put_u32(b, hi);
+}
+
+static void put_part(struct pd_buf *b, const struct ps_client *c, const struct link *l) {
+    const struct part *p = c->n_parts ? &c->parts[c->n_parts - 1] : NULL;
+    put_identity(b, c, l, p ? p->lo : c->opts.stream_lo, p ? p->hi : c->opts.stream_hi);
+}
+
+/* c->head becomes section 0 and outlives the call, as the other sections do. */
+static int push(struct ps_client *c, struct link *l, uint16_t type, struct outgoing *o, struct net_sec keys,
+                struct net_sec values, struct net_sec seen) {
+    if (c->head.failed || c->head.len > sizeof o->head) {
+        out_release(o);
+        return client_fail(c, PD_ENOMEM, "no memory for a push");
+    }
+    o->n_head = c->head.len;
+    memcpy(o->head, c->head.data, c->head.len);
+    struct net_sec sec[4] = {{o->head, o->n_head}, keys, values, seen};
+    return client_request(c, l, type, sec, seen.n ? 4 : 3, NULL, NULL, 0, out_release, o);
+}
+
+int client_push_dense(struct ps_client *c, int id, const float *grad) {
+    if (client_flush(c) || client_take(c))
+        return c->err.code;
+    for (uint32_t t = 0; t < c->n_dense && !c->err.code; t++) {
+        const struct ps_seg *g = seg_of(c, (uint32_t)id, t);
+        if (!g->count || c->step < c->dense[t]->from_step)
+            continue;
+        struct outgoing *o = out_new(c, 0);
+        if (!o)
+            return client_fail(c, PD_ENOMEM, "no memory for a push");
+        pd_buf_clear(&c->head);
+        put_part(&c->head, c, c->dense[t]);
+        pd_put_u32(&c->head, 1);
+        pd_put_u32(&c->head, 0);
+        pd_put_u32(&c->head, (uint32_t)id);
+        pd_put_u32(&c->head, 0);
+        pd_put_u64(&c->head, g->count);
+        push(c, c->dense[t], WIRE_PS_PUSH_DENSE, o, (struct net_sec){NULL, 0},
+             (struct net_sec){grad + g->first, g->count * sizeof *grad}, (struct net_sec){NULL, 0});
+    }
+    return c->err.code;
+}
+
+/* Are these the keys of the last pull? */
+static int same_keys(const struct ps_client *c, const struct rows *r, size_t n, const uint64_t *keys) {
+    if (!r || !r->list || r->n != n)
+        return 0;
+    if (c->n_sparse == 1)
+        return !memcmp(r->keys, keys, n * sizeof *keys);
+    for (size_t j = 0; j < n; j++)
+        if (r->keys[j] != keys[r->pos[j]])
+            return 0;
+    return 1;
+}
+
+/* One thread's part: from the caller's memory when there is only one, else gathered. Of what was seen (NULL: one show each, where it is
+ * wanted at all) a copy stands behind the gathered rows. */
+static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t, const float *grad, const uint32_t *seen) {
+    size_t lo = r->begin[t], n = r->begin[t + 1] - lo, dim = r->dim, gathered = c->n_sparse == 1 ? 0 : n * dim;
+    int life = pd_row_life_active(&c->job.sparse[table].life);
+    struct outgoing *o = out_new(c, gathered + (life ? 2 * n : 0));
+    if (!o)
+        return client_fail(c, PD_ENOMEM, "no memory for a push");
+    o->rows = r;
+    r->refs++;
+    const float *from = grad;
+    if (c->n_sparse > 1) {
+        for (size_t j = 0; j < n; j++)
+            pd_few_copy(o->data + j * dim, grad + r->pos[lo + j] * dim, dim);
+        from = o->data;
+    }
+    struct net_sec also = {NULL, 0};
+    if (life) {
+        uint32_t *to = (uint32_t *)(void *)(o->data + gathered);
+        for (size_t j = 0; j < n; j++) {
+            size_t at = c->n_sparse == 1 ? j : r->pos[lo + j];
+            to[2 * j] = seen ? seen[2 * at] : 1;
+            to[2 * j + 1] = seen ? seen[2 * at + 1] : 0;
+        }
+        also = (struct net_sec){to, 2 * n * sizeof *to};
+    }
+    pd_buf_clear(&c->head);
+    put_part(&c->head, c, c->sparse[t]);
+    pd_put_u32(&c->head, (uint32_t)table);
+    pd_put_u32(&c->head, r->list);
+    pd_put_u64(&c->head, n);
+    struct net_sec keys = {r->keys + lo, r->list ? 0 : n * sizeof *r->keys};
+    return push(c, c->sparse[t], WIRE_PS_PUSH_ROWS, o, keys, (struct net_sec){from, n * dim * sizeof *from}, also);
+}
+
+int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad, const uint32_t *seen) {
+    if (client_flush(c) || client_take(c) || !n)
+        return c->err.code;
+    struct rows *const *of = &c->last[2 * table];
+    struct rows *last = same_keys(c, of[0], n, keys) ? of[0] : same_keys(c, of[1], n, keys) ? of[1] : NULL;
+    struct rows *r = last ? last : make_rows(c, table, n, keys);
+    if (!r)
+        return c->err.code;
+    for (uint32_t t = 0; t < c->n_sparse && !c->err.code; t++)
+        if (r->begin[t + 1] > r->begin[t] && c->step >= c->sparse[t]->from_step)
+            push_part(c, table, r, t, grad, seen);
+    if (r == last)
+        last->list = 0; /* a server keeps a list for one push */
+    else
+        rows_put(c, r);
+    return c->err.code;
+}
+
+/* --- the end of a step --- */
+
+void client_keep_sums(struct ps_client *c, const struct step_sums *s) {
+    if (c->n_sums == CLIENT_STATS_KEPT) { /* nobody collects them: the oldest goes */
+        c->first_sum = (c->first_sum + 1) % CLIENT_STATS_KEPT;
+        c->n_sums--;
+        c->n_sums_asked--;
+    }
+    c->sums[(c->first_sum + c->n_sums++) % CLIENT_STATS_KEPT] = *s;
+}
+
+static int done_sums(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct pd_rd rd;
+    struct step_sums s = {0};
+    pd_rd_init(&rd, a->sec[0], a->len[0]);
+    s.step = pd_get_u64(&rd);
+    s.n_samples = pd_get_u64(&rd);
+    for (uint32_t i = 0; i < r->index; i++)
+        s.v[i] = pd_get_f64(&rd);
+    if (!pd_rd_done(&rd))
+        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    client_keep_sums(c, &s);
+    return 0;
+}
+
+/* A thread that no pull has touched for some steps is asked how far it is, so that nobody runs ahead of the barrier. */
+static int bound_ahead(struct ps_client *c) {
+    for (uint32_t i = c->shard ? c->n_links : 0; /* one in this process keeps up */ i < c->n_links && !c->err.code; i++) {
+        struct link *l = c->links[i];
+        if (c->step <= l->applied + CLIENT_AHEAD)
+            continue;
+        struct dense_batch *b = pd_calloc(1, sizeof *b); /* an empty one */
+        if (!b)
+            return client_fail(c, PD_ENOMEM, "no memory for a pull");
+        b->refs = 1;
+        pd_buf_clear(&c->head);
+        pd_put_u64(&c->head, c->step - CLIENT_AHEAD / 2);
+        pd_put_u64(&c->head, 0);
+        struct net_sec sec = {c->head.data, c->head.len};
+        c->n_pulls++;
+        client_request(c, l, WIRE_PS_PULL_DENSE, &sec, 1, done_dense, b, 0, NULL, NULL);
+        client_wait(c, pulls_done, "the barrier");
+    }
+    return c->err.code;
+}
+
+static void put_stats(struct pd_buf *b, const struct ps_client *c, const double *stats, size_t n) {
+    uint32_t parts = n ? c->n_parts : 0;
+    pd_put_u32(b, (uint32_t)n);
+    pd_put_u32(b, parts);
+    for (size_t k = 0; k < n && !parts; k++)
+        pd_put_f64(b, stats[k]);
+    for (uint32_t i = 0; i < parts; i++) {
+        pd_put_u32(b, c->parts[i].lo);
+        pd_put_u32(b, c->parts[i].hi);
+        for (size_t k = 0; k < n; k++)
+            pd_put_f64(b, c->parts[i].stats[k]);
+    }
+}
+
+/* Under a barrier pulls that were asked for before are waited for: an answer that is lost is made again, and the values of this
+ * step are gone once it is applied. */
+int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats) {
+    if (client_flush(c) || (c->rule->barrier && client_wait(c, pulls_done, "the parameters")))
+        return c->err.code;
+    for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
+        struct link *l = c->links[i];
+        size_t n = l == c->dense[0] ? n_stats : 0;
+        if (c->step < l->from_step)
+            continue;
+        pd_buf_clear(&c->head);
+        put_identity(&c->head, c, l, c->opts.stream_lo, c->opts.stream_hi);
+        pd_put_u64(&c->head, n_samples);
+        put_stats(&c->head, c, stats, n);
+        if (c->head.failed)
+            return client_fail(c, PD_ENOMEM, "no memory for a step");
+        struct net_sec sec = {c->head.data, c->head.len};
+        c->n_sums_asked += n > 0;
+        client_request(c, l, WIRE_PS_STEP_END, &sec, 1, n ? done_sums : NULL, NULL, (uint32_t)n, NULL, NULL);
+        client_bound_sent(c, l);
+    }
+    c->step++;
+    c->n_parts = 0;
+    c->n_pulls_ahead = c->n_out_ahead = 0;
+    return c->rule->barrier ? bound_ahead(c) : c->err.code; /* without one there is nothing to run ahead of */
+}

@@ -1,0 +1,383 @@
+/* job.c - see job.h. */
+#include "ps/plan/job.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "ps/plan/rule.h"
+
+void ps_job_init(struct ps_job *job) { memset(job, 0, sizeof *job); }
+
+void ps_job_release(struct ps_job *job) {
+    free(job->dense);
+    free(job->sparse);
+    ps_job_init(job);
+}
+
+static int check_name(const char *name, struct pd_err *err) {
+    size_t n = strlen(name);
+    int bad = n == 0 || n > PS_NAME_MAX;
+    for (size_t i = 0; i < n && !bad; i++)
+        bad = (unsigned char)name[i] <= ' ' || name[i] == 0x7f;
+    return bad ? pd_fail(err, PD_ECONF, "parameter name '%.130s': 1 to %d characters without blanks", name, PS_NAME_MAX)
+               : 0;
+}
+
+/* The numbers that a dense parameter and a table have alike, in the order of the wire. */
+enum { N_FLOATS = 5 };
+static const char *const float_names[N_FLOATS] = {"initial mean", "initial std", "learning-rate factor", "l1", "l2"};
+#define FLOATS(p) ((const float[N_FLOATS]){(p)->mean, (p)->std, (p)->lr_factor, (p)->l1, (p)->l2})
+
+static int check_floats(const char *name, const float *v, struct pd_err *err) {
+    for (size_t i = 0; i < N_FLOATS; i++)
+        if (!isfinite(v[i]) || (i > 1 && v[i] < 0))
+            return pd_fail(err, PD_ECONF, "parameter '%s': %s is %g", name, float_names[i], (double)v[i]);
+    return 0;
+}
+
+static int check_dense(struct ps_dense *d, struct pd_err *err) {
+    int rc = check_name(d->name, err);
+    if (rc)
+        return rc;
+    d->n = 1;
+    int bad = d->n_dims < 1 || d->n_dims > PS_DIMS_MAX;
+    for (uint32_t i = 0; i < d->n_dims && !bad; i++) {
+        bad = d->shape[i] == 0 || d->shape[i] > PS_VALUES_MAX / d->n;
+        d->n *= bad ? 1 : d->shape[i];
+    }
+    if (bad)
+        return pd_fail(err, PD_ECONF, "parameter '%s': 1 to %d dimensions, 1 to 2^40 values", d->name, PS_DIMS_MAX);
+    if (!(d->average >= 0 && d->average <= 1))
+        return pd_fail(err, PD_ECONF, "parameter '%s': a running mean's share is %g", d->name, (double)d->average);
+    return check_floats(d->name, FLOATS(d), err);
+}
+
+static int check_sparse(const struct ps_sparse *t, struct pd_err *err) {
+    int rc = check_name(t->name, err);
+    if (rc)
+        return rc;
+    if (t->dim < 1 || t->dim > PS_DIM_MAX)
+        return pd_fail(err, PD_ECONF, "table '%s': a row has 1 to %d floats, not %u", t->name, PS_DIM_MAX, t->dim);
+    rc = check_floats(t->name, FLOATS(t), err);
+    if (!rc && (rc = pd_row_life_check(&t->life, err)))
+        pd_err_prefix(err, "table '%s'", t->name);
+    return rc;
+}
+
+static int name_taken(const struct ps_job *job, const char *name, struct pd_err *err) {
+    int taken = 0;
+    for (uint32_t i = 0; i < job->n_dense; i++)
+        taken |= !strcmp(job->dense[i].name, name);
+    for (uint32_t i = 0; i < job->n_sparse; i++)
+        taken |= !strcmp(job->sparse[i].name, name);
+    return taken ? pd_fail(err, PD_ECONF, "parameter '%s' is declared twice", name) : 0;
+}
+
+/* Room for one more element of `size` bytes; capacities are powers of two. */
+static void *grow(void *p, uint32_t n, size_t size) { return n & (n - 1) ? p : pd_realloc(p, (n ? 2 * n : 1) * size); }
+
+static int append_dense(struct ps_job *job, struct ps_dense *d, struct pd_err *err) {
+    int rc = check_dense(d, err);
+    if (!rc)
+        rc = name_taken(job, d->name, err);
+    if (rc)
+        return rc;
+    struct ps_dense *p = job->n_dense < PS_PARAMS_MAX ? grow(job->dense, job->n_dense, sizeof *p) : NULL;
+    if (!p)
+        return pd_fail(err, PD_ENOMEM, "no room for parameter '%s'", d->name);
+    job->dense = p;
+    p[job->n_dense++] = *d;
+    return 0;
+}
+
+static int append_sparse(struct ps_job *job, const struct ps_sparse *t, struct pd_err *err) {
+    int rc = check_sparse(t, err);
+    if (!rc)
+        rc = name_taken(job, t->name, err);
+    if (rc)
+        return rc;
+    struct ps_sparse *p = job->n_sparse < PS_PARAMS_MAX ? grow(job->sparse, job->n_sparse, sizeof *p) : NULL;
+    if (!p)
+        return pd_fail(err, PD_ENOMEM, "no room for table '%s'", t->name);
+    job->sparse = p;
+    p[job->n_sparse++] = *t;
+    return 0;
+}
+
+int ps_job_add_dense(struct ps_job *job, const struct ps_dense_spec *spec, struct pd_err *err) {
+    struct ps_dense d = {.n_dims = spec->n_dims, .mean = spec->init_mean, .std = spec->init_std,
+                         .lr_factor = spec->lr_factor, .l1 = spec->l1, .l2 = spec->l2, .average = spec->average};
+    if (!spec->name || pd_fmt(d.name, sizeof d.name, "%s", spec->name))
+        return pd_fail(err, PD_ECONF, "a parameter's name has 1 to %d bytes", PS_NAME_MAX);
+    for (uint32_t i = 0; i < spec->n_dims && i < PS_DIMS_MAX; i++)
+        d.shape[i] = spec->shape[i];
+    return append_dense(job, &d, err);
+}
+
+int ps_job_add_table(struct ps_job *job, const struct ps_table_spec *spec, struct pd_err *err) {
+    struct ps_sparse t = {.dim = spec->dim, .n_rows = spec->n_rows, .mean = spec->init_mean, .std = spec->init_std,
+                          .lr_factor = spec->lr_factor, .l1 = spec->l1, .l2 = spec->l2};
+    if (spec->life)
+        t.life = *spec->life;
+    else
+        pd_row_life_init(&t.life);
+    if (!spec->name || pd_fmt(t.name, sizeof t.name, "%s", spec->name))
+        return pd_fail(err, PD_ECONF, "a table's name has 1 to %d bytes", PS_NAME_MAX);
+    return append_sparse(job, &t, err);
+}
+
+int ps_job_check(const struct ps_job *job, struct pd_err *err) {
+    if (job->n_trainers < 1 || job->n_trainers > PS_TRAINERS_MAX)
+        return pd_fail(err, PD_ECONF, "1 to %d trainers, not %u", PS_TRAINERS_MAX, job->n_trainers);
+    if (job->n_streams < job->n_trainers)
+        return pd_fail(err, PD_ECONF, "%u streams for %u trainers: each needs one", job->n_streams, job->n_trainers);
+    if (!job->n_servers || job->n_servers > PS_THREADS_MAX || !job->n_dense_threads ||
+        job->n_dense_threads > PS_THREADS_MAX || job->n_sparse_threads > PS_THREADS_MAX)
+        return pd_fail(err, PD_ECONF, "%u servers with %u dense and %u sparse threads", job->n_servers,
+                       job->n_dense_threads, job->n_sparse_threads);
+    if (job->n_sparse && !job->n_sparse_threads)
+        return pd_fail(err, PD_ECONF, "table '%s' needs at least one sparse server thread", job->sparse[0].name);
+    const struct ps_rule *rule = ps_rule_find(job->update);
+    if (!rule)
+        return pd_fail(err, PD_ECONF, "there is no update rule '%.15s'", job->update);
+    for (uint32_t i = 0; rule->adds && i < job->n_sparse; i++)
+        if (pd_row_life_active(&job->sparse[i].life))
+            return pd_fail(err, PD_ECONF, "table '%s': rows can't be admitted or age under update = %s: its trainers make them",
+                           job->sparse[i].name, job->update);
+    if (!isfinite(job->discard_ratio) || job->discard_ratio < 0)
+        return pd_fail(err, PD_ECONF, "async_lagged_grad_discard_ratio is %g", job->discard_ratio);
+    return ps_optim_conf_check(&job->optim, err);
+}
+
+uint32_t ps_job_planes(const struct ps_job *job) {
+    const struct ps_optim *o = ps_optim_find(job->optim.name);
+    return ps_rule_find(job->update)->adds && o->sums ? 1 + o->state : 1;
+}
+
+void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_job *job) {
+    const uint32_t head[] = {PS_PROTO, d->kind, d->thread, d->stream_lo, d->stream_hi, job->n_trainers,
+                             job->n_streams, job->n_servers, job->n_dense_threads, job->n_sparse_threads};
+    for (size_t i = 0; i < sizeof head / sizeof head[0]; i++)
+        pd_put_u32(b, head[i]);
+    pd_put_u64(b, d->incarnation);
+    pd_put_u64(b, d->epoch);
+    pd_put_u64(b, job->seed);
+    struct pd_buf text;
+    pd_buf_init(&text);
+    ps_optim_conf_text(&job->optim, &text);
+    pd_put_str(b, text.failed ? "" : (const char *)text.data);
+    b->failed |= text.failed;
+    pd_buf_release(&text);
+    pd_put_str(b, job->update);
+    pd_put_u32(b, job->staleness);
+    pd_put_f64(b, job->discard_ratio);
+    pd_put_u32(b, job->on_nan);
+    pd_put_u32(b, job->n_dense);
+    pd_put_u32(b, job->n_sparse);
+    for (uint32_t i = 0; i < job->n_dense; i++) {
+        const struct ps_dense *p = &job->dense[i];
+        pd_put_str(b, p->name);
+        pd_put_u32(b, p->n_dims);
+        for (uint32_t k = 0; k < p->n_dims; k++)
+            pd_put_u64(b, p->shape[k]);
+        for (size_t k = 0; k < N_FLOATS; k++)
+            pd_put_f32(b, FLOATS(p)[k]);
+        pd_put_f32(b, p->average);
+    }
+    for (uint32_t i = 0; i < job->n_sparse; i++) {
+        const struct ps_sparse *p = &job->sparse[i];
+        pd_put_str(b, p->name);
+        pd_put_u32(b, p->dim);
+        pd_put_u64(b, p->n_rows);
+        for (size_t k = 0; k < N_FLOATS; k++)
+            pd_put_f32(b, FLOATS(p)[k]);
+        const uint32_t n = pd_row_life_active(&p->life) ? PD_ROW_LIFE_N : 0;
+        pd_put_u32(b, n);
+        for (uint32_t k = 0; k < n; k++)
+            pd_put_f64(b, pd_row_life_get(&p->life, k));
+    }
+}
+
+static int get_dense(struct pd_rd *r, struct ps_job *job, struct pd_err *err) {
+    struct ps_dense d = {0};
+    pd_get_str(r, d.name, sizeof d.name);
+    d.n_dims = pd_get_u32(r);
+    if (d.n_dims > PS_DIMS_MAX)
+        return pd_fail(err, PD_EPROTO, "parameter '%s' with %u dimensions", d.name, d.n_dims);
+    for (uint32_t k = 0; k < d.n_dims; k++)
+        d.shape[k] = pd_get_u64(r);
+    d.mean = pd_get_f32(r);
+    d.std = pd_get_f32(r);
+    d.lr_factor = pd_get_f32(r);
+    d.l1 = pd_get_f32(r);
+    d.l2 = pd_get_f32(r);
+    d.average = pd_get_f32(r);
+    return r->failed ? pd_fail(err, PD_EPROTO, "cut short in a parameter") : append_dense(job, &d, err);
+}
+
+static int get_sparse(struct pd_rd *r, struct ps_job *job, struct pd_err *err) {
+    struct ps_sparse t = {0};
+    pd_get_str(r, t.name, sizeof t.name);
+    t.dim = pd_get_u32(r);
+    t.n_rows = pd_get_u64(r);
+    t.mean = pd_get_f32(r);
+    t.std = pd_get_f32(r);
+    t.lr_factor = pd_get_f32(r);
+    t.l1 = pd_get_f32(r);
+    t.l2 = pd_get_f32(r);
+    pd_row_life_init(&t.life);
+    uint32_t n = pd_get_u32(r);
+    if (n && n != PD_ROW_LIFE_N)
+        return pd_fail(err, PD_EPROTO, "table '%s' with %u settings of its rows' life", t.name, n);
+    for (uint32_t k = 0; k < n; k++)
+        *pd_row_life_at(&t.life, k) = pd_get_f64(r);
+    return r->failed ? pd_fail(err, PD_EPROTO, "cut short in a table") : append_sparse(job, &t, err);
+}
+
+int ps_job_get(const void *p, size_t n, struct ps_declare *d, struct ps_job *job, struct pd_err *err) {
+    struct pd_rd r;
+    pd_rd_init(&r, p, n);
+    ps_job_init(job);
+    uint32_t proto = pd_get_u32(&r);
+    d->kind = pd_get_u32(&r);
+    d->thread = pd_get_u32(&r);
+    d->stream_lo = pd_get_u32(&r);
+    d->stream_hi = pd_get_u32(&r);
+    job->n_trainers = pd_get_u32(&r);
+    job->n_streams = pd_get_u32(&r);
+    job->n_servers = pd_get_u32(&r);
+    job->n_dense_threads = pd_get_u32(&r);
+    job->n_sparse_threads = pd_get_u32(&r);
+    d->incarnation = pd_get_u64(&r);
+    d->epoch = pd_get_u64(&r);
+    job->seed = pd_get_u64(&r);
+    char optim[PS_OPTIM_TEXT_MAX];
+    pd_get_str(&r, optim, sizeof optim);
+    pd_get_str(&r, job->update, sizeof job->update);
+    job->staleness = pd_get_u32(&r);
+    job->discard_ratio = pd_get_f64(&r);
+    uint32_t on_nan = pd_get_u32(&r);
+    uint32_t n_dense = pd_get_u32(&r), n_sparse = pd_get_u32(&r);
+    int rc = 0;
+    if (r.failed || proto != PS_PROTO)
+        rc = pd_fail(err, PD_EPROTO, "declaration of version %u, this server speaks %d", proto, PS_PROTO);
+    if (!rc && on_nan > PS_NAN_REFUSE)
+        rc = pd_fail(err, PD_EPROTO, "declaration with %u for gradients that are not finite", on_nan);
+    job->on_nan = (enum ps_nan)on_nan;
+    if (!rc)
+        rc = ps_optim_conf_parse(&job->optim, optim, err);
+    for (uint32_t i = 0; i < n_dense && !rc; i++)
+        rc = get_dense(&r, job, err);
+    for (uint32_t i = 0; i < n_sparse && !rc; i++)
+        rc = get_sparse(&r, job, err);
+    if (!rc && !pd_rd_done(&r))
+        rc = pd_fail(err, PD_EPROTO, "declaration with bytes left over");
+    if (!rc)
+        rc = ps_job_check(job, err);
+    if (rc)
+        ps_job_release(job);
+    return rc;
+}
+
+static int differ(struct pd_err *err, const char *name, const char *what, double first, double later) {
+    return pd_fail(err, PD_ECONF, "%s: %s is %.9g here but was declared first as %.9g", name, what, later, first);
+}
+
+static int same_floats(const char *name, const float *a, const float *b, struct pd_err *err) {
+    for (size_t i = 0; i < N_FLOATS; i++)
+        if (a[i] != b[i])
+            return differ(err, name, float_names[i], (double)a[i], (double)b[i]);
+    return 0;
+}
+
+static int same_optimizer(const struct ps_job *a, const struct ps_job *b, struct pd_err *err) {
+    struct pd_buf ta, tb;
+    int rc;
+    pd_buf_init(&ta);
+    pd_buf_init(&tb);
+    ps_optim_conf_text(&a->optim, &ta);
+    ps_optim_conf_text(&b->optim, &tb);
+    if (ta.failed || tb.failed)
+        rc = pd_fail(err, PD_ENOMEM, "no memory for a declaration");
+    else if (strcmp((char *)ta.data, (char *)tb.data))
+        rc = pd_fail(err, PD_ECONF, "job: optimizer is '%.400s' here but was declared first as '%.400s'", (char *)tb.data, (char *)ta.data);
+    else
+        rc = 0;
+    pd_buf_release(&ta);
+    pd_buf_release(&tb);
+    return rc;
+}
+
+static void shape_text(const struct ps_dense *d, char *out, size_t cap) {
+    size_t n = 0;
+    for (uint32_t i = 0; i < d->n_dims && n + 24 < cap; i++) {
+        (void)pd_fmt(out + n, cap - n, "%s%llu", i ? "x" : "", (unsigned long long)d->shape[i]);
+        n += strlen(out + n);
+    }
+}
+
+static int same_dense(const struct ps_dense *a, const struct ps_dense *b, struct pd_err *err) {
+    char sa[120] = "", sb[120] = "", name[PS_NAME_MAX + 16];
+    if (strcmp(a->name, b->name))
+        return pd_fail(err, PD_ECONF, "parameter '%s' stands where '%s' was declared first", b->name, a->name);
+    (void)pd_fmt(name, sizeof name, "parameter '%s'", a->name);
+    shape_text(a, sa, sizeof sa);
+    shape_text(b, sb, sizeof sb);
+    if (strcmp(sa, sb))
+        return pd_fail(err, PD_ECONF, "%s: shape is %s here but was declared first as %s", name, sb, sa);
+    if (a->average != b->average)
+        return differ(err, name, "a running mean's share", (double)a->average, (double)b->average);
+    return same_floats(name, FLOATS(a), FLOATS(b), err);
+}
+
+static int same_sparse(const struct ps_sparse *a, const struct ps_sparse *b, struct pd_err *err) {
+    char name[PS_NAME_MAX + 16];
+    if (strcmp(a->name, b->name))
+        return pd_fail(err, PD_ECONF, "table '%s' stands where '%s' was declared first", b->name, a->name);
+    (void)pd_fmt(name, sizeof name, "table '%s'", a->name);
+    if (a->dim != b->dim)
+        return differ(err, name, "floats per row", a->dim, b->dim);
+    if (a->n_rows != b->n_rows)
+        return differ(err, name, "number of rows", (double)a->n_rows, (double)b->n_rows);
+    for (size_t k = 0; k < PD_ROW_LIFE_N; k++)
+        if (pd_row_life_get(&a->life, k) != pd_row_life_get(&b->life, k))
+            return differ(err, name, pd_row_life_settings[k].name, pd_row_life_get(&a->life, k), pd_row_life_get(&b->life, k));
+    return same_floats(name, FLOATS(a), FLOATS(b), err);
+}
+
+int ps_job_same(const struct ps_job *a, const struct ps_job *b, struct pd_err *err) {
+    const struct {
+        const char *what;
+        double a, b;
+    } num[] = {
+        {"number of trainers", a->n_trainers, b->n_trainers},
+        {"number of streams", a->n_streams, b->n_streams},
+        {"number of pservers", a->n_servers, b->n_servers},
+        {"dense server threads", a->n_dense_threads, b->n_dense_threads},
+        {"sparse server threads", a->n_sparse_threads, b->n_sparse_threads},
+        {"staleness", a->staleness, b->staleness},
+        {"async_lagged_grad_discard_ratio", a->discard_ratio, b->discard_ratio},
+        {"what a NaN does (stop_on_nan, reject_nan)", a->on_nan, b->on_nan},
+    };
+    for (size_t i = 0; i < sizeof num / sizeof num[0]; i++)
+        if (num[i].a != num[i].b)
+            return differ(err, "job", num[i].what, num[i].a, num[i].b);
+    if (a->seed != b->seed)
+        return pd_fail(err, PD_ECONF, "job: seed is %llu here but was declared first as %llu", (unsigned long long)b->seed,
+                       (unsigned long long)a->seed);
+    if (strcmp(a->update, b->update))
+        return pd_fail(err, PD_ECONF, "job: update is %s here but was declared first as %s", b->update, a->update);
+    int rc = same_optimizer(a, b, err);
+    for (uint32_t i = 0; i < a->n_dense && i < b->n_dense && !rc; i++)
+        rc = same_dense(&a->dense[i], &b->dense[i], err);
+    for (uint32_t i = 0; i < a->n_sparse && i < b->n_sparse && !rc; i++)
+        rc = same_sparse(&a->sparse[i], &b->sparse[i], err);
+    if (!rc && a->n_dense != b->n_dense)
+        rc = differ(err, "job", "number of parameters", a->n_dense, b->n_dense);
+    if (!rc && a->n_sparse != b->n_sparse)
+        rc = differ(err, "job", "number of tables", a->n_sparse, b->n_sparse);
+    return rc;
+}

@@ -1,0 +1,88 @@
+/* job.h - what all trainers of a job must declare alike, as the client builds it, PS_DECLARE carries it and a server
+ * thread keeps it.
+ */
+#ifndef PD_PS_JOB_H
+#define PD_PS_JOB_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/row_life.h"
+#include "ps/client/client.h"
+#include "ps/plan/optim.h"
+
+enum {
+    PS_PROTO = 9,               /* version of the 0x4xx messages */
+    PS_PARAMS_MAX = 4096,        /* dense ones, and as many tables */
+    PS_TRAINERS_MAX = 1 << 16,
+    PS_THREADS_MAX = 1 << 16,   /* dense or sparse threads of all servers */
+    PS_DIM_MAX = 1 << 20,
+};
+#define PS_VALUES_MAX (UINT64_C(1) << 40) /* of one parameter */
+/* Request id of a PS_BYE with WIRE_F_ERROR whose message another server said first; 0: it is the trainer's own. */
+#define WIRE_BYE_RELAYED 1
+#define PS_PIECE (1u << 20) /* bytes of a checkpoint's file in one message */
+#define PS_FRAME_MAX (UINT64_C(1) << 30)  /* bytes of one message */
+
+struct ps_dense {
+    char name[PS_NAME_MAX + 1];
+    uint32_t n_dims;
+    uint64_t shape[PS_DIMS_MAX], n;
+    float mean, std, lr_factor, l1, l2, average;
+};
+
+struct ps_sparse {
+    char name[PS_NAME_MAX + 1];
+    uint32_t dim;
+    uint64_t n_rows;
+    float mean, std, lr_factor, l1, l2;
+    struct pd_row_life life;
+};
+
+/* A gradient that is no finite number. */
+enum ps_nan {
+    PS_NAN_TAKE,
+    PS_NAN_STOP,   /* ends the job with the parameter's name, when the step is applied */
+    PS_NAN_REFUSE, /* is refused when it comes, like anything else that does not fit: its trainer is lost (enum ps_lost) */
+};
+
+struct ps_job {
+    uint32_t n_trainers, n_streams, n_servers, n_dense_threads, n_sparse_threads;
+    uint64_t seed;
+    char update[16];     /* a row of the table of rules */
+    uint32_t staleness;  /* ssp */
+    double discard_ratio; /* async: dropped when it lags by more than this times the number of trainers; 0: never */
+    enum ps_nan on_nan;
+    struct ps_optim_conf optim;
+    struct ps_dense *dense;
+    struct ps_sparse *sparse;
+    uint32_t n_dense, n_sparse;
+};
+
+/* The part of a PS_DECLARE that differs between trainers and between the threads it is sent to. */
+enum ps_kind { PS_KIND_DENSE = 1, PS_KIND_SPARSE = 2, PS_KIND_BOTH = 3 }; /* both: local mode */
+struct ps_declare {
+    uint32_t kind, thread; /* which thread of its kind the receiver is, counted over all servers */
+    uint32_t stream_lo, stream_hi;
+    uint64_t incarnation; /* of the trainer: another one for each start of its program */
+    uint64_t epoch;       /* of the server, when it comes back; else 0 */
+};
+
+void ps_job_init(struct ps_job *job);
+void ps_job_release(struct ps_job *job);
+int ps_job_add_dense(struct ps_job *job, const struct ps_dense_spec *spec, struct pd_err *err);
+int ps_job_add_table(struct ps_job *job, const struct ps_table_spec *spec, struct pd_err *err);
+/* Numbers in range, an optimizer that exists, names unique: what the two sides rely on. */
+int ps_job_check(const struct ps_job *job, struct pd_err *err);
+
+/* How many numbers of a value a job of these settings exchanges: one; where trainers apply the optimizer (geo), with its state
+ * if that is a sum over updates. */
+uint32_t ps_job_planes(const struct ps_job *job);
+
+void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_job *job);
+/* Bounded before it is allocated; checked. On failure *job is empty. */
+int ps_job_get(const void *p, size_t n, struct ps_declare *d, struct ps_job *job, struct pd_err *err);
+
+/* 0, or PD_ECONF naming the first thing that differs and both values. */
+int ps_job_same(const struct ps_job *first, const struct ps_job *later, struct pd_err *err);
+
+#endif

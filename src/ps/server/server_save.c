@@ -1,0 +1,198 @@
+/* server_save.c - a server thread's part of a model is written while the thread goes on: training pauses for a fork.
+ *
+ *     shard: ops.save ──▶ fork ──▶ child: ps_saving_image, from the memory of that moment; the result through a pipe, _exit
+ *                           ├──▶ writer (a thread): waits for the child, ps_saving_rest ─▶ done
+ *                           └──▶ the server thread goes on ─▶ on_done ─▶ ps_shard_saved answers trainer 0
+ *
+ * Rows of tables are not in the child (cut.h), so what the thread changes is not copied page by page. Other threads may hold any lock
+ * when the child begins, so it takes no memory and calls nothing but the shard's writing. It keeps no socket of ours open, else nobody
+ * would notice the server's death, and dies with the thread that made it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fs.h"
+#include "model/model.h"
+#include "ps/server/server_int.h"
+
+enum { WRITER_NICE = 5 };
+
+struct result {
+    int rc;
+    struct model_part part;
+    struct pd_err err;
+};
+
+struct server_saving {
+    struct server_saving *next;
+    struct server_thread *t;
+    struct ps_saving *j;
+    pid_t pid; /* of the child; reaped by the server thread, so that the number stays its own */
+    int fd;
+    pthread_t writer;
+    uv_async_t done;
+    struct result result; /* the writer's, until it has ended */
+    size_t got;
+};
+
+/* --- the child --- */
+
+static void close_all_but(int a, int b) {
+    int lo = a < b ? a : b, hi = a < b ? b : a;
+    if (lo > 3)
+        (void)close_range(3, (unsigned)lo - 1, 0);
+    if (hi > lo + 1)
+        (void)close_range((unsigned)lo + 1, (unsigned)hi - 1, 0);
+    (void)close_range((unsigned)hi + 1, ~0u, 0);
+}
+
+static _Noreturn void child(const struct ps_saving *j, int fd, pid_t parent, const sigset_t *mask) {
+    struct result r;
+    memset(&r, 0, sizeof r);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close_all_but(ps_saving_fd(j), fd);
+    for (int s = 1; s < 32; s++)
+        (void)signal(s, SIG_DFL);
+    (void)sigprocmask(SIG_SETMASK, mask, NULL);
+    if (getppid() != parent)
+        _exit(1);
+    (void)setpriority(PRIO_PROCESS, 0, WRITER_NICE);
+    r.rc = ps_saving_image(j, &r.part, &r.err);
+    _exit(pd_write_all(fd, &r, sizeof r) ? 1 : 0);
+}
+
+/* --- the writer --- */
+
+/* n bytes, or less at the pipe's end. */
+static size_t hear(int fd, void *to, size_t n) {
+    size_t got = 0;
+    for (ssize_t k = 1; got < n && k;)
+        if ((k = read(fd, (char *)to + got, n - got)) > 0)
+            got += (size_t)k;
+        else if (k < 0 && errno != EINTR)
+            k = 0;
+    return got;
+}
+
+static void *write_part(void *arg) {
+    struct server_saving *v = arg;
+    struct result *r = &v->result;
+    char more;
+    (void)setpriority(PRIO_PROCESS, 0, WRITER_NICE); /* of this thread */
+    v->got = hear(v->fd, r, sizeof *r);
+    if (v->got == sizeof *r && !r->rc)
+        r->rc = ps_saving_rest(v->j, &r->part, &r->err);
+    (void)hear(v->fd, &more, 1); /* its end, which comes when its memory is given back: whoever reaps it does not wait then */
+    uv_async_send(&v->done);
+    return NULL;
+}
+
+/* --- the server thread --- */
+
+static void on_closed(uv_handle_t *h) { free(h->data); }
+
+static int reap(pid_t pid) {
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+}
+
+/* The writer and the child have ended: off the list; its memory goes with the handle. The child's status. */
+static int unlink_saving(struct server_saving *v) {
+    struct server_saving **at = &v->t->savings;
+    while (*at != v)
+        at = &(*at)->next;
+    *at = v->next;
+    pthread_join(v->writer, NULL);
+    uv_close((uv_handle_t *)&v->done, on_closed);
+    close(v->fd);
+    return reap(v->pid);
+}
+
+static void on_done(uv_async_t *a) {
+    struct server_saving *v = a->data;
+    const int status = unlink_saving(v);
+    if (v->got < sizeof v->result) {
+        v->result.rc = PD_EFAIL;
+        pd_fail(&v->result.err, PD_EFAIL, "the process that wrote the model ended with %s %d", WIFSIGNALED(status) ? "signal" : "status",
+                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    }
+    ps_shard_saved(v->t->shard, v->j, v->result.rc ? NULL : &v->result.part, &v->result.err);
+}
+
+/* The child, and the writer that waits for it. No handler of ours runs in either. */
+static int start(struct server_saving *v, struct pd_err *err) {
+    int fd[2], rc = 0;
+    sigset_t all, mask;
+    pid_t self = getpid();
+    if (pipe2(fd, O_CLOEXEC))
+        return pd_fail_errno(err, PD_EIO, errno, "cannot make a pipe to save");
+    uint64_t began = pd_mono_ns();
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &mask);
+    v->fd = fd[0];
+    v->pid = pd_fault("ps.fork") ? -1 : fork();
+    if (v->pid == 0)
+        child(v->j, fd[1], self, &mask);
+    if (v->pid < 0)
+        rc = pd_fail_errno(err, PD_EIO, errno ? errno : ENOMEM, "cannot start a process to save");
+    close(fd[1]);
+    if (!rc) {
+        int why = pthread_create(&v->writer, NULL, write_part, v);
+        if (why) {
+            rc = pd_fail_errno(err, PD_EIO, why, "cannot start a thread to save");
+            (void)kill(v->pid, SIGKILL);
+            (void)reap(v->pid);
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    if (rc) {
+        close(fd[0]);
+        return rc;
+    }
+    pd_info(v->t->server->opts.log, "thread %u: the model as it is now is being written; the thread stood still for %.1f ms", v->t->index,
+            (double)(pd_mono_ns() - began) * 1e-6);
+    return 0;
+}
+
+int server_save(void *arg, struct ps_saving *j, struct pd_err *err) {
+    struct server_thread *t = arg;
+    struct server_saving *v = pd_calloc(1, sizeof *v);
+    if (!v)
+        return pd_fail(err, PD_ENOMEM, "no memory to save");
+    v->t = t;
+    v->j = j;
+    if (uv_async_init(&t->loop, &v->done, on_done)) {
+        free(v);
+        return pd_fail(err, PD_EIO, "cannot start a thread to save");
+    }
+    v->done.data = v;
+    int rc = start(v, err);
+    if (rc) {
+        uv_close((uv_handle_t *)&v->done, on_closed);
+        return rc;
+    }
+    v->next = t->savings;
+    t->savings = v;
+    return 0;
+}
+
+void server_saves_end(struct server_thread *t) {
+    while (t->savings) {
+        struct server_saving *v = t->savings;
+        (void)kill(v->pid, SIGKILL);
+        ps_saving_stop(v->j);
+        (void)unlink_saving(v);
+    }
+}

@@ -1,0 +1,93 @@
+/* shard_again.c - what a trainer sends a second time after its connection was lost, and the answers that are kept for that. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "ps/shard/shard_int.h"
+
+/* A trainer has at most some 110 such requests under way (64 reductions, and ps_step_end waits beyond 48), and what it misses are
+ * the last answers that were sent: the ring holds them. */
+static uint8_t *bytes_of(struct kept_answer *a) { return a->n <= sizeof a->small ? a->small : a->data; }
+
+void shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const void *p, size_t n) {
+    struct member *m = &s->members[trainer];
+    struct kept_answer *a = &m->answers[m->next_answer++ % SHARD_ANSWERS];
+    struct iovec io = {(void *)(uintptr_t)p, n};
+    a->req = 0;
+    if (n > sizeof a->small && n > a->cap) {
+        free(a->data);
+        a->data = pd_malloc(n);
+        a->cap = a->data ? n : 0;
+    }
+    if (n <= sizeof a->small || n <= a->cap) { /* without memory it is only answered once */
+        a->n = n;
+        if (n)
+            memcpy(bytes_of(a), p, n);
+        a->type = type;
+        a->connection = m->connection;
+        a->req = req;
+    }
+    s->ops.answer(s->arg, trainer, type, req, &io, 1, NULL, NULL);
+}
+
+static struct kept_answer *find(const struct member *m, uint16_t type, uint64_t req) {
+    for (uint32_t i = 0; i < SHARD_ANSWERS; i++)
+        if (m->answers[i].req == req && req && m->answers[i].type == type)
+            return &m->answers[i];
+    return NULL;
+}
+
+static int is_pull(uint16_t type) { return type == WIRE_PS_PULL_DENSE || type == WIRE_PS_PULL_ROWS; }
+
+static void forget(struct ps_shard *s, uint32_t trainer, int pulls_only) {
+    size_t kept = 0;
+    for (size_t i = 0; i < s->n_waiting; i++)
+        if (s->waiting[i].trainer == trainer && (!pulls_only || is_pull(s->waiting[i].f->type)))
+            wire_frame_free(s->waiting[i].f);
+        else
+            s->waiting[kept++] = s->waiting[i];
+    s->n_waiting = kept;
+}
+
+void shard_forget_pulls(struct ps_shard *s, uint32_t trainer) { forget(s, trainer, 1); }
+void shard_forget_waiting(struct ps_shard *s, uint32_t trainer) { forget(s, trainer, 0); }
+
+static int is_waiting(const struct ps_shard *s, uint32_t trainer, uint64_t req) {
+    for (size_t i = 0; i < s->n_waiting; i++)
+        if (s->waiting[i].trainer == trainer && s->waiting[i].f->req == req)
+            return 1;
+    return 0;
+}
+
+/* A request is one of these: a pull, which is done again; answered, which is answered again; taken and still under way, whose
+ * answer will come: so does that of one that waits for a step (save, load) when the connection breaks, for what it is to save is there
+ * then and not later; one that failed, or whose answer could not be kept for lack of memory: done again, unless it is too late. */
+int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
+    struct member *m = &s->members[trainer];
+    struct kept_answer *a = find(m, (*f)->type, (*f)->req);
+    const uint16_t type = (*f)->type;
+    s->stats.repeated++;
+    if (a && a->connection == m->connection)
+        return 0; /* it came due while this was on its way */
+    if (a) {
+        a->connection = m->connection;
+        struct iovec io = {bytes_of(a), a->n};
+        s->ops.answer(s->arg, trainer, a->type, a->req, &io, 1, NULL, NULL);
+        return 0;
+    }
+    if (shard_is_about_models(type) && m->state == MEMBER_JOINED)
+        return shard_models(s, trainer, *f, err);
+    if (shard_is_saving(s, trainer, (*f)->req) || (!is_pull(type) && is_waiting(s, trainer, (*f)->req)))
+        return 0;
+    if (!is_pull(type) && type != WIRE_PS_SAVE && type != WIRE_PS_COMMIT && type != WIRE_PS_LOAD && type != WIRE_PS_DAY_END)
+        return 0;
+    struct pd_rd r;
+    pd_rd_init(&r, (*f)->sec[0], (*f)->len[0]);
+    const uint64_t after = pd_get_u64(&r);
+    if (type == WIRE_PS_SAVE && s->rule->barrier && after < s->step)
+        return pd_fail(err, PD_EFAIL, "the model after step %llu was not saved, and is not there any more: step %llu", (unsigned long long)after,
+                       (unsigned long long)s->step);
+    if (m->state == MEMBER_JOINED)
+        return shard_pull(s, trainer, f, err);
+    return pd_fail(err, PD_EPROTO, "%s after PS_BYE", wire_msg_name(type));
+}

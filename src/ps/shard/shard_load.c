@@ -1,0 +1,237 @@
+/* shard_load.c - a server thread reads what it owns out of any model: its values, and from a checkpoint all of its state. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+#include "model/model.h"
+#include "ps/shard/shard_int.h"
+
+/* A folder as a trainer names it, on this node: "output" is the job's output folder, wherever the agent has put it; a
+ * workspace that is used in place has no link to it. */
+int shard_folder(const struct ps_shard *s, struct pd_rd *r, char out[PATH_MAX], struct pd_err *err) {
+    char name[PATH_MAX];
+    const char *base = s->opts.output_dir;
+    pd_get_str(r, name, sizeof name);
+    while (name[0] == '.' && name[1] == '/') /* "./output", ".//output" */
+        memmove(name, name + 1 + strspn(name + 1, "/"), strlen(name + 1 + strspn(name + 1, "/")) + 1);
+    if (base && *base && !strncmp(name, "output", 6) && (!name[6] || name[6] == '/')) {
+        if (pd_fmt(out, PATH_MAX, "%s%s", base, name + 6))
+            return pd_fail(err, PD_EIO, "path too long: %s%s", base, name + 6);
+    } else {
+        strcpy(out, name);
+    }
+    return 0;
+}
+
+static int load_dense(struct ps_shard *s, struct model *m, uint32_t id, uint32_t missing, int full, struct pd_err *err) {
+    const struct ps_dense *d = &s->job.dense[id];
+    const struct ps_seg *seg = &s->segs[id];
+    const struct model_param *p = model_find(m, d->name);
+    if (!p && missing == PS_MISSING_FAIL)
+        return pd_fail(err, PD_ENOENT, "the model has no parameter '%s'", d->name);
+    if (!p) {
+        if (missing == PS_MISSING_ZERO)
+            memset(shard_w(s, id), 0, seg->count * sizeof(float));
+        else
+            shard_initial_dense(s, id);
+        return 0;
+    }
+    int same = p->kind == MODEL_DENSE && p->n_dims == d->n_dims;
+    for (uint32_t i = 0; same && i < d->n_dims; i++)
+        same = p->shape[i] == d->shape[i];
+    if (!same)
+        return pd_fail(err, PD_ECONF, "parameter '%s' has %llu values here and %llu, or another shape, in the model",
+                       d->name, (unsigned long long)d->n, (unsigned long long)model_param_values(p));
+    int rc = model_read_dense(m, d->name, seg->first, seg->count, shard_w(s, id), err);
+    if (!rc && full)
+        rc = model_read_state(m, d->name, seg->first, seg->count, s->optim->state, s->state + seg->off, s->n_values, err);
+    return rc;
+}
+
+struct loading {
+    struct ps_shard *s;
+    uint32_t id;
+    struct ps_table *t;
+    struct ps_life life;     /* the one that takes the old one's place */
+    int full, seen;          /* seen: the end of the state is what was seen of a row */
+    uint32_t width, history; /* of the state to be read, without that; updates in the table's history */
+};
+
+/* The rule's state, then, of a table that decays, the row as it was when it was last touched, and when: by the history of its thread, which
+ * without a barrier is not that of the others. The row is then taken as it was after the last update. */
+static int load_row(void *arg, uint64_t key, const float *row, const float *state, uint32_t width, struct pd_err *err) {
+    struct loading *l = arg;
+    const struct ps_shard *s = l->s;
+    const uint32_t dim = ps_table_dim(l->t);
+    uint32_t at, step = s->decays[l->id].n;
+    if (ps_row_thread(key, s->job.n_sparse_threads) != s->thread)
+        return 0;
+    if (l->seen && width < MODEL_SEEN_WIDTH)
+        return pd_fail(err, PD_EDATA, "the model has %u numbers of state per row of table '%s'", width, s->job.sparse[l->id].name);
+    width -= l->seen ? MODEL_SEEN_WIDTH : 0;
+    if (l->full && width != l->width)
+        return pd_fail(err, PD_ECONF, "the checkpoint has %u floats of state per row of table '%s', this optimizer has %u", width,
+                       s->job.sparse[l->id].name, l->width);
+    if (ps_table_find(l->t, &key, 1, 1, &at))
+        return pd_fail(err, PD_ENOMEM, "no memory for a table's rows");
+    float *to = ps_table_change(l->t, at);
+    memcpy(to, row, dim * sizeof *row);
+    if (l->width) { /* then there is some */
+        const uint32_t n = dim * s->optim->state;
+        memcpy(to + dim, state, n * sizeof *state);
+        if (ps_decay_active(&s->decays[l->id]) && s->rule->barrier) {
+            memcpy(to, state + n, dim * sizeof *state);
+            memcpy(&step, state + n + dim, sizeof step);
+            if (step > l->history)
+                return pd_fail(err, PD_EDATA, "a row of table '%s' was touched in update %u of %u", s->job.sparse[l->id].name, step,
+                               l->history);
+        }
+    }
+    ps_table_note(l->t, at)->step = step;
+    if (l->seen && l->life.conf.ageing > 0)
+        memcpy(ps_table_seen(l->t, at), state + width, sizeof(struct ps_row_seen));
+    else if (l->life.conf.ageing > 0)
+        ps_life_unknown(&l->life.conf, ps_table_seen(l->t, at));
+    return 0;
+}
+
+static int load_waiting(void *arg, uint64_t key, uint32_t state, struct pd_err *err) {
+    struct loading *l = arg;
+    if (ps_row_thread(key, l->s->job.n_sparse_threads) != l->s->thread)
+        return 0;
+    int rc = ps_life_restore(&l->life, key, state);
+    return rc ? pd_fail(err, rc, "id %llu of table '%s', which waits for a row", (unsigned long long)key, l->s->job.sparse[l->id].name) : 0;
+}
+
+static int load_history(struct ps_shard *s, struct model *m, uint32_t id, uint32_t *n, struct pd_err *err) {
+    const double *pairs = NULL;
+    uint64_t count;
+    int rc = model_history(m, s->job.sparse[id].name, &pairs, &count, err);
+    if (rc)
+        return rc;
+    if (!count || count > UINT32_MAX)
+        return pd_fail(err, PD_ECONF, "table '%s' was trained without l1 and l2, or has none of their history", s->job.sparse[id].name);
+    *n = (uint32_t)(count - 1);
+    if (ps_decay_restore(&s->decays[id], (const struct ps_decay_at *)(const void *)pairs, *n))
+        return pd_fail(err, PD_ENOMEM, "no memory for table '%s'", s->job.sparse[id].name);
+    return 0;
+}
+
+/* A fresh table takes the old one's place: rows that the model lacks are initial values again. */
+static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t missing, int full, struct pd_err *err) {
+    const struct ps_sparse *d = &s->job.sparse[id];
+    const struct model_param *p = model_find(m, d->name);
+    if (!p && missing == PS_MISSING_FAIL)
+        return pd_fail(err, PD_ENOENT, "the model has no table '%s'", d->name);
+    if (p && (p->kind != MODEL_TABLE || p->dim != d->dim))
+        return pd_fail(err, PD_ECONF, "table '%s' has %u floats per row here and %u in the model", d->name, d->dim, p->dim);
+    if (p && p->n_rows && d->n_rows && p->n_rows != d->n_rows)
+        return pd_fail(err, PD_ECONF, "table '%s' has %llu ids here and %llu in the model: another vocabulary", d->name,
+                       (unsigned long long)d->n_rows, (unsigned long long)p->n_rows);
+    struct ps_table_opts o = {.name = d->name, .dim = d->dim, .state = s->optim->state, .seed = s->job.seed, .ageing = d->life.ageing > 0};
+    struct loading l = {.s = s, .id = id, .full = full, .width = full ? shard_row_width(s, id) : 0};
+    int rc = ps_table_new(&l.t, &o);
+    if (!rc)
+        rc = ps_life_init(&l.life, &d->life, s->job.seed, d->name);
+    if (rc) {
+        ps_table_free(l.t);
+        return pd_fail(err, rc, "no memory for table '%s'", d->name);
+    }
+    l.seen = p ? model_has_seen(m, d->name, err) : 0;
+    rc = l.seen < 0 ? l.seen : 0;
+    if (p && !rc && full && ps_decay_active(&s->decays[id]))
+        rc = load_history(s, m, id, &l.history, err);
+    if (p && !rc)
+        rc = model_each_state(m, d->name, load_row, &l, err);
+    if (p && !rc && s->lives[id].active)
+        rc = model_each_waiting(m, d->name, load_waiting, &l, err);
+    if (rc) {
+        ps_life_release(&l.life);
+        ps_table_free(l.t);
+        return rc;
+    }
+    if (p || missing != PS_MISSING_ZERO)
+        ps_table_set_initial(l.t, d->mean, d->std);
+    ps_table_free(s->tables[id]);
+    s->tables[id] = l.t;
+    ps_life_release(&s->lives[id]);
+    s->lives[id] = l.life;
+    return 0;
+}
+
+/* Row numbers that members remember belong to the tables of before. */
+void shard_forget_rows(struct ps_shard *s) {
+    for (uint32_t i = 0; i < s->n_joined; i++)
+        for (uint32_t t = 0; t < s->job.n_sparse * SHARD_LISTS; t++)
+            s->members[s->order[i]].known[t].id = 0;
+}
+
+int shard_steps_under_way(const struct ps_shard *s) {
+    int any = s->n_waiting > s->n_answering;
+    for (uint32_t i = 0; i < s->n_joined; i++) {
+        const struct member *m = &s->members[s->order[i]];
+        any |= m->step > s->step;
+        for (uint32_t k = 0; m->ring && k < SHARD_RING; k++)
+            any |= m->ring[k].n_parts > 0;
+    }
+    return any;
+}
+
+/* The numbers that go on where they were; members stand at the step that the checkpoint was made after. */
+static void go_on(struct ps_shard *s, const struct model_manifest *m) {
+    s->step = m->step;
+    s->pass = m->resume.pass;
+    s->updates = m->resume.updates;
+    s->samples = m->resume.samples;
+    for (uint32_t i = 0; i < s->n_joined; i++)
+        s->members[s->order[i]].step = s->step;
+    s->reduced_full = 1; /* until this pass is over no other process can take a trainer's place: it would begin elsewhere */
+}
+
+/* The part that this thread would write holds all that it owns, if the model was saved by as many threads. */
+static void prefer_own(const struct ps_shard *s, struct model *m) {
+    char file[MODEL_FILE_MAX + 1];
+    shard_part_name(s, file);
+    (void)model_prefer(m, file, s->tables != NULL);
+}
+
+/* sec 0: u64 after, str folder, u32 enum ps_missing, u32 full. Answer: u64 step and u64 pass; of the model, or with full those
+ * that the trainers go on with. */
+int shard_load(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *out, struct pd_err *err) {
+    char folder[PATH_MAX];
+    struct pd_rd r;
+    pd_rd_init(&r, f->sec[0], f->len[0]);
+    (void)pd_get_u64(&r);
+    int rc = shard_folder(s, &r, folder, err);
+    uint32_t missing = pd_get_u32(&r), full = pd_get_u32(&r);
+    if (!pd_rd_done(&r) || missing > PS_MISSING_ZERO || full > 1)
+        return pd_fail(err, PD_EPROTO, "PS_LOAD of %zu bytes", f->len[0]);
+    if (shard_steps_under_way(s))
+        return pd_fail(err, PD_EPROTO, "PS_LOAD while a step is under way");
+    struct model *m = NULL;
+    if (!rc && s->values && ps_values_own(&s->values))
+        rc = pd_fail(err, PD_ENOMEM, "no memory to load a model");
+    if (!rc)
+        rc = model_open(&m, folder, err);
+    if (!rc && full && !model_info(m)->optimizer_state)
+        rc = pd_fail(err, PD_ECONF, "%s has no optimizer state: a training can begin with it (init_model_path), not go on from it", folder);
+    if (!rc)
+        prefer_own(s, m);
+    if (!rc && s->segs)
+        memset(s->state, 0, s->n_values * s->optim->state * sizeof *s->state);
+    for (uint32_t i = 0; s->segs && i < s->job.n_dense && !rc; i++)
+        rc = load_dense(s, m, i, missing, (int)full, err);
+    shard_forget_rows(s);
+    shard_chain_drop(s);
+    for (uint32_t i = 0; s->tables && i < s->job.n_sparse && !rc; i++)
+        rc = load_table(s, m, i, missing, (int)full, err);
+    if (!rc && full)
+        go_on(s, model_info(m));
+    if (!rc) {
+        pd_put_u64(out, full ? s->step : model_info(m)->step);
+        pd_put_u64(out, full ? s->pass : model_info(m)->pass);
+    }
+    model_close(m);
+    return rc;
+}

@@ -1,0 +1,325 @@
+/* shard_part.c - the file of a part is written.
+ *
+ *     part_make_room:   all that takes memory; of each table a cut (cut.h)
+ *     ps_saving_image:  needs the memory of the moment of the cut, so a child of fork runs it: the list of the rows, half sorted, which
+ *                       is left in shared memory; and all of a part without tables
+ *     ps_saving_rest:   any thread, while the shard goes on: the list is sorted, and what the rows were is written in that order
+ *
+ * The rows are most of a model. They are not in the child (MADV_DONTFORK): what the shard changes meanwhile is kept row by row, and not
+ * page by page.
+ */
+#include "ps/shard/shard_part.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/fault.h"
+#include "base/str.h"
+
+enum { BLOCK = 64 << 10 };
+
+_Static_assert((int)MODEL_NAME_MAX == (int)PS_NAME_MAX, "names are copied whole");
+_Static_assert(sizeof(struct ps_decay_at) == 16, "a pair of a table's history");
+_Static_assert(sizeof(struct ps_row_seen) == 4 * MODEL_SEEN_WIDTH, "what was seen of a row is written as it is");
+
+uint32_t shard_row_width(const struct ps_shard *s, uint32_t id) {
+    uint32_t dim = s->job.sparse[id].dim;
+    return dim * s->optim->state + (ps_decay_active(&s->decays[id]) ? dim + 1 : 0);
+}
+
+/* --- room --- */
+
+static void add_entry(struct ps_saving *j, const struct model_entry *e, const char *name) {
+    struct model_entry *to = &j->entries[j->n_entries++];
+    *to = *e;
+    memcpy(to->name, name, sizeof to->name);
+}
+
+static void describe_table(struct ps_saving *j, uint32_t id) {
+    const struct ps_shard *s = j->s;
+    const char *name = s->job.sparse[id].name;
+    struct part_table *p = &j->tables[id];
+    p->changes = j->delta && shard_chain_changes(s, id);
+    p->n = p->changes ? ps_changed_count(&s->changed[id], ps_table_places(s->tables[id])) : ps_table_rows(s->tables[id]);
+    p->n_waiting = ps_life_candidates(&s->lives[id]);
+    p->dim = s->job.sparse[id].dim;
+    p->life = s->lives[id].active;
+    p->decay = s->decays[id];
+    p->decay.at = NULL;
+    p->state_width = (j->full ? shard_row_width(s, id) : 0) + (p->life ? MODEL_SEEN_WIDTH : 0);
+    add_entry(j, &(struct model_entry){.kind = p->changes ? MODEL_CHANGES : MODEL_TABLE, .dim = p->dim, .count = p->n,
+                                       .state_width = p->state_width}, name);
+    if (j->full && ps_decay_active(&p->decay))
+        add_entry(j, &(struct model_entry){.kind = MODEL_HISTORY, .dim = 4, .count = (uint64_t)p->decay.n + 1}, name);
+    if (p->life)
+        add_entry(j, &(struct model_entry){.kind = MODEL_WAITING, .dim = 1, .count = p->n_waiting}, name);
+}
+
+static void describe(struct ps_saving *j) {
+    const struct ps_shard *s = j->s;
+    for (uint32_t i = 0; s->segs && i < s->job.n_dense; i++)
+        if (s->segs[i].count)
+            add_entry(j, &(struct model_entry){.kind = MODEL_DENSE, .dim = 1, .first = s->segs[i].first, .count = s->segs[i].count,
+                                               .state_width = j->full ? s->optim->state : 0}, s->job.dense[i].name);
+    for (uint32_t i = 0; s->tables && i < s->job.n_sparse; i++)
+        describe_table(j, i);
+}
+
+static size_t decay_bytes(const struct part_table *p) { return ps_decay_active(&p->decay) ? ((size_t)p->decay.n + 1) * sizeof *p->decay.at : 0; }
+
+static void *take(struct ps_saving *j, size_t *at, size_t bytes) {
+    void *p = j->lists ? j->lists + *at : NULL;
+    *at += bytes;
+    return p;
+}
+
+/* Where the lists are in j->lists, or with that NULL how much they need. */
+static size_t place_lists(struct ps_saving *j) {
+    size_t at = 0;
+    for (uint32_t i = 0; j->tables && i < j->s->job.n_sparse; i++) {
+        struct part_table *p = &j->tables[i];
+        p->heaps = take(j, &at, sizeof *p->heaps);
+        p->decay.at = take(j, &at, decay_bytes(p));
+        p->rows = take(j, &at, p->n * sizeof *p->rows);
+        p->waiting = take(j, &at, p->n_waiting * sizeof *p->waiting);
+        at = (at + 7) / 8 * 8;
+    }
+    return at;
+}
+
+static int map_lists(struct ps_saving *j) {
+    j->lists_bytes = place_lists(j);
+    if (!j->lists_bytes)
+        return 0;
+    void *p = pd_fault("alloc") ? MAP_FAILED
+                                : mmap(NULL, j->lists_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return PD_ENOMEM;
+    j->lists = p;
+    place_lists(j);
+    return 0;
+}
+
+static int cut_tables(struct ps_saving *j) {
+    int rc = 0;
+    for (uint32_t i = 0; j->tables && i < j->s->job.n_sparse && !rc; i++)
+        rc = ps_cut_begin(&j->tables[i].cut, j->s->tables[i]);
+    return rc;
+}
+
+int part_make_room(struct ps_saving *j, const char *folder, const char *file, struct pd_err *err) {
+    const struct ps_shard *s = j->s;
+    uint32_t widest = 1;
+    j->entries = pd_calloc((size_t)s->job.n_dense + 3 * (size_t)s->job.n_sparse, sizeof *j->entries);
+    j->tables = s->tables ? pd_calloc(s->job.n_sparse, sizeof *j->tables) : NULL;
+    if (!j->entries || (s->tables && !j->tables))
+        return pd_fail(err, PD_ENOMEM, "no memory to save");
+    if (s->values && s->values->in_region)
+        j->values = ps_values_lend(s->values);
+    describe(j);
+    for (uint32_t i = 0; j->tables && i < s->job.n_sparse; i++) {
+        widest = j->tables[i].dim > widest ? j->tables[i].dim : widest;
+        widest = j->tables[i].state_width > widest ? j->tables[i].state_width : widest;
+    }
+    j->block_rows = widest * sizeof(float) < BLOCK ? BLOCK / (widest * sizeof(float)) : 1;
+    j->block = pd_alloc64(widest * sizeof(float) < BLOCK ? BLOCK : widest * sizeof(float));
+    if (!j->block || map_lists(j) || cut_tables(j))
+        return pd_fail(err, PD_ENOMEM, "no memory to save");
+    return model_writer_new(&j->w, folder, file, j->entries, j->n_entries, err);
+}
+
+static void drop_lists(struct ps_saving *j) {
+    if (j->lists)
+        munmap(j->lists, j->lists_bytes);
+    j->lists = NULL;
+}
+
+void part_release(struct ps_saving *j) {
+    model_writer_free(j->w);
+    ps_values_drop(j->values);
+    for (uint32_t i = 0; j->tables && i < j->s->job.n_sparse; i++)
+        ps_cut_end(j->tables[i].cut);
+    drop_lists(j);
+    free(j->tables);
+    free(j->entries);
+    free(j->block);
+}
+
+/* --- at the cut --- */
+
+static int put_dense(const struct ps_saving *j, uint32_t id, struct pd_err *err) {
+    const struct ps_shard *s = j->s;
+    const struct ps_seg *seg = &s->segs[id];
+    int rc = model_writer_put(j->w, shard_w(s, id), seg->count * sizeof(float), err);
+    for (uint32_t k = 0; j->full && k < s->optim->state && !rc; k++)
+        rc = model_writer_put(j->w, s->state + k * s->n_values + seg->off, seg->count * sizeof(float), err);
+    return rc;
+}
+
+static int put_all_dense(const struct ps_saving *j, struct pd_err *err) {
+    int rc = 0;
+    for (uint32_t i = 0; j->s->segs && i < j->s->job.n_dense && !rc; i++)
+        rc = put_dense(j, i, err);
+    return rc;
+}
+
+static int list_table(const struct ps_saving *j, uint32_t id, struct pd_err *err) {
+    const struct ps_shard *s = j->s;
+    const struct part_table *p = &j->tables[id];
+    const uint64_t n = ps_table_list(s->tables[id], p->changes ? &s->changed[id] : NULL, p->rows, p->n, p->heaps);
+    if (n != p->n)
+        return pd_fail(err, PD_EFAIL, "table '%s' has %llu rows to be saved, not %llu", s->job.sparse[id].name, (unsigned long long)n,
+                       (unsigned long long)p->n);
+    ps_life_list(&s->lives[id], p->waiting);
+    if (decay_bytes(p))
+        memcpy(p->decay.at, s->decays[id].at, decay_bytes(p));
+    return 0;
+}
+
+/* All of the lists' pages at once: one by one they cost a fault each. Best effort: the kernel may not know how. */
+static void touch_lists(const struct ps_saving *j) {
+    if (j->lists)
+        (void)madvise(j->lists, j->lists_bytes, MADV_POPULATE_WRITE);
+}
+
+int ps_saving_image(const struct ps_saving *j, struct model_part *part, struct pd_err *err) {
+    int rc = pd_fault("ps.save") ? pd_fail(err, PD_EFAIL, "fault: ps.save") : 0;
+    touch_lists(j);
+    for (uint32_t i = 0; j->tables && i < j->s->job.n_sparse && !rc; i++)
+        rc = list_table(j, i, err);
+    if (rc || j->tables)
+        return rc;
+    rc = put_all_dense(j, err);
+    return rc ? rc : model_writer_seal(j->w, part, err);
+}
+
+/* --- rows --- */
+
+static int stopped(const struct ps_saving *j, struct pd_err *err) {
+    return atomic_load(&j->stop) ? pd_fail(err, PD_EFAIL, "the save was stopped") : 0;
+}
+
+static int put_keys(const struct ps_saving *j, const struct ps_index_entry *e, uint64_t n, struct pd_err *err) {
+    uint64_t *keys = (uint64_t *)(void *)j->block;
+    int rc = 0;
+    for (uint64_t i = 0, k; i < n && !rc; i += k) {
+        k = n - i < BLOCK / sizeof *keys ? n - i : BLOCK / sizeof *keys;
+        for (uint64_t r = 0; r < k; r++)
+            keys[r] = e[i + r].key;
+        rc = model_writer_put(j->w, keys, k * sizeof *keys, err);
+    }
+    return rc;
+}
+
+/* What is written of n rows, to `to`. */
+typedef void read_rows(const struct ps_saving *j, const struct part_table *p, uint64_t from, uint64_t n, float *to);
+
+/* Each heap is sorted before its keys are put, and so while the disk takes those before. */
+static int put_row_keys(const struct ps_saving *j, const struct part_table *p, struct pd_err *err) {
+    int rc = stopped(j, err);
+    for (uint32_t h = 0; h < PS_INDEX_HEAPS && !rc; h++) {
+        uint64_t from, to;
+        ps_index_sort_heap(p->rows, p->heaps, h, &from, &to);
+        rc = put_keys(j, p->rows + from, to - from, err);
+    }
+    return rc;
+}
+
+static void read_values(const struct ps_saving *j, const struct part_table *p, uint64_t from, uint64_t n, float *to) {
+    (void)j;
+    ps_cut_read(p->cut, p->rows + from, n, p->n - from, 0, p->dim, to);
+    for (uint64_t i = 0; ps_decay_active(&p->decay) && i < n; i++)
+        ps_decay_catch_up(&p->decay, ps_cut_step(p->cut, p->rows[from + i].row), to + i * p->dim, p->dim);
+}
+
+/* The rule's numbers; of a table that decays, the row as it was when it was last touched, and when; what was seen of it. */
+static void read_state(const struct ps_saving *j, const struct part_table *p, uint64_t from, uint64_t n, float *to) {
+    const uint32_t of_rule = j->full ? p->dim * j->s->optim->state : 0;
+    if (of_rule == p->state_width) {
+        ps_cut_read(p->cut, p->rows + from, n, p->n - from, p->dim, of_rule, to);
+        return;
+    }
+    for (uint64_t i = from; i < from + n; i++) {
+        const struct ps_index_entry *e = &p->rows[i];
+        ps_cut_read(p->cut, e, 1, p->n - i, p->dim, of_rule, to);
+        to += of_rule;
+        if (j->full && ps_decay_active(&p->decay)) {
+            const uint32_t step = ps_cut_step(p->cut, e->row);
+            ps_cut_read(p->cut, e, 1, 1, 0, p->dim, to);
+            memcpy(to + p->dim, &step, sizeof step);
+            to += p->dim + 1;
+        }
+        if (p->life) {
+            struct ps_row_seen seen;
+            ps_cut_seen(p->cut, e->row, &seen);
+            memcpy(to, &seen, sizeof seen);
+            to += MODEL_SEEN_WIDTH;
+        }
+    }
+}
+
+/* Rows from number `from` on, where the file's next bytes are, or one that does not fit there. How many: *n. */
+static int put_some_rows(const struct ps_saving *j, const struct part_table *p, uint32_t width, read_rows *read, uint64_t from, uint64_t *n,
+                         struct pd_err *err) {
+    const size_t row_bytes = width * sizeof(float);
+    size_t room;
+    void *to;
+    const int rc = model_writer_room(j->w, &to, &room, err);
+    if (rc)
+        return rc;
+    *n = room / row_bytes < j->block_rows ? room / row_bytes : j->block_rows;
+    if (*n) {
+        read(j, p, from, *n, to);
+        return model_writer_filled(j->w, *n * row_bytes, err);
+    }
+    *n = 1;
+    read(j, p, from, 1, j->block);
+    return model_writer_put(j->w, j->block, row_bytes, err);
+}
+
+static int put_rows(const struct ps_saving *j, const struct part_table *p, uint32_t width, read_rows *read, struct pd_err *err) {
+    int rc = 0;
+    for (uint64_t i = 0, n; width && i < p->n && !rc; i += n) {
+        n = 0;
+        rc = stopped(j, err);
+        if (!rc)
+            rc = put_some_rows(j, p, width, read, i, &n, err);
+    }
+    return rc;
+}
+
+static int put_waiting(const struct ps_saving *j, const struct part_table *p, struct pd_err *err) {
+    int rc = put_keys(j, p->waiting, p->n_waiting, err);
+    for (uint64_t i = 0; i < p->n_waiting && !rc; i++)
+        rc = model_writer_put(j->w, &p->waiting[i].row, sizeof p->waiting[i].row, err);
+    return rc;
+}
+
+static int put_table(const struct ps_saving *j, const struct part_table *p, struct pd_err *err) {
+    int rc = put_row_keys(j, p, err);
+    if (!rc)
+        rc = put_rows(j, p, p->dim, read_values, err);
+    if (!rc)
+        rc = put_rows(j, p, p->state_width, read_state, err);
+    if (!rc && !ps_cut_whole(p->cut))
+        rc = pd_fail(err, PD_ENOMEM, "no memory to keep rows as they were while they were written");
+    if (!rc && j->full && decay_bytes(p))
+        rc = model_writer_put(j->w, p->decay.at, decay_bytes(p), err);
+    return rc ? rc : put_waiting(j, p, err);
+}
+
+int ps_saving_rest(struct ps_saving *j, struct model_part *part, struct pd_err *err) {
+    if (!j->tables)
+        return 0;
+    touch_lists(j);
+    int rc = put_all_dense(j, err);
+    for (uint32_t i = 0; i < j->s->job.n_sparse && !rc; i++)
+        rc = put_table(j, &j->tables[i], err);
+    drop_lists(j); /* here: giving 32 MB back takes 10 to 15 ms, for which the shard's thread would stand still */
+    return rc ? rc : model_writer_seal(j->w, part, err);
+}
+
+void ps_saving_stop(struct ps_saving *j) { atomic_store(&j->stop, 1); }
+
+int ps_saving_fd(const struct ps_saving *j) { return model_writer_fd(j->w); }

@@ -1,0 +1,321 @@
+/* shard_pull.c - requests that wait for a step: pulls, save, load. They are answered at once when that step is applied, or
+ * kept until it is. Rows are looked up when the request comes in, while the thread has to wait anyway.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "ps/shard/shard_int.h"
+
+/* --- what an answer needs until it is sent --- */
+
+struct reply {
+    struct pd_pool *pool;
+    struct ps_values *values; /* lent, or NULL: gathered into data */
+    uint64_t step;
+    uint8_t pad[64 - 2 * sizeof(void *) - sizeof(uint64_t)];
+    float data[];
+};
+
+static struct reply *reply_new(const struct ps_shard *s, size_t floats) {
+    struct reply *r = pd_pool_get(s->opts.pool, sizeof *r + floats * sizeof r->data[0]);
+    if (r) {
+        r->pool = s->opts.pool;
+        r->values = NULL;
+        r->step = s->step;
+    }
+    return r;
+}
+
+static void reply_release(void *arg) {
+    struct reply *r = arg;
+    ps_values_drop(r->values);
+    pd_pool_put(r->pool, r);
+}
+
+static void reply_send(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct reply *r, const float *v, size_t n) {
+    struct iovec io[3] = {{&r->step, sizeof r->step}, {NULL, 0}, {(void *)(uintptr_t)v, n * sizeof *v}};
+    s->ops.answer(s->arg, trainer, f->type, f->req, io, 3, reply_release, r);
+}
+
+/* --- dense --- */
+
+struct pull_dense {
+    uint64_t after;
+    uint32_t n;
+    const uint8_t *ids; /* n times u32 */
+};
+
+/* sec 0: u64 after, u32 n, u32 0, n times u32 id (each has a segment here). */
+static int read_pull_dense(const struct ps_shard *s, const struct wire_frame *f, struct pull_dense *p, struct pd_err *err) {
+    struct pd_rd r;
+    pd_rd_init(&r, f->sec[0], f->len[0]);
+    p->after = pd_get_u64(&r);
+    p->n = pd_get_u32(&r);
+    uint32_t zero = pd_get_u32(&r);
+    p->ids = pd_get(&r, (size_t)p->n * 4);
+    if (!pd_rd_done(&r) || zero || p->n > (uint64_t)PS_PARAMS_MAX * s->planes)
+        return pd_fail(err, PD_EPROTO, "PS_PULL_DENSE of %zu bytes", f->len[0]);
+    struct pd_rd ids;
+    pd_rd_init(&ids, p->ids, (size_t)p->n * 4);
+    for (uint32_t i = 0; i < p->n; i++) {
+        uint32_t id = pd_get_u32(&ids);
+        if (!s->segs || id >= shard_n_planes(s) || !shard_seg(s, id)->count)
+            return pd_fail(err, PD_EPROTO, "PS_PULL_DENSE: no parameter %u here", id);
+    }
+    return 0;
+}
+
+/* Are the segments one after the other in memory? Then they leave from there, without being gathered. */
+static int contiguous(const struct ps_shard *s, const struct pull_dense *p, const float **from, uint64_t *floats) {
+    struct pd_rd ids;
+    pd_rd_init(&ids, p->ids, (size_t)p->n * 4);
+    uint64_t end = 0;
+    int one = 1;
+    *floats = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const uint32_t id = pd_get_u32(&ids);
+        const struct ps_seg *g = shard_seg(s, id);
+        one &= id < s->job.n_dense && (i == 0 || g->off == end);
+        if (i == 0)
+            *from = s->values->w + g->off;
+        end = g->off + ps_seg_padded(g->count);
+        *floats += ps_seg_padded(g->count);
+    }
+    return one;
+}
+
+/* Answer: sec 0: u64 step applied; sec 2: the segments, each padded to 16 values. */
+static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+    struct pull_dense p;
+    int rc = read_pull_dense(s, f, &p, err);
+    if (rc)
+        return rc;
+    const float *from = NULL;
+    uint64_t floats;
+    int lend = contiguous(s, &p, &from, &floats);
+    struct reply *r = reply_new(s, lend ? 0 : floats);
+    if (!r)
+        return pd_fail(err, PD_ENOMEM, "no memory for an answer");
+    if (lend) {
+        r->values = floats ? ps_values_lend(s->values) : NULL;
+    } else {
+        struct pd_rd ids;
+        pd_rd_init(&ids, p.ids, (size_t)p.n * 4);
+        float *to = r->data;
+        for (uint32_t i = 0; i < p.n; i++) {
+            uint32_t id = pd_get_u32(&ids);
+            memcpy(to, shard_plane(s, id), ps_seg_padded(shard_seg(s, id)->count) * sizeof *to);
+            to += ps_seg_padded(shard_seg(s, id)->count);
+        }
+        from = r->data;
+    }
+    reply_send(s, trainer, f, r, from, floats);
+    return 0;
+}
+
+const float *ps_shard_dense(const struct ps_shard *s, uint32_t id) {
+    return s->segs && id < s->job.n_dense && s->segs[id].count == s->job.dense[id].n ? shard_w(s, id) : NULL;
+}
+
+/* --- rows --- */
+
+struct pull_rows {
+    uint64_t after, n;
+    uint32_t table, create, list;
+};
+
+/* sec 0: u64 after, u32 table, u32 create, u32 list, u32 0, u64 n; sec 1: n keys. */
+static int read_pull_rows(const struct wire_frame *f, struct pull_rows *p, struct pd_err *err) {
+    struct pd_rd r;
+    pd_rd_init(&r, f->sec[0], f->len[0]);
+    p->after = pd_get_u64(&r);
+    p->table = pd_get_u32(&r);
+    p->create = pd_get_u32(&r);
+    p->list = pd_get_u32(&r);
+    uint32_t zero = pd_get_u32(&r);
+    p->n = pd_get_u64(&r);
+    if (!pd_rd_done(&r) || zero || p->create > 1)
+        return pd_fail(err, PD_EPROTO, "PS_PULL_ROWS of %zu bytes", f->len[0]);
+    return 0;
+}
+
+struct known_list *shard_known(struct member *m, uint32_t table, uint32_t id) {
+    struct known_list *k = &m->known[table * SHARD_LISTS];
+    for (uint32_t i = 0; id && i < SHARD_LISTS; i++)
+        if (k[i].id == id)
+            return &k[i];
+    return NULL;
+}
+
+/* A place for a new list: that of the same number (the pull is repeated), a free one, or that of the older one. Numbers grow. */
+static struct known_list *place_for(struct member *m, uint32_t table, uint32_t id) {
+    struct known_list *k = &m->known[table * SHARD_LISTS], *old = shard_known(m, table, id);
+    for (uint32_t i = 0; i < SHARD_LISTS && !old; i++)
+        if (!k[i].id)
+            old = &k[i];
+    return old ? old : (int32_t)(k[0].id - k[1].id) < 0 ? &k[0] : &k[1];
+}
+
+/* A creating pull's rows become a known list of the member, which its push can name, if it has a number. */
+static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+    struct pull_rows p;
+    int rc = read_pull_rows(f, &p, err);
+    if (!rc)
+        rc = shard_keys(s, f, p.table, p.n, err);
+    if (rc || !p.create)
+        return rc;
+    struct known_list *k = p.list ? place_for(&s->members[trainer], p.table, p.list) : NULL;
+    struct row_list *list = k ? &k->list : &s->scratch;
+    const uint64_t *keys = (const uint64_t *)(const void *)f->sec[1];
+    const int life = s->lives[p.table].active;
+    if (k)
+        k->id = 0;
+    if (shard_room(&list->rows, &list->cap, p.n, sizeof *list->rows) || (k && shard_keep_keys(list, keys, p.n)) ||
+        ps_table_find(s->tables[p.table], keys, p.n, !life, list->rows))
+        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[p.table].name);
+    list->n = p.n;
+    if (k)
+        k->id = p.list;
+    return 0;
+}
+
+/* Rows as they are after the last update, also those that it did not touch. */
+void shard_gather(struct ps_shard *s, uint32_t id, const uint64_t *keys, const uint32_t *rows, size_t n, float *out) {
+    const struct ps_decay *d = &s->decays[id];
+    const struct ps_table *t = s->tables[id];
+    uint32_t dim = s->job.sparse[id].dim;
+    ps_table_gather(t, keys, rows, n, out);
+    for (size_t i = 0; s->lives[id].conf.admit_zero > 0 && i < n; i++)
+        if (rows[i] == PS_ROW_NONE)
+            memset(out + i * dim, 0, dim * sizeof *out);
+    for (size_t i = 0; ps_decay_active(d) && i < n; i++)
+        ps_decay_catch_up(d, rows[i] == PS_ROW_NONE ? 0 : ps_table_note(t, rows[i])->step, out + i * dim, dim);
+}
+
+/* Answer: sec 0: u64 step applied; sec 2: n rows. */
+static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+    struct pull_rows p;
+    int rc = read_pull_rows(f, &p, err);
+    if (rc)
+        return rc;
+    struct ps_table *t = s->tables[p.table];
+    const uint64_t *keys = (const uint64_t *)(const void *)f->sec[1];
+    const int life = s->lives[p.table].active;
+    struct known_list *k = p.create ? shard_known(&s->members[trainer], p.table, p.list) : NULL;
+    const uint32_t *rows = k ? k->list.rows : NULL;
+    if (k && life && shard_look_again(t, &k->list))
+        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[p.table].name);
+    if (!k || k->list.n != p.n) {
+        if (shard_room(&s->scratch.rows, &s->scratch.cap, p.n, sizeof *s->scratch.rows) ||
+            ps_table_find(t, keys, p.n, p.create && !life, s->scratch.rows))
+            return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[p.table].name);
+        rows = s->scratch.rows;
+    }
+    size_t floats = p.n * shard_width(s, p.table);
+    float *to = s->ops.place ? s->ops.place(s->arg, f->req, floats) : NULL;
+    struct reply *r = reply_new(s, to ? 0 : floats);
+    if (!r)
+        return pd_fail(err, PD_ENOMEM, "no memory for an answer");
+    to = to ? to : r->data;
+    if (s->planes > 1)
+        ps_table_gather_all(t, keys, rows, p.n, to);
+    else
+        shard_gather(s, p.table, keys, rows, p.n, to);
+    reply_send(s, trainer, f, r, to, floats);
+    return 0;
+}
+
+/* --- waiting --- */
+
+static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    int rc;
+    struct pull_dense pd = {0};
+    int values = f->type == WIRE_PS_PULL_ROWS || (f->type == WIRE_PS_PULL_DENSE && !read_pull_dense(s, f, &pd, err) && pd.n);
+    if (values) {
+        struct member *m = &s->members[trainer];
+        if (!m->has_pulled)
+            m->updates_seen = s->updates;
+        m->has_pulled = 1;
+    }
+    switch (f->type) {
+    case WIRE_PS_PULL_DENSE: return answer_dense(s, trainer, f, err);
+    case WIRE_PS_PULL_ROWS: return answer_rows(s, trainer, f, err);
+    case WIRE_PS_SAVE: return shard_save(s, trainer, f, err);
+    case WIRE_PS_COMMIT: rc = shard_commit(s, f, &b, err); break;
+    case WIRE_PS_DAY_END: rc = shard_day_end(s, f, &b, err); break;
+    default: rc = shard_load(s, f, &b, err); break;
+    }
+    if (!rc && b.failed)
+        rc = pd_fail(err, PD_ENOMEM, "no memory for an answer");
+    if (!rc)
+        shard_answer_kept(s, trainer, f->type, f->req, b.data, b.len);
+    pd_buf_release(&b);
+    return rc;
+}
+
+/* Has the trainer ended all before step `after`, is that applied, and may it go on? */
+static int may_answer(const struct ps_shard *s, uint32_t trainer, uint64_t after) {
+    if (s->rule->barrier)
+        return s->step >= after;
+    return s->members[trainer].step >= after && (!s->rule->bounded || after <= s->step + s->job.staleness);
+}
+
+static int congested(const struct ps_shard *s, uint32_t trainer) { return s->ops.congested && s->ops.congested(s->arg, trainer); }
+
+static size_t n_waiting(const struct ps_shard *s, uint32_t trainer) {
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_waiting; i++)
+        n += s->waiting[i].trainer == trainer;
+    return n;
+}
+
+int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
+    struct pd_rd r;
+    pd_rd_init(&r, (*f)->sec[0], (*f)->len[0]);
+    uint64_t after = pd_get_u64(&r);
+    struct pull_dense pd;
+    int rc = 0;
+    int ahead = (*f)->type == WIRE_PS_PULL_ROWS || (*f)->type == WIRE_PS_PULL_DENSE; /* of the step that it is at */
+    if (r.failed || after > s->members[trainer].step + (uint64_t)ahead)
+        return pd_fail(err, PD_EPROTO, "%s after step %llu; this trainer has ended %llu", wire_msg_name((*f)->type),
+                       (unsigned long long)after, (unsigned long long)s->members[trainer].step);
+    if ((*f)->type == WIRE_PS_PULL_ROWS)
+        rc = look_up(s, trainer, *f, err);
+    else if ((*f)->type == WIRE_PS_PULL_DENSE)
+        rc = read_pull_dense(s, *f, &pd, err);
+    if (rc)
+        return rc;
+    if (may_answer(s, trainer, after) && !congested(s, trainer))
+        return answer(s, trainer, *f, err);
+    if (n_waiting(s, trainer) == SHARD_WAITING)
+        return pd_fail(err, PD_EPROTO, "more than %d requests of this trainer wait in step %llu", SHARD_WAITING,
+                       (unsigned long long)s->step);
+    if (shard_room(&s->waiting, &s->cap_waiting, s->n_waiting + 1, sizeof *s->waiting))
+        return pd_fail(err, PD_ENOMEM, "no memory for a waiting request");
+    s->waiting[s->n_waiting++] = (struct waiting){trainer, after, *f};
+    *f = NULL;
+    return 0;
+}
+
+void shard_answer_waiting(struct ps_shard *s) {
+    size_t kept = 0;
+    for (size_t i = 0; i < s->n_waiting; i++) {
+        struct waiting w = s->waiting[i];
+        if (!may_answer(s, w.trainer, w.after) || congested(s, w.trainer)) {
+            s->waiting[kept++] = w;
+            continue;
+        }
+        struct pd_err err = {0};
+        s->n_answering++;
+        if (s->members[w.trainer].state == MEMBER_JOINED && answer(s, w.trainer, w.f, &err))
+            s->ops.fail(s->arg, w.trainer, w.f->type, w.f->req, &err);
+        wire_frame_free(w.f);
+    }
+    s->n_waiting = kept;
+    s->n_answering = 0;
+}
+
+void ps_shard_drained(struct ps_shard *s) { shard_answer_waiting(s); }

@@ -1,0 +1,163 @@
+/* shard_task.c - data = queue: which trainer reads which file of the pass.
+ *
+ *     waiting ──asked for──▶ held by a trainer ──its next request says so──▶ done
+ *        ▲                        │
+ *        └── back ◀───────────────┘  the trainer is lost, or leaves the pass before the file is done
+ *
+ * Files go out in the order of the job's list, those that came back first. A trainer whose node has only some of them gets first those of
+ * its own number (file i is trainer i mod n's), then the others' in order; it is told which one it will probably get next, so that it
+ * can be brought meanwhile, and others leave that one for as long as they can. When none is left to hand out, a request waits: until one
+ * comes back, or all are done and the pass is over for everybody at the same time. Only the first dense thread of the first server is asked.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "ps/shard/shard_int.h"
+
+enum { TASK_LEFT = 0, TASK_BACK = UINT32_MAX - 2, TASK_DONE = UINT32_MAX - 1 }; /* else: the trainer that has it, counted from 1 */
+
+void shard_tasks_release(struct ps_shard *s) {
+    free(s->tasks.owner);
+    memset(&s->tasks, 0, sizeof s->tasks);
+}
+
+void shard_task_back(struct ps_shard *s, uint32_t trainer) {
+    struct member *m = &s->members[trainer];
+    m->task_req = 0;
+    if (!m->task)
+        return;
+    pd_info(s->opts.log, "file %llu of pass %llu, which trainer %u has not read to its end, is handed out again", (unsigned long long)m->task - 1,
+            (unsigned long long)s->pass, trainer);
+    s->tasks.owner[m->task - 1] = TASK_BACK;
+    s->tasks.n_back++;
+    s->tasks.n_again++;
+    m->task = 0;
+}
+
+/* What became of the pass's files, for people. */
+void shard_tasks_over(struct ps_shard *s) {
+    if (s->tasks.owner) {
+        char text[500];
+        size_t n = 0;
+        for (uint32_t i = 0; i < s->opts.n_trainers && n < sizeof text; i++)
+            n += (size_t)snprintf(text + n, sizeof text - n, ", trainer %u: %llu", i, (unsigned long long)s->members[i].n_tasks);
+        pd_info(s->opts.log, "pass %llu: %llu of %llu files read (%s), %llu handed out again", (unsigned long long)s->pass,
+                (unsigned long long)s->tasks.n_done, (unsigned long long)s->tasks.n, text + 2, (unsigned long long)s->tasks.n_again);
+    }
+    for (uint32_t i = 0; i < s->opts.n_trainers; i++)
+        s->members[i].n_tasks = s->members[i].task = s->members[i].own_next = s->members[i].hint = 0;
+    shard_tasks_release(s);
+}
+
+static void answer(struct ps_shard *s, uint32_t trainer, enum ps_task what, uint64_t file) {
+    struct member *m = &s->members[trainer];
+    const uint64_t v[] = {what, file, s->tasks.n_done, shard_furthest(s), m->hint};
+    const uint64_t req = m->task_req;
+    m->task_req = 0;
+    s->stats.progress++;
+    shard_answer_kept(s, trainer, WIRE_PS_TASK, req, v, sizeof v);
+}
+
+static int is_left(const struct ps_shard *s, uint64_t file) { return s->tasks.owner[file] == TASK_LEFT; }
+
+static int expected_by_others(const struct ps_shard *s, uint32_t trainer, uint64_t file) {
+    for (uint32_t i = 0; i < s->opts.n_trainers; i++)
+        if (i != trainer && s->members[i].state == MEMBER_JOINED && s->members[i].hint == file + 1)
+            return 1;
+    return 0;
+}
+
+/* One that was never handed out, for this trainer; there is one. */
+static uint64_t choose(struct ps_shard *s, uint32_t trainer) {
+    struct member *m = &s->members[trainer];
+    while (!is_left(s, s->tasks.next))
+        s->tasks.next++;
+    if (!m->own_first)
+        return s->tasks.next;
+    if (m->hint && is_left(s, m->hint - 1))
+        return m->hint - 1;
+    if (!m->own_next)
+        m->own_next = trainer;
+    while (m->own_next < s->tasks.n && !is_left(s, m->own_next))
+        m->own_next += s->opts.n_trainers;
+    if (m->own_next < s->tasks.n)
+        return m->own_next;
+    for (uint64_t i = s->tasks.next; i < s->tasks.n; i++)
+        if (is_left(s, i) && !expected_by_others(s, trainer, i))
+            return i;
+    return s->tasks.next;
+}
+
+static uint64_t next_task(struct ps_shard *s, uint32_t trainer) {
+    uint64_t i = 0;
+    if (!s->tasks.n_back) {
+        s->tasks.n_left--;
+        return choose(s, trainer);
+    }
+    while (s->tasks.owner[i] != TASK_BACK)
+        i++;
+    s->tasks.n_back--;
+    return i;
+}
+
+static void hand_to(struct ps_shard *s, uint32_t trainer) {
+    struct member *m = &s->members[trainer];
+    uint64_t file = next_task(s, trainer);
+    s->tasks.owner[file] = trainer + 1;
+    m->task = file + 1;
+    m->hint = 0;
+    if (m->own_first && s->tasks.n_left)
+        m->hint = choose(s, trainer) + 1;
+    answer(s, trainer, PS_TASK_FILE, file);
+}
+
+void shard_hand_out(struct ps_shard *s) {
+    for (uint32_t i = 0; i < s->opts.n_trainers && s->tasks.owner; i++) {
+        struct member *m = &s->members[i];
+        if (m->state != MEMBER_JOINED || !m->task_req)
+            continue;
+        if (!m->in_pass) {
+            answer(s, i, PS_TASK_OVER, 0); /* the process before it had heard so */
+        } else if (s->tasks.n_back || s->tasks.n_left) {
+            hand_to(s, i);
+        } else if (s->tasks.n_done == s->tasks.n) {
+            answer(s, i, PS_TASK_OVER, 0);
+        } else if (s->rule->bounded && m->step < shard_furthest(s)) {
+            answer(s, i, PS_TASK_LATER, 0); /* nobody is to wait for one that waits */
+        }
+    }
+}
+
+/* sec 0: u64 epoch, u64 pass, u64 n_files, u64 the file that is done, counted from 1; 0: none; u64 1: its own first. */
+int shard_task(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+    struct member *m = &s->members[trainer];
+    struct pd_rd r;
+    pd_rd_init(&r, f->sec[0], f->len[0]);
+    uint64_t epoch = pd_get_u64(&r), pass = pd_get_u64(&r), n = pd_get_u64(&r), done = pd_get_u64(&r), own_first = pd_get_u64(&r);
+    if (!pd_rd_done(&r) || epoch != s->opts.epoch || pass != s->pass || (!m->in_pass && m->pass_req) || m->task_req)
+        return pd_fail(err, PD_EPROTO, "PS_TASK of pass %llu does not fit: pass %llu%s", (unsigned long long)pass, (unsigned long long)s->pass,
+                       m->task_req ? ", and one is under way" : m->in_pass ? "" : ", which this trainer has ended");
+    if (s->rule->barrier)
+        return pd_fail(err, PD_ECONF, "files are not handed out under update = %s: trainers would not have the same steps", s->rule->name);
+    if (n < 1 || n > PS_TASKS_MAX || (s->tasks.owner && n != s->tasks.n))
+        return pd_fail(err, PD_EPROTO, "PS_TASK of %llu files, others have %llu; at most %d", (unsigned long long)n, (unsigned long long)s->tasks.n,
+                       PS_TASKS_MAX);
+    if (done != m->task)
+        return pd_fail(err, PD_EPROTO, "PS_TASK: file %lld is done, but %lld was handed out", (long long)done - 1, (long long)m->task - 1);
+    if (!s->tasks.owner) {
+        if (!(s->tasks.owner = pd_calloc(n, sizeof *s->tasks.owner)))
+            return pd_fail(err, PD_ENOMEM, "no memory for a list of %llu files", (unsigned long long)n);
+        s->tasks.n = s->tasks.n_left = n;
+    }
+    m->own_first = own_first != 0;
+    if (done) {
+        s->tasks.owner[done - 1] = TASK_DONE;
+        s->tasks.n_done++;
+        m->n_tasks++;
+        m->task = 0;
+    }
+    m->task_req = f->req;
+    return 0;
+}
