@@ -53,7 +53,7 @@ CLIENT_LIBS = $(shell $(PKG) --libs libssh libuv libsodium jansson libarchive li
 # A sanitizer's runtime can't be linked static.
 STATIC := $(if $(SANITIZE),,-static)
 
-MODULES := base thread math conf wire net pack agent ps nn data model train capi
+MODULES := base thread math conf wire net pack agent ps model_ini nn data model train capi
 src_of   = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
 obj_of   = $(patsubst %.c,$(B)/%.o,$(1))
 LIB_OBJS := $(foreach m,$(MODULES),$(call obj_of,$(call src_of,src/$(m))))

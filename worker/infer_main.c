@@ -4,22 +4,22 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "conf/infer_args.h"
 #include "train/infer.h"
-#include "train/infer_args.h"
 #include "worker/worker.h"
 
 enum { MAX_BATCH = 1 << 20, MAX_TOP = 1 << 20 };
 
 struct args {
 #define X(name, usage, text) const char *name;
-    TRAIN_INFER_ARGS(X)
+    PD_INFER_ARGS(X)
 #undef X
 };
 
 static int usage(FILE *to) {
     fputs("usage: paddle_worker infer --model=FOLDER --data=FILE [--option=value ...]\n\n", to);
 #define X(name, usage, text) fprintf(to, "  --%-22s %s\n", usage, text);
-    TRAIN_INFER_ARGS(X)
+    PD_INFER_ARGS(X)
 #undef X
     return to == stdout ? 0 : 2;
 }
@@ -30,7 +30,7 @@ static int parse(int argc, char **argv, struct args *a, struct pd_err *err) {
         const char **value;
     } known[] = {
 #define X(name, usage, text) {#name "=", &a->name},
-        TRAIN_INFER_ARGS(X)
+        PD_INFER_ARGS(X)
 #undef X
     };
     for (int i = 0; i < argc; i++) {

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "conf/infer_args.h"
 #include "launcher/link/bootstrap.h"
 #include "launcher/cmd/cmd.h"
-#include "train/infer_args.h"
 
 enum { MAX_ARGS = 16 };
 
@@ -26,11 +26,11 @@ static int run_worker(char words[][PATH_MAX], int n, struct pd_err *err) {
 
 int cmd_infer(int argc, char **argv) {
 #define X(name, usage, text) const char *name = NULL;
-    TRAIN_INFER_ARGS(X)
+    PD_INFER_ARGS(X)
 #undef X
     const struct pd_extra extra[] = {
 #define X(name, usage, text) {usage, NULL, &name, text},
-        TRAIN_INFER_ARGS(X)
+        PD_INFER_ARGS(X)
 #undef X
         {0},
     };
@@ -55,7 +55,7 @@ int cmd_infer(int argc, char **argv) {
 #define X(name, usage, text)                                                                      \
     if (name && !rc && pd_fmt(words[n++], PATH_MAX, "--" #name "=%s", name))                        \
         rc = pd_fail(&err, PD_EUSAGE, #name " is too long");
-    TRAIN_INFER_ARGS(X)
+    PD_INFER_ARGS(X)
 #undef X
     if (!rc && (!model || !data))
         rc = pd_fail(&err, PD_EUSAGE, "%s", model ? "which data? give --data=FILE, or --data=- for standard input" : "which model? give --model=FOLDER");

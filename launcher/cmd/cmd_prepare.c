@@ -7,7 +7,7 @@
 #include "data/prepare/records.h"
 #include "data/read/source.h"
 #include "launcher/cmd/cmd_data.h"
-#include "nn/graph/model_ini.h"
+#include "model_ini/model_ini.h"
 
 /* As on the command line; NULL: not given. */
 struct given {

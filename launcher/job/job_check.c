@@ -2,7 +2,7 @@
  * train.ini whose network or optimizer does not hold. The nodes would say the same, when everybody has everything.
  *
  *     conf.ini, command line ─┐
- *     train.ini's [train] ────┴▶ train_check_options          here
+ *     train.ini's [train] ────┴▶ pd_train_check               here
  *     train.ini ───────────────▶ paddle_worker model --check  a process: this program has no layers
  *
  * Of an archive, train.ini and the files that its network names are put aside for that. Names that lead out of the workspace mean other files here
@@ -22,11 +22,11 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "conf/ini_file.h"
+#include "conf/train_check.h"
 #include "data/read/reader.h"
 #include "launcher/link/bootstrap.h"
 #include "launcher/job/job_internal.h"
 #include "pack/scan/scan.h"
-#include "train/check.h"
 
 extern char **environ;
 
@@ -75,11 +75,11 @@ static int check_options(const struct check *c, struct pd_err *err) {
     int rc = pd_options_copy(&o, c->j->opts, err);
     if (rc)
         return rc;
-    const struct train_place place = {.n_pservers = (uint32_t)c->j->c.n_pservers};
+    const struct pd_train_place place = {.n_pservers = (uint32_t)c->j->c.n_pservers};
     o.num_gradient_servers = o.min_nodes ? 1 : (int64_t)c->j->c.n_trainers;
     rc = pd_options_read_train_text(&o, c->shown, (const char *)c->text.data, c->text.len, err);
     if (!rc)
-        rc = train_check_options(&o, &place, err);
+        rc = pd_train_check(&o, &place, err);
     if (!rc)
         rc = check_output(c, &o, err);
     pd_options_release(&o);

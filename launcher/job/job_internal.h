@@ -5,12 +5,12 @@
 #define LAUNCHER_JOB_IMPL_H
 
 #include "launcher/link/ask_all.h"
+#include "launcher/dispatch/package.h"
 #include "launcher/dispatch/bar.h"
 #include "launcher/dispatch/dispatch.h"
+#include "launcher/job/follow.h"
 #include "launcher/job/job.h"
 #include "launcher/job/outputs.h"
-#include "launcher/dispatch/package.h"
-#include "launcher/job/follow.h"
 #include "launcher/view/live.h"
 
 enum node_step {

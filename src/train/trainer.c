@@ -8,12 +8,12 @@
 
 #include "base/fault.h"
 #include "math/hash.h"
+#include "conf/train_check.h"
 #include "data/input/fetch.h"
 #include "data/read/pipe.h"
 #include "nn/graph/checkgrad.h"
 #include "ps/plan/rule.h"
 #include "ps/table/table.h"
-#include "train/check.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/online.h"
@@ -54,13 +54,13 @@ static int has_no_second_server(const struct pd_options *o) { return o->checkpoi
 
 static int check_options(struct trainer *t, struct pd_err *err) {
     const struct pd_options *o = t->o;
-    const struct train_place place = {n_pservers(o), t->setup->first_trainers, t->setup->restarts > 0};
-    int rc = train_check_options(o, &place, err);
+    const struct pd_train_place place = {n_pservers(o), t->setup->first_trainers, t->setup->restarts > 0};
+    int rc = pd_train_check(o, &place, err);
     if (rc)
         return rc;
     t->id = (uint32_t)o->trainer_id;
     t->n_trainers = (uint32_t)o->num_gradient_servers;
-    t->n_streams = train_n_streams(o, &place);
+    t->n_streams = pd_train_streams(o, &place);
     data_stream_range(t->n_streams, t->n_trainers, t->id, &t->lo, &t->hi);
     return 0;
 }

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "model_ini/model_ini_key.h"
 #include "nn/evals/eval_internal.h"
 #include "nn/graph/sampler.h"
-#include "nn/graph/model_ini_key.h"
 
 /* --- nodes --------------------------------------------------------------------------------------- */
 

@@ -21,7 +21,7 @@
 
 #include "base/err.h"
 #include "data/schema/batch.h"
-#include "nn/graph/model_ini.h"
+#include "model_ini/model_ini.h"
 
 enum nn_kind {
     NN_DENSE, /* a tensor rows x cols that every batch uses whole */

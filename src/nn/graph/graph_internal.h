@@ -11,8 +11,8 @@
 #include "math/key_sort.h"
 #include "math/rng.h"
 #include "data/schema/batch.h"
+#include "model_ini/model_ini.h"
 #include "nn/graph/graph.h"
-#include "nn/graph/model_ini.h"
 
 struct nn_build;
 struct nn_node;

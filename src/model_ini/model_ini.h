@@ -5,8 +5,8 @@
  *
  * Which keys a section takes and their types is ONE table in model_ini.c.
  */
-#ifndef PD_NN_MODEL_INI_H
-#define PD_NN_MODEL_INI_H
+#ifndef PD_MODEL_INI_H
+#define PD_MODEL_INI_H
 
 #include <limits.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* check.c - see check.h. */
-#include "train/check.h"
+#include "conf/train_check.h"
 
 /* Where `option` was given comes first, unless nobody gave it. */
 static int wrong(const struct pd_options *o, const char *option, struct pd_err *err) {
@@ -9,15 +9,15 @@ static int wrong(const struct pd_options *o, const char *option, struct pd_err *
     return err ? err->code : PD_ECONF;
 }
 
-uint32_t train_n_streams(const struct pd_options *o, const struct train_place *place) {
+uint32_t pd_train_streams(const struct pd_options *o, const struct pd_train_place *place) {
     if (o->n_streams)
         return (uint32_t)o->n_streams;
     int more = o->data != PD_DATA_QUEUE && place->first_trainers > o->num_gradient_servers;
     return more ? place->first_trainers : (uint32_t)o->num_gradient_servers;
 }
 
-static int check_place(const struct pd_options *o, const struct train_place *place, struct pd_err *err) {
-    const long long id = o->trainer_id, n = o->num_gradient_servers, streams = train_n_streams(o, place);
+static int check_place(const struct pd_options *o, const struct pd_train_place *place, struct pd_err *err) {
+    const long long id = o->trainer_id, n = o->num_gradient_servers, streams = pd_train_streams(o, place);
     if (id >= n)
         return pd_fail(err, PD_EUSAGE, "trainer_id is %lld, but there are %lld trainers (num_gradient_servers)", id, n);
     if (o->local && n > 1)
@@ -37,7 +37,7 @@ static int check_place(const struct pd_options *o, const struct train_place *pla
     return 0;
 }
 
-int train_check_options(const struct pd_options *o, const struct train_place *place, struct pd_err *err) {
+int pd_train_check(const struct pd_options *o, const struct pd_train_place *place, struct pd_err *err) {
     const int sync = o->update == PD_UPDATE_SYNC, topology = o->reproducible == PD_REPRODUCIBLE_TOPOLOGY, queue = o->data == PD_DATA_QUEUE,
               online = o->job == PD_JOB_ONLINE, trains = online || o->job == PD_JOB_TRAIN;
     const struct {

@@ -1,5 +1,5 @@
 /* model_ini.c - see model_ini.h. One table says which keys there are; the rest is its interpreter. */
-#include "nn/graph/model_ini.h"
+#include "model_ini/model_ini.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "conf/ini_file.h"
-#include "nn/graph/model_ini_key.h"
+#include "model_ini/model_ini_key.h"
 
 enum value_type { V_NAME, V_NAMES, V_TEXT, V_SIZE, V_SIZE_OR_VOCABULARY, V_NUMBER, V_BOOL };
 enum section { S_DATA, S_FIELD, S_LAYER, S_COST, S_OPTIMIZER, S_EVALUATOR, N_SECTIONS };

@@ -1,9 +1,9 @@
 /* infer_args.h - the options of inference: ONE table for `paddlectl infer`, which shows and checks them, and for `paddle_worker
  * infer`, which it runs with the same words. */
-#ifndef PD_TRAIN_INFER_ARGS_H
-#define PD_TRAIN_INFER_ARGS_H
+#ifndef PD_CONF_INFER_ARGS_H
+#define PD_CONF_INFER_ARGS_H
 
-#define TRAIN_INFER_ARGS(X)                                                                                                   \
+#define PD_INFER_ARGS(X)                                                                                                   \
     X(model, "model=FOLDER", "the saved model; required")                                                                    \
     X(data, "data=FILE", "data as the model was trained on: a file, a pattern, or - for standard input; required")             \
     X(workspace, "workspace=FOLDER", "where the model's vocabulary_file is; default: the current folder")                       \
