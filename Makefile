@@ -30,7 +30,7 @@ B := build/$(FLAVOR)
 # -ffp-contract=off: a fused multiply-add rounds once where two operations round twice; without this the
 # bits of a result would depend on which clone of a kernel the CPU selects.
 # -fno-math-errno: sqrtf is then the one exact instruction, in every lane of a vectorised loop.
-CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE -Isrc -I. $(CFLAGS_OPT) -Wall -Wextra -Wformat=2 -Wshadow \
+CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE -Isrc -I. -include src/base/banned.h $(CFLAGS_OPT) -Wall -Wextra -Wformat=2 -Wshadow \
     -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings -ffp-contract=off -fno-math-errno -ffunction-sections \
     -fdata-sections -fstack-protector-strong $(WERROR) $(CFLAGS)
 LDFLAGS_ALL = -Wl,--gc-sections $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter thread,$(SANITIZE)),tests/support/tsan_close.c) $(LDFLAGS)
@@ -84,9 +84,10 @@ build/bin: | $(B)
 $(B):
 	@mkdir -p $@
 
+# Tests may call more of libc than the programs: src/base/banned.h.
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+	$(CC) $(CFLAGS_ALL) $(if $(filter tests/% bench/%,$<),-DPD_TEST) -MMD -MP -c $< -o $@
 
 # Rebuild when the flags change.
 $(B)/flags: FORCE | $(B)
@@ -147,7 +148,9 @@ $(UNIT): %: %.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE)
 $(B)/tests/unit/launcher/test_launch_seed: | $(if $(HAS_SEED),$(B)/paddle_seed)
 $(B)/tests/unit/train/test_train_allocs: LDFLAGS_ALL += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 unit: $(UNIT)
-.PHONY: unit
+# Every object of the programs, for tests/integration/layers.sh.
+objects: $(LIB_OBJS) $(LAUNCHER_OBJS) $(WORKER_OBJS) $(call obj_of,launcher/main.c worker/agent_main.c worker/worker_main.c)
+.PHONY: unit objects
 
 # Programs of bench/*.c; their scripts build them.
 $(B)/bench/%: $(B)/bench/%.o $(LIBPADDLE)

@@ -212,9 +212,9 @@ int main(int argc, char **argv) {
     char list[64];
     if (!j || !(j->w = calloc(DENSE, sizeof *j->w)) || !(j->ms = calloc(STEPS_MAX, sizeof *j->ms)))
         die("memory", "none");
-    j->n_rows = (uint64_t)(atof(argv[1]) * 1e6);
+    j->n_rows = (uint64_t)(strtod(argv[1], NULL) * 1e6);
     j->even = !strcmp(argv[3], "even");
-    const uint64_t for_ns = (uint64_t)((argc > 4 ? atof(argv[4]) : 3) * 1e9);
+    const uint64_t for_ns = (uint64_t)((argc > 4 ? strtod(argv[4], NULL) : 3) * 1e9);
     j->random = 88172645463325252u;
     j->server = start_server(list, sizeof list);
     struct ps_client_opts o = {.pservers = list, .n_trainers = 1, .seed = 1, .optimizer = {"adagrad", 0.01, 0}, .job = "bench", .key = key32};

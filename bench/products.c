@@ -137,7 +137,7 @@ int main(int argc, char **argv) {
         flop += 2.0 * (double)calls[i].m * (double)calls[i].n * (double)calls[i].k;
     double best = INFINITY, best_cpu = INFINITY;
     for (int k = 0; k < WINDOWS; k++) {
-        double cpu, ns = window(atof(argv[3]) / WINDOWS * 1e9, &cpu);
+        double cpu, ns = window(strtod(argv[3], NULL) / WINDOWS * 1e9, &cpu);
         best = ns < best ? ns : best;
         best_cpu = cpu < best_cpu ? cpu : best_cpu;
     }

@@ -370,7 +370,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(what, "sparse") && argc == 6)
         sparse((uint32_t)strtoul(argv[2], NULL, 10), strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), strtod(argv[5], NULL));
     else if (!strcmp(what, "small") && argc == 5)
-        small(strtoull(argv[2], NULL, 10), atoi(argv[3]), strtod(argv[4], NULL));
+        small(strtoull(argv[2], NULL, 10), (int)strtol(argv[3], NULL, 10), strtod(argv[4], NULL));
     else if (!strcmp(what, "rtt") && argc == 5)
         rtt(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10), strtod(argv[4], NULL));
     else

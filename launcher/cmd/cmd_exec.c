@@ -201,9 +201,9 @@ static char *join(const char *const *words, int n) {
     size_t len = 1;
     for (int i = 0; i < n; i++)
         len += strlen(words[i]) + 1;
-    char *out = pd_malloc(len), *p = out;
-    for (int i = 0; i < n && out; i++)
-        p += sprintf(p, "%s%s", i ? " " : "", words[i]);
+    char *out = pd_malloc(len);
+    for (size_t i = 0, at = 0; i < (size_t)n && out; at += strlen(out + at), i++)
+        pd_fmt(out + at, len - at, "%s%s", i ? " " : "", words[i]);
     return out;
 }
 

@@ -240,7 +240,7 @@ static void add_process(struct table *t, const struct asked *a, const char *id, 
     pd_fmt(pid, sizeof pid, "%lld", (long long)int_of(p, "pid"));
     if (pd_fmt(cpus, sizeof cpus, "%s%s%s", text_of(p, "cpus"), *bind && strcmp(bind, "none") ? " " : "",
                *bind && strcmp(bind, "none") ? bind : ""))
-        strcpy(cpus, "many");
+        pd_fmt(cpus, sizeof cpus, "many");
     if (runs) {
         table_bytes(rss, sizeof rss, (double)int_of(p, "rss_bytes"));
         pd_fmt(threads, sizeof threads, "%lld", (long long)int_of(p, "threads"));

@@ -462,10 +462,11 @@ static int expand_text(struct expansion *x, const char *text, const struct frame
             continue;
         }
         const char *from = *s == '!' ? blanks(s + 1) : s, *end = item_end(from);
-        char *item = pd_malloc((size_t)(end - from) + 2);
+        const size_t room = (size_t)(end - from) + 2;
+        char *item = pd_malloc(room);
         if (!item)
             return no_memory(x, f->where);
-        sprintf(item, "%s%.*s", from > s ? "!" : "", (int)(end - from), from);
+        pd_fmt(item, room, "%s%.*s", from > s ? "!" : "", (int)(end - from), from);
         rc = end == from ? pd_fail(x->err, PD_ECONF, "%s: '!' takes nothing away: write !host", f->where)
                          : one_item(x, item, f, base);
         free(item);

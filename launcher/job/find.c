@@ -48,7 +48,7 @@ static struct found_job *job_of(struct found *f, const char *id, size_t n_hosts)
     for (size_t i = 0; i < f->n; i++)
         if (!strcmp(f->v[i].id, id))
             return &f->v[i];
-    struct found_job *v = realloc(f->v, (f->n + 1) * sizeof *v);
+    struct found_job *v = pd_realloc(f->v, (f->n + 1) * sizeof *v);
     if (!v)
         return NULL;
     f->v = v;
@@ -95,7 +95,7 @@ static void take(struct found_job *j, size_t host, const json_t *e) {
     if (!*j->user)
         snprintf(j->user, sizeof j->user, "%.63s", text_of(e, "user"));
     if (!*j->state || at->node == 0)
-        strcpy(j->state, at->state);
+        pd_fmt(j->state, sizeof j->state, "%s", at->state);
 }
 
 static int newer(const void *a, const void *b) {
@@ -138,7 +138,7 @@ int find_jobs(struct gather *g, struct found *out, struct pd_err *err) {
             return pd_fail(err, PD_ENOMEM, "out of memory");
     for (size_t i = 0; i < out->n; i++)
         if (out->v[i].n_running) {
-            strcpy(out->v[i].state, "running");
+            pd_fmt(out->v[i].state, sizeof out->v[i].state, "running");
             out->v[i].ended_us = 0;
         }
     if (out->n)
@@ -165,12 +165,10 @@ static int several(const struct found *f, const char *want, size_t n, const char
     for (size_t i = 0; i < f->n; i++) {
         if (want ? !matches(&f->v[i], want) : !f->v[i].n_running)
             continue;
-        if (++shown > NAMED_MAX) {
-            strcat(names, " ...");
+        const size_t at = strlen(names);
+        pd_fmt(names + at, sizeof names - at, " %s", ++shown > NAMED_MAX ? "..." : f->v[i].id);
+        if (shown > NAMED_MAX)
             break;
-        }
-        strcat(names, " ");
-        strcat(names, f->v[i].id);
     }
     return want ? pd_fail(err, PD_EUSAGE, "'%.80s' may be any of %zu %s:%s", want, n, what, names)
                 : pd_fail(err, PD_EUSAGE, "%zu %s, say which:%s", n, what, names);

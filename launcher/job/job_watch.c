@@ -162,7 +162,7 @@ static void take_state(struct node *n, json_t *body) {
 
 void watch_show_state(struct job *j) {
     if (*j->state && strcmp(j->state, j->shown_state)) {
-        strcpy(j->shown_state, j->state);
+        pd_fmt(j->shown_state, sizeof j->shown_state, "%s", j->state);
         if (j->flags.json) {
             size_t n = strcspn(j->state, ":");
             const char *text = j->state[n] ? j->state + n + 2 : "";

@@ -37,7 +37,7 @@ int outputs_try(const struct outputs *o, const char *where, struct pd_err *err) 
         if (slash && slash != dir)
             *slash = 0;
         else
-            strcpy(dir, slash ? "/" : ".");
+            pd_fmt(dir, sizeof dir, "%s", slash ? "/" : ".");
     }
     pd_fmt(probe, sizeof probe, "%s/.paddlectl-XXXXXX", dir);
     if (!mkdtemp(probe))

@@ -144,7 +144,7 @@ static void add_bar(struct pd_buf *b, size_t *left, double fraction, size_t room
     text[0] = '[';
     for (size_t i = 0; i < bar; i++)
         text[1 + i] = i < full ? '=' : i == full ? '>' : '-';
-    strcpy(text + 1 + bar, "] ");
+    memcpy(text + 1 + bar, "] ", 3);
     add(b, left, text);
 }
 

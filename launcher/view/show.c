@@ -58,7 +58,7 @@ static void put_time(struct show *s, uint64_t us) {
             memmove(zone + 4, zone + 3, 3); /* "+0100" */
             zone[3] = ':';
         }
-        strcpy(s->zone, zone);
+        pd_fmt(s->zone, sizeof s->zone, "%s", zone);
         s->second_us = us;
     }
     char micros[6];

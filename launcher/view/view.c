@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/str.h"
 #include "launcher/view/term.h"
 
 struct view {
@@ -255,7 +256,7 @@ void view_say_to_stderr(struct view *v) { v->says_to_stderr = 1; }
 
 void view_say(struct view *v, const char *fmt, ...) {
     char text[2200];
-    strcpy(text, v->says_to_stderr ? "paddlectl: " : "paddlectl | ");
+    pd_fmt(text, sizeof text, "%s", v->says_to_stderr ? "paddlectl: " : "paddlectl | ");
     size_t n = strlen(text);
     va_list ap;
     va_start(ap, fmt);

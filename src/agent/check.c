@@ -122,7 +122,7 @@ static void libc_name(char out[40]) {
     }
     glob_t g;
     if (!*out && !glob("/lib/ld-musl-*.so.1", 0, NULL, &g)) {
-        strcpy(out, "musl");
+        pd_fmt(out, 40, "musl");
         globfree(&g);
     }
 }

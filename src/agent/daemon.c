@@ -17,6 +17,7 @@
 #include "agent/procs.h"
 #include "agent/result.h"
 #include "base/fs.h"
+#include "base/str.h"
 
 enum { TERM_GRACE_MS = 1000 };
 
@@ -72,7 +73,7 @@ static void clean_up(const struct place *p, const struct chain *c) {
     const int status = c->status;
     struct place here = *p;
     char how[80] = "the agent and its guardian were killed";
-    strcpy(here.dir, ".");
+    pd_fmt(here.dir, sizeof here.dir, ".");
     procs_end_all(TERM_GRACE_MS);
     if (!c->reaped || !WIFEXITED(status))
         lost_end(&here, c->since, TERM_GRACE_MS);

@@ -26,7 +26,7 @@ const char *data_shown(const char *path, char out[300]) {
     size_t n = strlen(path), k = 0;
     for (size_t i = 0; i < n && k < 290; i++)
         out[k++] = (unsigned char)path[i] < 32 || (unsigned char)path[i] > 126 ? '?' : path[i];
-    strcpy(out + k, k < n ? "..." : "");
+    pd_fmt(out + k, 300 - k, "%s", k < n ? "..." : "");
     return out;
 }
 

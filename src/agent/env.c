@@ -56,7 +56,7 @@ static void put(struct list *l, const char *name, const char *fmt, ...) {
     size_t head = strlen(name) + 1;
     char *text = pd_malloc(head + (size_t)n + 1);
     if (text) {
-        sprintf(text, "%s=", name);
+        pd_fmt(text, head + 1, "%s=", name);
         va_start(ap, fmt);
         vsnprintf(text + head, (size_t)n + 1, fmt, ap);
         va_end(ap);

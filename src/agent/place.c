@@ -76,8 +76,8 @@ void place_read_status(const struct place *p, char status[16]) {
         return;
     json_t *j = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
     const char *s = json_string_value(json_object_get(j, "status"));
-    if (s && strlen(s) < 16)
-        strcpy(status, s);
+    if (s && pd_fmt(status, 16, "%s", s))
+        *status = 0;
     json_decref(j);
 }
 

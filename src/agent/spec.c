@@ -85,7 +85,7 @@ static int read_hash(const json_t *body, const char *key, char out[65], struct p
     const char *hash = msg_str(body, key);
     if (*hash && (strlen(hash) != 64 || hash[strspn(hash, "0123456789abcdef")]))
         return pd_fail(err, PD_EPROTO, "%s: '%.70s' is not a hash", key, hash);
-    strcpy(out, hash);
+    pd_fmt(out, 65, "%s", hash);
     return 0;
 }
 

@@ -151,7 +151,7 @@ json_t *status_brief(const struct place *p) {
     json_t *s = status_read(p);
     place_read_status(p, state);
     if (!*state)
-        strcpy(state, fd >= 0 ? "running" : "lost");
+        pd_fmt(state, sizeof state, "%s", fd >= 0 ? "running" : "lost");
     if (fd >= 0)
         close(fd);
     json_t *user = json_object_get(s, "user");

@@ -60,7 +60,7 @@ static int read_attributes(const char *name, const char *text, int is_table, str
 }
 
 static int append(void **list, int n, size_t size, const void *item) {
-    void *bigger = realloc(*list, ((size_t)n + 1) * size);
+    void *bigger = pd_realloc(*list, ((size_t)n + 1) * size);
     if (!bigger)
         return PD_ENOMEM;
     memcpy((char *)bigger + (size_t)n * size, item, size);

@@ -7,7 +7,7 @@
 #include "capi/capi_internal.h"
 
 static int grow(void **p, size_t n, size_t size) {
-    void *bigger = realloc(*p, n * size);
+    void *bigger = pd_realloc(*p, n * size);
     if (bigger)
         *p = bigger;
     return bigger ? 0 : -1;

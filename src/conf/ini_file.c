@@ -16,6 +16,7 @@
 
 #include "base/buf.h"
 #include "base/fs.h"
+#include "base/str.h"
 
 enum { MAX_FILE = 16 << 20, MAX_LINE = 64 << 10, PIECE = 150, MAX_NAME = 49, MAX_SECTION = 1000 };
 
@@ -59,7 +60,7 @@ static int on_piece(void *arg, const char *section, const char *name, const char
     if (r->join == FRESH) {
         if (flush(r))
             return 0;
-        strcpy(r->section, r->header);
+        pd_fmt(r->section, sizeof r->section, "%s", r->header);
         snprintf(r->name, sizeof r->name, "%s", name);
         pd_buf_clear(&r->value);
         r->value_line = r->line;

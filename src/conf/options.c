@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/str.h"
 #include "conf/conf_internal.h"
 
 #define F(field) offsetof(struct pd_options, field)
@@ -222,7 +223,7 @@ int pd_options_init(struct pd_options *o, struct pd_err *err) {
             pd_options_release(o);
             return rc;
         }
-        strcpy(o->origin[i].where, "default");
+        pd_fmt(o->origin[i].where, sizeof o->origin[i].where, "default");
     }
     return 0;
 }

@@ -301,7 +301,7 @@ static int read_file(struct pd_options *o, const char *path, int train, struct p
     if (pd_fmt(f.dir, sizeof f.dir, "%.*s", slash ? (int)(slash - path) : 0, path))
         return pd_fail(err, PD_ECONF, "path too long: %s", path);
     if (slash == path)
-        strcpy(f.dir, "/");
+        pd_fmt(f.dir, sizeof f.dir, "/");
     if (!train) {
         free(o->conf_dir);
         if (!(o->conf_dir = pd_strdup(f.dir)))

@@ -69,7 +69,7 @@ static int put_dense(struct model *m, const struct model_param *p, struct out *o
     char shape[120] = "(";
     for (uint32_t i = 0; i < p->n_dims; i++)
         snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%llu,", (unsigned long long)p->shape[i]);
-    strcat(shape, ")");
+    snprintf(shape + strlen(shape), sizeof shape - strlen(shape), ")");
     int rc = begin(o, p->name, "<f4", shape, model_param_values(p) * sizeof(float), err);
     if (!rc)
         rc = export_dense(m, p, put_values, o, err);

@@ -70,7 +70,7 @@ static int find(const struct watch *w, const char *key, int same, char path[PATH
         if (key_of(g.gl_pathv[i], k) || (same ? strcmp(k, key) : strcmp(k, key) <= 0) || (*found && strcmp(k, found) >= 0) || !is_dir(g.gl_pathv[i]) ||
             pd_fmt(path, PATH_MAX, "%s", g.gl_pathv[i]))
             continue;
-        strcpy(found, k);
+        pd_fmt(found, WATCH_KEY_MAX + 1, "%s", k);
     }
     globfree(&g);
     return *found ? 0 : PD_ENOENT;
@@ -136,7 +136,7 @@ static int complete(struct watch *w, const char *key, const char *path, struct p
     if (rc)
         return rc;
     if (strcmp(key, w->key) || l != w->looks) {
-        strcpy(w->key, key);
+        pd_fmt(w->key, sizeof w->key, "%s", key);
         w->looks = l;
         w->since_ns = now;
     }

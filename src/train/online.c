@@ -270,7 +270,7 @@ static int train_folder(struct online *x, const char *key, uint64_t pass, int in
     if (!rc && test)
         rc = test_first(x, test, key, pass, err);
     if (!rc && !l->leave) {
-        strcpy(x->last, key);
+        pd_fmt(x->last, sizeof x->last, "%s", key);
         train_checkpoints_data(l, key, 0);
         rc = train_pass(l, train, pass, err);
         if (!rc)
@@ -303,7 +303,7 @@ int train_online(const struct train_online *o, struct pd_err *err) {
         char key[WATCH_KEY_MAX + 1] = "";
         int say = SAY_FOLDER;
         if (inside)
-            strcpy(key, x.last);
+            pd_fmt(key, sizeof key, "%s", x.last);
         else
             rc = next_folder(&x, &say, key, err);
         if (rc || say == SAY_END)

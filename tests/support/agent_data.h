@@ -361,7 +361,7 @@ static inline int set_up(int holders) {
     int port[NODES];
     struct pd_err err = {0};
     n_holders = holders;
-    strcpy(top, "/tmp/agent-data-XXXXXX");
+    pd_fmt(top, sizeof top, "/tmp/agent-data-XXXXXX");
     if (sodium_init() < 0 || !mkdtemp(top))
         return -1;
     snprintf(src, sizeof src, "%s/src", top);

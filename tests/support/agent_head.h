@@ -16,6 +16,7 @@
 #include "agent/head.h"
 #include "agent/msg.h"
 #include "base/clock.h"
+#include "tests/support/append.h"
 #include "wire/msg.h"
 
 enum { N = 3, MAX_SENT = 256 };
@@ -52,8 +53,8 @@ static inline void on_send(void *arg, int node, uint16_t type, uint64_t req, jso
 static inline void on_state(void *arg, const char *state, const char *text) {
     struct env *e = arg;
     if (strcmp(e->state, state)) {
-        strcat(e->states, *e->states ? " " : "");
-        strcat(e->states, state);
+        append(e->states, sizeof e->states, *e->states ? " " : "");
+        append(e->states, sizeof e->states, state);
     }
     snprintf(e->state, sizeof e->state, "%s", state);
     snprintf(e->text, sizeof e->text, "%s", text);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/str.h"
 #include "ps/shard/shard.h"
 #include "ps/plan/tree.h"
 #include "wire/msg.h"
@@ -62,7 +63,7 @@ static inline void put_declare(struct pd_buf *b, uint32_t n_trainers, uint32_t i
     ps_optim_conf_init(&job.optim, optimizer, &err);
     job.optim.learning_rate = 0.1;
     job.on_nan = PS_NAN_STOP;
-    strcpy(job.update, update);
+    pd_fmt(job.update, sizeof job.update, "%s", update);
     job.staleness = 2;
     job.discard_ratio = 1.5;
     ps_job_add_dense(&job, &w, &err);

@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "math/hash.h"
+#include "base/str.h"
 #include "pack/scan/scan.h"
 
 /* A folder for a test: `src` in it is the tree. */
@@ -21,7 +22,7 @@ struct env {
 
 static inline int setup(void **state) {
     struct env *e = calloc(1, sizeof *e);
-    strcpy(e->dir, "/tmp/scan-test-XXXXXX");
+    pd_fmt(e->dir, sizeof e->dir, "/tmp/scan-test-XXXXXX");
     assert_non_null(mkdtemp(e->dir));
     snprintf(e->src, sizeof e->src, "%s/src", e->dir);
     assert_int_equal(mkdir(e->src, 0755), 0);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "math/hash.h"
 #include "base/str.h"
 #include "launcher/ssh/ssh.h"
 #include "tests/support/skip.h"
@@ -40,11 +41,11 @@ static int setup(void **state) {
     (void)state;
     char cmd[400], line[400] = "", path[128];
     struct pd_err err = {0};
-    strcpy(dir, "/tmp/test-launch-ssh-XXXXXX");
+    pd_fmt(dir, sizeof dir, "/tmp/test-launch-ssh-XXXXXX");
     if (!mkdtemp(dir))
         return -1;
     if (access("/usr/sbin/sshd", X_OK)) {
-        strcpy(no_sshd, "no sshd on this machine");
+        pd_fmt(no_sshd, sizeof no_sshd, "no sshd on this machine");
         return 0;
     }
     snprintf(cmd, sizeof cmd, "tests/support/sshd-fixture start %s/fx 3", dir);
@@ -175,6 +176,8 @@ static inline void run(struct run *r, const char *command) {
 }
 
 /* Many at once, over one pool; `close_after_ms` > 0: each is closed at a random time below it. */
+static uint64_t close_seed; /* of the times when sessions are closed */
+
 struct later {
     uv_timer_t timer;
     struct run *run;
@@ -207,7 +210,7 @@ static inline void run_many(struct run *runs, int n, const struct ssh_opts *o, c
         uv_timer_init(&loop, &later[i].timer);
         later[i].timer.data = &later[i];
         later[i].run = &runs[i];
-        uv_timer_start(&later[i].timer, on_later, (uint64_t)rand() % close_below_ms, 0);
+        uv_timer_start(&later[i].timer, on_later, pd_mix64(++close_seed) % close_below_ms, 0);
     }
     uv_run(&loop, UV_RUN_DEFAULT);
     for (int i = 0; i < n; i++)

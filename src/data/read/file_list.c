@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/str.h"
 
 static const char separators[] = " \t,";
 
@@ -90,7 +91,7 @@ static int expand_listed(struct data_files *f, const char *list, size_t n, const
     char one[PATH_MAX];
     int found = 0;
     for (const char *p = list; p < list + n; p += strlen(p) + 1) {
-        strcpy(one, pattern);
+        pd_fmt(one, sizeof one, "%s", pattern);
         if (!match_one(one, p, 0))
             continue;
         found = 1;
@@ -105,7 +106,7 @@ int data_files_expand_list(struct data_files *f, const char *list, size_t n, con
     int rc, any = 0;
     while ((rc = next_pattern(&pattern, one, err)) == 1) {
         any = 1;
-        strcpy(copy, one);
+        pd_fmt(copy, sizeof copy, "%s", one);
         rc = clean(copy) ? expand_listed(f, list, n, one, err) : data_files_expand(f, ".", one, err);
         if (rc)
             return rc;

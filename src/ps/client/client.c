@@ -105,7 +105,7 @@ static int check_opts(struct ps_client *c, struct pd_err *err) {
     if (!(c->rule = ps_rule_find(c->job.update)))
         return pd_fail(err, PD_ECONF, "there is no update rule '%s'", c->job.update);
     if (o->local && c->rule->adds) { /* one trainer, nobody to exchange with */
-        strcpy(c->job.update, "sync");
+        pd_fmt(c->job.update, sizeof c->job.update, "sync");
         c->rule = ps_rule_find("sync");
     }
     if (c->rule->adds && !(c->geo = geo_new(o->geo_sgd_need_push_nums)))

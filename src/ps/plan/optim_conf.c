@@ -132,7 +132,7 @@ int ps_optim_conf_init(struct ps_optim_conf *c, const char *name, struct pd_err 
         return pd_fail(err, PD_ECONF, "there is no optimizer '%.60s'; there are %s", name, known);
     memset(c, 0, sizeof *c);
     snprintf(c->name, sizeof c->name, "%s", o->name);
-    strcpy(c->schedule, "constant");
+    pd_fmt(c->schedule, sizeof c->schedule, "constant");
     for (int i = 0; i < N_SETTINGS; i++)
         *field(c, &settings[i]) = default_of(&settings[i], o);
     return 0;

@@ -19,7 +19,7 @@ int shard_folder(const struct ps_shard *s, struct pd_rd *r, char out[PATH_MAX], 
         if (pd_fmt(out, PATH_MAX, "%s%s", base, name + 6))
             return pd_fail(err, PD_EIO, "path too long: %s%s", base, name + 6);
     } else {
-        strcpy(out, name);
+        pd_fmt(out, PATH_MAX, "%s", name);
     }
     return 0;
 }

@@ -77,7 +77,7 @@ static int list(struct ps_shard *s, struct pd_rd *r, struct pd_buf *out, struct 
     if (rc || !pd_rd_done(r) || strchr(name, '/'))
         return rc ? rc : pd_fail(err, PD_EPROTO, "a malformed PS_MODELS");
     if (!*dir)
-        strcpy(dir, ".");
+        pd_fmt(dir, sizeof dir, ".");
     pd_put_u32(out, 0);
     DIR *d = *name ? NULL : opendir(dir);
     if (*name)

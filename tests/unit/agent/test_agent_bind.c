@@ -37,7 +37,7 @@ static void put(const char *text, const char *fmt, ...) {
 
 static void new_machine(void) {
     pd_rm_tree(sys, NULL);
-    strcpy(sys, "/tmp/agent-bind-XXXXXX");
+    pd_fmt(sys, sizeof sys, "/tmp/agent-bind-XXXXXX");
     assert_non_null(mkdtemp(sys));
 }
 

@@ -14,6 +14,7 @@
 #include "agent/logs.h"
 #include "base/fault.h"
 #include "base/fs.h"
+#include "base/str.h"
 
 struct env {
     char dir[64];
@@ -24,7 +25,7 @@ static int setup(void **state) {
     struct env *e = calloc(1, sizeof *e);
     char p[100];
     struct pd_err err = {0};
-    strcpy(e->dir, "/tmp/agent-logs-XXXXXX");
+    pd_fmt(e->dir, sizeof e->dir, "/tmp/agent-logs-XXXXXX");
     assert_non_null(mkdtemp(e->dir));
     snprintf(p, sizeof p, "%s/log", e->dir);
     mkdir(p, 0755);

@@ -18,6 +18,7 @@
 #include "agent/logs.h"
 #include "base/fault.h"
 #include "base/fs.h"
+#include "base/str.h"
 
 enum { MODEL = 1 << 18, READERS = 4, STEPS = 600 };
 
@@ -32,7 +33,7 @@ struct env {
 static struct env *begin(uint64_t max, unsigned keep) {
     struct env *e = calloc(1, sizeof *e);
     char p[100];
-    strcpy(e->dir, "/tmp/agent-rotate-XXXXXX");
+    pd_fmt(e->dir, sizeof e->dir, "/tmp/agent-rotate-XXXXXX");
     assert_non_null(mkdtemp(e->dir));
     snprintf(p, sizeof p, "%s/log", e->dir);
     mkdir(p, 0755);

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <unistd.h>
 
+#include "base/str.h"
 #include "tests/support/agent_head.h"
 
 /* --- roles --- */
@@ -22,7 +23,8 @@ static void put_nodes(struct roles *s, enum role r, const char *text) {
 static void check_nodes(const char *name, const struct roles *s, enum role r, const char *want) {
     char got[40] = "";
     for (int i = 0; i < s->n[r]; i++) {
-        sprintf(got + strlen(got), "%s%d", i ? "," : "", s->nodes[r][i]);
+        const size_t n = strlen(got);
+        pd_fmt(got + n, sizeof got - n, "%s%d", i ? "," : "", s->nodes[r][i]);
         assert_int_equal(roles_rank(s, r, s->nodes[r][i]), i);
     }
     for (int i = 0, n = 0; i < s->n_nodes; i++) {

@@ -16,6 +16,7 @@
 #include "agent/session.h"
 #include "base/buf.h"
 #include "base/fs.h"
+#include "base/str.h"
 #include "wire/msg.h"
 
 enum { TIMES = 4000 };
@@ -108,7 +109,7 @@ static int setup(void **state) {
     char p[100];
     int fd[2];
     struct pd_err err = {0};
-    strcpy(e->dir, "/tmp/agent-subs-XXXXXX");
+    pd_fmt(e->dir, sizeof e->dir, "/tmp/agent-subs-XXXXXX");
     assert_non_null(mkdtemp(e->dir));
     snprintf(p, sizeof p, "%s/log", e->dir);
     mkdir(p, 0755);

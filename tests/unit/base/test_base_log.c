@@ -22,7 +22,7 @@
 enum { WRITERS = 4, RECORDS = 2000, FILES = 100 };
 
 static void make_dir(char dir[64]) {
-    strcpy(dir, "/tmp/base-log-XXXXXX");
+    pd_fmt(dir, 64, "/tmp/base-log-XXXXXX");
     assert_non_null(mkdtemp(dir));
 }
 

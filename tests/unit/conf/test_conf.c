@@ -272,7 +272,8 @@ static void the_table_is_consistent(void **state) {
     assert_non_null(strstr((char *)b.data, "  --ssh.config=FILE "));
     assert_non_null(strstr((char *)b.data, "  --load_missing_parameter_strategy=fail|rand|zero\n                              what "));
     assert_null(strstr((char *)b.data, "trainer_id"));
-    for (char *s = strtok((char *)b.data, "\n"); s; s = strtok(NULL, "\n"))
+    char *save = NULL;
+    for (char *s = strtok_r((char *)b.data, "\n", &save); s; s = strtok_r(NULL, "\n", &save))
         assert_true(strlen(s) <= 80);
     pd_buf_clear(&b);
     pd_options_help(PD_LAUNCHER, "ssh job", NULL, 80, &b);

@@ -16,9 +16,11 @@
 
 #include "base/buf.h"
 #include "base/fs.h"
+#include "base/str.h"
 #include "data/input/fetch.h"
 #include "data/read/pipe.h"
 #include "data/read/reader.h"
+#include "tests/support/append.h"
 
 struct agent {
     int fd;
@@ -51,7 +53,8 @@ static void *serve(void *arg) {
         if (!id)
             continue;
         a->n_waits++;
-        strcat(strcat(a->order, path), " ");
+        append(a->order, sizeof a->order, path);
+        append(a->order, sizeof a->order, " ");
         pd_buf_init(&b);
         pd_put_u32(&b, (uint32_t)strlen(why));
         pd_put_u32(&b, id);
@@ -72,7 +75,7 @@ static int trainer_fd;
 static int setup(void **state) {
     int fd[2];
     (void)state;
-    strcpy(dir, "/tmp/fetch-test-XXXXXX");
+    pd_fmt(dir, sizeof dir, "/tmp/fetch-test-XXXXXX");
     memset(&agent, 0, sizeof agent);
     if (!mkdtemp(dir) || chdir(dir) || socketpair(AF_UNIX, SOCK_STREAM, 0, fd))
         return -1;

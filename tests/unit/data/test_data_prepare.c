@@ -366,7 +366,7 @@ static void many_shards_need_few_descriptors(void **state) {
     char *text = malloc(10 * N);
     size_t n = 0;
     for (int i = 0; i < N; i++)
-        n += (size_t)sprintf(text + n, "%d\n", i);
+        n += (size_t)snprintf(text + n, 10 * N - n, "%d\n", i);
     put(text);
     free(text);
     if (data_split(&o, &c, &err))

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/str.h"
 #include "launcher/ssh/known_hosts.h"
 #include "tests/support/skip.h"
 
@@ -61,7 +62,7 @@ static char dir[64], file[128];
 
 static int setup(void **state) {
     (void)state;
-    strcpy(dir, "/tmp/test-known-hosts-XXXXXX");
+    pd_fmt(dir, sizeof dir, "/tmp/test-known-hosts-XXXXXX");
     if (!mkdtemp(dir))
         return -1;
     snprintf(file, sizeof file, "%s/sub/known_hosts", dir);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/str.h"
 #include "launcher/job/outputs.h"
 #include "model/model.h"
 
@@ -71,9 +72,12 @@ static void put_model(const char *dir, const char *const parts[], const int ther
     pd_buf_release(&text);
 }
 
+enum { TOLD_MAX = 400 };
+
 static void tell(void *arg, const char *model, const char *part, int n_missing) {
     char *out = arg;
-    sprintf(out + strlen(out), "%s:%s:%d ", model, part, n_missing);
+    const size_t n = strlen(out);
+    pd_fmt(out + n, TOLD_MAX - n, "%s:%s:%d ", model, part, n_missing);
 }
 
 static void test_models_that_are_not_whole(void **state) {
@@ -81,7 +85,7 @@ static void test_models_that_are_not_whole(void **state) {
     static const int all[] = {1, 1, 1}, first[] = {1, 0, 0};
     struct outputs o;
     struct pd_err err = {0};
-    char dir[5000], told[400] = "";
+    char dir[5000], told[TOLD_MAX] = "";
     (void)state;
     assert_int_equal(outputs_init(&o, root, "JOB2", "here", &err), 0);
     outputs_incomplete(&o, tell, told); /* nothing is there */

@@ -129,7 +129,7 @@ static void on_bytes(const uint8_t *p, size_t n, void *arg) {
         const char *words = x->line + 38;
         x->lost += pd_starts(words, SEED_SAYS_LOST);
         if (pd_starts(words, SEED_SAYS_PORT))
-            x->told_port = atoi(words + 5);
+            x->told_port = (int)strtol(words + 5, NULL, 10);
         if (x->l && seedling_heard(x->l, words, &err))
             fail_msg("%s", err.msg);
         if (x->kill_at_have && pd_starts(words, SEED_SAYS_HAVE) && transport_local_pid(x->t) > 0) {

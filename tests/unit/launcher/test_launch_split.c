@@ -15,13 +15,15 @@
 
 #include "base/fs.h"
 #include "math/hash.h"
+#include "base/str.h"
 #include "launcher/dispatch/split.h"
+#include "tests/support/append.h"
 
 static char dir[64];
 
 static int setup(void **state) {
     (void)state;
-    strcpy(dir, "/tmp/split-test-XXXXXX");
+    pd_fmt(dir, sizeof dir, "/tmp/split-test-XXXXXX");
     return !mkdtemp(dir) || chdir(dir);
 }
 
@@ -46,10 +48,12 @@ static void put(const char *path, const char *text) {
 static uint64_t seed;
 static unsigned draw(unsigned n) { return (unsigned)(pd_mix64(++seed) % n); }
 
+enum { TEXT_MAX = 200 };
+
 static void draw_text(char *out, const char *const *words, unsigned n_words, unsigned most) {
     *out = 0;
     for (unsigned n = 1 + draw(most); n; n--)
-        strcat(out, words[draw(n_words)]);
+        append(out, TEXT_MAX, words[draw(n_words)]);
 }
 
 /* Any pattern over any names: what glob finds on disk is what the list gives. */
@@ -58,7 +62,7 @@ static void patterns_match_as_on_disk(void **state) {
     static const char *const names[] = {"a", "b", ".", "-", "x/", "y/", "é", "\n"};
     static const char *const patterns[] = {"a", "b", "*", "?", "[ab]", "[!a]", "x/", "./", "/", ".", "*/", "\\a"};
     struct pd_buf list;
-    char text[200];
+    char text[TEXT_MAX];
     int n_found = 0;
     pd_buf_init(&list);
     for (int i = 0; i < 150; i++) {

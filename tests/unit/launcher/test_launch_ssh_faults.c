@@ -100,7 +100,7 @@ static void test_hammer(void **state) {
     struct ssh_opts o = accepting();
     o.connect_timeout_ms = 2000;
     print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
-    srand((unsigned)seed);
+    close_seed = seed;
     for (int i = 0; i < 8; i++) {
         snprintf(names[i], sizeof names[i], "127.0.1.%d", i + 1);
         hosts[i] = (struct host){.addr = names[i], .port = hammer.port, .user = fixture.v[0].user};

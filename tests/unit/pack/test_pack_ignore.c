@@ -18,8 +18,10 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "math/hash.h"
+#include "base/str.h"
 #include "pack/scan/glob.h"
 #include "pack/scan/ignore.h"
+#include "tests/support/append.h"
 #include "tests/support/skip.h"
 
 /* The rules of `text` for the folder `rel`. */
@@ -78,11 +80,11 @@ static void time_is_bounded(void **state) {
     (void)state;
     char pattern[200] = "", path[400] = "";
     for (int i = 0; i < 30; i++)
-        strcat(pattern, "**/a*");
+        append(pattern, sizeof pattern, "**/a*");
     for (int i = 0; i < 90; i++)
-        strcat(path, "aa/");
-    strcat(pattern, "/x");
-    strcat(path, "y");
+        append(path, sizeof path, "aa/");
+    append(pattern, sizeof pattern, "/x");
+    append(path, sizeof path, "y");
     assert_int_equal(pack_glob(pattern, path, 1), 0);
     path[strlen(path) - 1] = 'x';
     assert_int_equal(pack_glob(pattern, path, 1), 1);
@@ -90,7 +92,7 @@ static void time_is_bounded(void **state) {
 
 /* --- against git ---------------------------------------------------------------------------------------------- */
 
-enum { CASES = 250, PATHS = 24 };
+enum { CASES = 250, PATHS = 24, RANDOM_MAX = 100 };
 
 struct rng {
     uint64_t seed, n;
@@ -100,17 +102,17 @@ static unsigned pick(struct rng *r, unsigned n) { return (unsigned)(pd_mix64(r->
 
 static void random_name(struct rng *r, char *out) {
     static const char *const parts[] = {"a", "b", "ab", "a.o", ".x", "c d", "#a", "!b", "a*", "[b]", "-", "7", "\\a", "aa", "e "};
-    strcpy(out, parts[pick(r, sizeof parts / sizeof parts[0])]);
+    pd_fmt(out, RANDOM_MAX, "%s", parts[pick(r, sizeof parts / sizeof parts[0])]);
 }
 
 static void random_path(struct rng *r, char *out) {
-    char name[16];
+    char name[RANDOM_MAX];
     *out = 0;
     for (unsigned i = 0, n = 1 + pick(r, 4); i < n; i++) {
         random_name(r, name);
         if (i)
-            strcat(out, "/");
-        strcat(out, name);
+            append(out, RANDOM_MAX, "/");
+        append(out, RANDOM_MAX, name);
     }
 }
 
@@ -119,13 +121,13 @@ static void random_pattern(struct rng *r, char *out) {
                                         ".o", " ", "\\ ", "*.o", ".x", "[]a]", "[", "!", "#", "\\#", "\\!", "[[:nope:]]", "[\\]]", "7", "c d", "ab", "***"};
     *out = 0;
     if (!pick(r, 5))
-        strcat(out, "!");
+        append(out, RANDOM_MAX, "!");
     if (!pick(r, 5))
-        strcat(out, "/");
+        append(out, RANDOM_MAX, "/");
     for (unsigned i = 0, n = 1 + pick(r, 4); i < n; i++)
-        strcat(out, parts[pick(r, sizeof parts / sizeof parts[0])]);
+        append(out, RANDOM_MAX, parts[pick(r, sizeof parts / sizeof parts[0])]);
     if (!pick(r, 5))
-        strcat(out, "/");
+        append(out, RANDOM_MAX, "/");
 }
 
 struct property {
@@ -157,7 +159,7 @@ static void put_text(const char *file, const struct pd_buf *text) {
 
 /* The folder cN of the repository, with rules at its top and maybe in a folder below. */
 static void make_case(struct property *p, unsigned c, struct pack_ignore *ig) {
-    char top[100], path[200], sub[8], pattern[100], line[40], file[300];
+    char top[100], path[200], sub[8], pattern[RANDOM_MAX], line[40], file[300];
     snprintf(top, sizeof top, "%s/c%u", p->dir, c);
     assert_int_equal(mkdir(top, 0755), 0);
     for (int i = 0; i < PATHS; i++) {
@@ -177,7 +179,7 @@ static void make_case(struct property *p, unsigned c, struct pack_ignore *ig) {
             random_pattern(&p->rng, pattern);
             pd_put_fmt(&text, "%s%s", pattern, i + 1 < n || pick(&p->rng, 2) ? "\n" : "");
         }
-        strcat(file, "/.gitignore");
+        append(file, sizeof file, "/.gitignore");
         put_text(file, &text);
         char *copy = strndup((char *)text.data, text.len);
         add_lines(ig, line, copy); /* a rule of a folder that is left out changes nothing: what lies there is, too */

@@ -23,6 +23,7 @@
 #include "math/hash.h"
 #include "base/str.h"
 #include "pack/pack.h"
+#include "tests/support/append.h"
 
 struct env {
     char dir[64], src[128], dst[128];
@@ -30,7 +31,7 @@ struct env {
 
 static int setup(void **state) {
     struct env *e = calloc(1, sizeof *e);
-    strcpy(e->dir, "/tmp/pack-test-XXXXXX");
+    pd_fmt(e->dir, sizeof e->dir, "/tmp/pack-test-XXXXXX");
     assert_non_null(mkdtemp(e->dir));
     snprintf(e->src, sizeof e->src, "%s/src", e->dir);
     snprintf(e->dst, sizeof e->dst, "%s/dst", e->dir);
@@ -127,8 +128,8 @@ static void assert_same_tree(const char *a, const char *b) {
 static void make_tree(const char *d) {
     char deep[600] = "deep";
     for (int i = 0; i < 20; i++)
-        strcat(deep, "/twenty-characters-xx");
-    strcat(deep, "/f");
+        append(deep, sizeof deep, "/twenty-characters-xx");
+    append(deep, sizeof deep, "/f");
     char longname[220];
     memset(longname, 'n', 200);
     longname[200] = 0;

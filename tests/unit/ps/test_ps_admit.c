@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/fs.h"
+#include "base/str.h"
 #include "ps/plan/job.h"
 #include "ps/table/life.h"
 #include "tests/support/ps_frames.h"
@@ -180,9 +181,9 @@ static void test_mistakes_are_named(void **state) {
     assert_int_equal(ps_job_add_table(&job, &odd, &err), PD_ECONF);
     assert_non_null(strstr(err.msg, "table '100%s%s%n': admit_count and"));
     pd_err_clear(&err);
-    strcpy(job.update, "async");
+    pd_fmt(job.update, sizeof job.update, "async");
     assert_int_equal(ps_job_check(&job, &err), 0);
-    strcpy(job.update, "geo");
+    pd_fmt(job.update, sizeof job.update, "geo");
     assert_int_equal(ps_job_check(&job, &err), PD_ECONF);
     assert_non_null(strstr(err.msg, "update = geo"));
     ps_job_release(&job);

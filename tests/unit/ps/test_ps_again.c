@@ -10,6 +10,7 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
+#include "base/str.h"
 #include "model/model.h"
 #include "tests/support/ps_frames.h"
 
@@ -40,7 +41,7 @@ static void back_again(struct ps_shard *s, uint32_t n, uint32_t trainer) {
 
 static int make_dir(void **state) {
     (void)state;
-    strcpy(dir, "/tmp/test_ps_again.XXXXXX");
+    pd_fmt(dir, sizeof dir, "/tmp/test_ps_again.XXXXXX");
     return !mkdtemp(dir);
 }
 

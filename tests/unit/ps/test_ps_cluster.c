@@ -398,7 +398,7 @@ static int policy_of(const char *name) {
         snprintf(path, sizeof path, "/proc/self/task/%s/comm", e->d_name);
         FILE *f = fopen(path, "r");
         if (f && fgets(comm, sizeof comm, f) && (comm[strcspn(comm, "\n")] = 0, !strcmp(comm, name)))
-            policy = sched_getscheduler((pid_t)atoi(e->d_name));
+            policy = sched_getscheduler((pid_t)strtol(e->d_name, NULL, 10));
         if (f)
             fclose(f);
     }

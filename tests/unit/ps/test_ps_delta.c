@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
+#include "base/str.h"
 #include "model/table.h"
 #include "tests/support/ps_cluster.h"
 
@@ -308,7 +309,7 @@ static void test_damage_of_any_member_is_named(void **state) {
 
 static int make_root(void **state) {
     (void)state;
-    strcpy(root, "/tmp/test_ps_delta.XXXXXX");
+    pd_fmt(root, sizeof root, "/tmp/test_ps_delta.XXXXXX");
     return mkdtemp(root) ? 0 : -1;
 }
 

@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "math/hash.h"
 #include "math/rng.h"
+#include "base/str.h"
 #include "ps/plan/job.h"
 #include "ps/plan/layout.h"
 #include "ps/plan/optim.h"
@@ -353,7 +354,7 @@ static void make_job(struct ps_job *job) {
     job->n_dense_threads = 3;
     job->n_sparse_threads = 6;
     job->seed = UINT64_MAX;
-    strcpy(job->update, "async");
+    pd_fmt(job->update, sizeof job->update, "async");
     assert_int_equal(ps_optim_conf_parse(&job->optim, "adagrad learning_rate=0.1 epsilon=1e-6", &err), 0);
     struct ps_dense_spec d = {.name = "w", .n_dims = 2, .shape = {3, 4}, .init_std = 1, .lr_factor = 1};
     assert_int_equal(ps_job_add_dense(job, &d, &err), 0);

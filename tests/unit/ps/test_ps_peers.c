@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "ps/plan/job.h"
 #include "tests/support/ps_client.h"
 #include "wire/msg.h"
@@ -167,7 +168,7 @@ static void raw_declare(struct raw *r, uint32_t trainer, uint64_t incarnation, u
     pd_buf_init(&b);
     job.n_trainers = job.n_streams = 2;
     job.n_servers = job.n_dense_threads = job.n_sparse_threads = 1;
-    strcpy(job.update, "sync");
+    pd_fmt(job.update, sizeof job.update, "sync");
     assert_int_equal(ps_optim_conf_init(&job.optim, "sgd", &err), 0);
     job.optim.learning_rate = 0.1;
     assert_int_equal(ps_job_add_dense(&job, &s, &err), 0);

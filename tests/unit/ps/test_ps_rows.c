@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "math/rng.h"
+#include "base/str.h"
 #include "tests/support/ps_frames.h"
 
 enum { KEYS = 150, STEPS = 3, DIM_MOST = 200, TRAINERS_MOST = 12 };
@@ -38,7 +39,7 @@ static void make_job(struct ps_job *job, const struct setting *c) {
     assert_int_equal(ps_optim_conf_init(&job->optim, c->optimizer, &err), 0);
     job->optim.learning_rate = 0.1;
     job->on_nan = PS_NAN_STOP;
-    strcpy(job->update, "sync");
+    pd_fmt(job->update, sizeof job->update, "sync");
     ps_job_add_dense(job, &w, &err);
     ps_job_add_table(job, &t, &err);
 }

@@ -134,7 +134,7 @@ static void *read_scores(void *arg) {
     FILE *f = fdopen(r->fd, "r");
     char line[100];
     while (f && fgets(line, sizeof line, f)) {
-        r->wrong += !(fabs(atof(line) - want(r->lines)) < 1e-6);
+        r->wrong += !(fabs(strtod(line, NULL) - want(r->lines)) < 1e-6);
         if (r->lines++ % 1000 == 0) {
             uint64_t now = rss_anon();
             r->most = now > r->most ? now : r->most;

@@ -64,7 +64,7 @@ static void a_pattern_has_a_day_and_a_minute(void **state) {
     }
     char longer[5000], day[WATCH_KEY_MAX + 1];
     memset(longer, 'x', sizeof longer);
-    strcpy(longer + sizeof longer - 10, "/a/b/c");
+    memcpy(longer + sizeof longer - 10, "/a/b/c", 7);
     struct watch *w = NULL;
     struct pd_err err = {0};
     assert_int_equal(train_watch_new(&w, &(struct watch_opts){.dir = dir, .pattern = longer, .done_file = ""}, &err), PD_ECONF);

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/fault.h"
 #include "base/fs.h"
+#include "base/str.h"
 #include "wire/frame.h"
 #include "wire/handshake.h"
 #include "wire/msg.h"
@@ -187,7 +188,7 @@ static void handshake_needs_the_key_the_job_and_untouched_bytes(void **state) {
     assert_false(shake(&bad, &s, -1, 0, &err));
     assert_int_equal(err.code, PD_EAUTH);
     struct wire_hs_opts other = c;
-    strcpy(other.self.job, "JOB2");
+    pd_fmt(other.self.job, sizeof other.self.job, "JOB2");
     pd_err_clear(&err);
     assert_false(shake(&other, &s, -1, 0, &err));
     assert_int_equal(err.code, PD_EAUTH);
