@@ -69,7 +69,7 @@ struct feed {
     int has_failed, leaving;
     void (*gone)(void *);
     void *gone_arg;
-    uint64_t sent, objects;
+    uint64_t sent;
 };
 
 struct feed *feed_new(uv_loop_t *loop, const struct scan *scan, int relayed, void (*failed)(void *arg, const struct pd_err *err), void *arg) {
@@ -277,7 +277,6 @@ void feed_more(struct feed_taker *t) {
             send_frame(t, &frame);
         frame.part[frame.n++] = (struct link_part){r->data, r->len};
         frame.len += r->len;
-        f->objects++;
         t->first++;
     }
     send_frame(t, &frame);
@@ -315,4 +314,3 @@ int feed_ask(struct feed_taker *t, const uint8_t *ids, size_t n_bytes, struct pd
 }
 
 uint64_t feed_sent(const struct feed *f) { return f->sent; }
-uint64_t feed_objects(const struct feed *f) { return f->objects; }

@@ -29,6 +29,5 @@ void feed_forget(struct feed_taker *t); /* it takes from somebody else now */
 void feed_more(struct feed_taker *t);   /* the link's queue became short */
 
 uint64_t feed_sent(const struct feed *f);      /* bytes of records, over all links */
-uint64_t feed_objects(const struct feed *f);   /* objects that were sent */
 
 #endif

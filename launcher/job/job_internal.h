@@ -166,7 +166,6 @@ void job_feed_frame(struct node *n, const struct wire_frame *f, const json_t *bo
 
 /* job_place.c */
 int job_choose_nodes(struct job *j); /* 1: enough hosts can be used; the others are left out. 0: it can't be started */
-int job_place_roles(struct job *j, struct pd_err *err);
 
 /* job_watch.c */
 int watch_open(struct job *j, struct pd_err *err); /* the view, and what fills it */

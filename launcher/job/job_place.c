@@ -61,21 +61,6 @@ static void leave_out(struct job *j) {
     watch_say(j, "%d of %d hosts are used", j->n_nodes, j->n_hosts);
 }
 
-int job_choose_nodes(struct job *j) {
-    int n_ok = 0, want = (int)j->opts->min_nodes;
-    refuse_other_archs(j);
-    for (int i = 0; i < j->n_hosts; i++)
-        n_ok += j->nodes[i].step == NODE_STOCKED;
-    if (n_ok < j->n_hosts) {
-        if (want && n_ok < want)
-            pd_fail(&j->err, PD_EHOST, "%d of %d hosts can be used, min_nodes is %d", n_ok, j->n_hosts, want);
-        if (!want || n_ok < want)
-            return 0;
-        leave_out(j);
-    }
-    return !job_place_roles(j, &j->err) && !job_make_spec(j, &j->err);
-}
-
 /* "nodes 0-3,7" are hosts of conf.ini, and those left out are missing; "all" and "4" (the first four) mean hosts that are there. `all`:
  * the hosts as they were given, kept when this is called first: it is called again when more are left out. */
 static int place_role(struct job *j, struct job_role *all, int *ids, size_t *n_ids, const char *text, const char *what, struct pd_err *err) {
@@ -102,7 +87,22 @@ static int place_role(struct job *j, struct job_role *all, int *ids, size_t *n_i
     return n ? 0 : pd_fail(err, PD_EHOST, "no host is left for the %s (%s)", what, text);
 }
 
-int job_place_roles(struct job *j, struct pd_err *err) {
+static int place_roles(struct job *j, struct pd_err *err) {
     int rc = place_role(j, &j->pserver_hosts, j->c.pservers, &j->c.n_pservers, j->opts->pservers, "pservers", err);
     return rc ? rc : place_role(j, &j->trainer_hosts, j->c.trainers, &j->c.n_trainers, j->opts->trainers, "trainers", err);
+}
+
+int job_choose_nodes(struct job *j) {
+    int n_ok = 0, want = (int)j->opts->min_nodes;
+    refuse_other_archs(j);
+    for (int i = 0; i < j->n_hosts; i++)
+        n_ok += j->nodes[i].step == NODE_STOCKED;
+    if (n_ok < j->n_hosts) {
+        if (want && n_ok < want)
+            pd_fail(&j->err, PD_EHOST, "%d of %d hosts can be used, min_nodes is %d", n_ok, j->n_hosts, want);
+        if (!want || n_ok < want)
+            return 0;
+        leave_out(j);
+    }
+    return !place_roles(j, &j->err) && !job_make_spec(j, &j->err);
 }

@@ -207,7 +207,6 @@ void link_on_drain(struct link *l, void (*drain)(struct link *l, void *arg), voi
 size_t link_queued(const struct link *l) { return l->t ? transport_queued(l->t) : 0; }
 const struct agent_facts *link_facts(const struct link *l) { return &l->facts; }
 int link_is_open(const struct link *l) { return l->phase == PHASE_OPEN; }
-const char *link_doing(const struct link *l) { return link_doings[l->phase]; }
 
 /* --- receiving ------------------------------------------------------------------------------------------- */
 

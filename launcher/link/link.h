@@ -76,7 +76,6 @@ void link_join(struct link *l, const char *job, const struct link_events *ev, vo
 const struct agent_facts *link_facts(const struct link *l); /* after on_hello */
 int link_is_open(const struct link *l); /* after on_hello, and not lost */
 size_t link_queued(const struct link *l);
-const char *link_doing(const struct link *l); /* "logging in", for messages about who is waited for */
 
 /* Send without an answer. `body` is stolen (NULL: {}). */
 int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const void *sec1, size_t n1);

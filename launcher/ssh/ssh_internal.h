@@ -200,7 +200,6 @@ int ssh_session_open(struct session **out, struct ssh_pool *pool, const struct h
 void session_drive(struct session *s);
 void session_wake(struct session *s); /* from any callback: its step runs again, from the loop */
 void session_wake_after(struct session *s, uint64_t ms);
-void session_arm(struct session *s, int again);
 int session_watch(struct session *s, int fd); /* a uv_poll_t for it */
 void session_drop(struct session *s);         /* the connection goes, the session stays */
 enum ssh_step session_first_step(const struct session *s); /* of a connection */

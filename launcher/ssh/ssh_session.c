@@ -196,7 +196,7 @@ enum ssh_step session_first_step(const struct session *s) {
 
 /* --- waiting --------------------------------------------------------------------------------------------- */
 
-void session_arm(struct session *s, int again) {
+static void arm(struct session *s, int again) {
     if (!s->poll)
         return;
     if (agent_busy(s) || s->step == STEP_ASK) { /* a thread has the session now; or nobody looks what the server says */
@@ -237,7 +237,7 @@ void session_drive(struct session *s) {
     }
     s->in_drive = 0;
     if (s->step != STEP_CLOSING)
-        session_arm(s, s->more);
+        arm(s, s->more);
     else if (s->close_in_drive) { /* closed by a callback: now that no libssh call is under way */
         s->close_in_drive = 0;
         enter_closing(s);
@@ -381,14 +381,14 @@ static int session_write(struct transport *t, const void *p, size_t n) {
     if (transport_push(t, p, n))
         return PD_ENOMEM;
     if (!s->in_drive && s->step == STEP_OPEN)
-        session_arm(s, 0);
+        arm(s, 0);
     return 0;
 }
 
 static void session_eof(struct transport *t) {
     struct session *s = (struct session *)t;
     if (!s->in_drive && s->step == STEP_OPEN)
-        session_arm(s, 1);
+        arm(s, 1);
 }
 
 /* --- opening ----------------------------------------------------------------------------------------------- */

@@ -80,7 +80,8 @@ static void wrap(struct pd_buf *out, const char *text, size_t at, size_t from, s
 
 void pd_help_text(struct pd_buf *out, const char *text, int width) { wrap(out, text, 0, 0, width < 60 ? 60 : (size_t)width); }
 
-void pd_help_row(struct pd_buf *out, const char *left, const char *text, int width) {
+/* One line of a list. */
+static void help_row(struct pd_buf *out, const char *left, const char *text, int width) {
     size_t at = 2 + strlen(left);
     pd_put_fmt(out, "  %s", left);
     if (at + 2 > TEXT_COLUMN) {
@@ -93,7 +94,7 @@ void pd_help_row(struct pd_buf *out, const char *left, const char *text, int wid
 static void extra_row(struct pd_buf *out, const struct pd_extra *e, int width) {
     char left[200];
     snprintf(left, sizeof left, "--%s%s", e->name, e->flag || strchr(e->name, '=') ? "" : "=VALUE");
-    pd_help_row(out, left, e->text, width);
+    help_row(out, left, e->text, width);
 }
 
 void pd_options_help(unsigned who, const char *which, const struct pd_extra *extra, int width, struct pd_buf *out) {
@@ -120,7 +121,7 @@ void pd_options_help(unsigned who, const char *which, const struct pd_extra *ext
         else
             pd_put_fmt(&text, ")");
         pd_put_u8(&text, 0);
-        pd_help_row(out, left, text.failed ? t[i].text : (char *)text.data, width);
+        help_row(out, left, text.failed ? t[i].text : (char *)text.data, width);
         pd_buf_release(&text);
     }
 }

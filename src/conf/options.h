@@ -194,7 +194,5 @@ int pd_option_shown(const struct pd_option *t, const char *which);
 void pd_options_help(unsigned who, const char *which, const struct pd_extra *extra, int width, struct pd_buf *out);
 /* A paragraph, filled: its own newlines are blanks. */
 void pd_help_text(struct pd_buf *out, const char *text, int width);
-/* One line of such a list. */
-void pd_help_row(struct pd_buf *out, const char *left, const char *text, int width);
 
 #endif

@@ -128,15 +128,6 @@ void pd_rng_normal(struct pd_rng_key key, uint64_t hi, float *out, uint64_t n) {
     pd_rng_normal_range(key, hi, 0, out, n);
 }
 
-void pd_rng_uniform(struct pd_rng_key key, uint64_t hi, float *out, uint64_t n) {
-    uint32_t u[4];
-    for (uint64_t i = 0; i < n; i++) {
-        if (i % 4 == 0)
-            pd_rng_u32x4(key, hi, i / 4, u);
-        out[i] = (float)(u[i % 4] >> 8) * (1.0f / 16777216.0f);
-    }
-}
-
 uint64_t pd_rng_below(struct pd_rng_key key, uint64_t hi, uint64_t lo, uint64_t bound) {
     uint32_t u[4];
     pd_rng_u32x4(key, hi, lo, u);

@@ -22,10 +22,8 @@ struct pd_rng_key pd_rng_key(uint64_t seed, uint32_t domain, uint64_t a, uint64_
 void pd_rng_u32x4(struct pd_rng_key key, uint64_t hi, uint64_t lo, uint32_t out[4]);
 
 /* n standard normal (Box-Muller, computed in double to a few of its last bits without the C library, whose logarithm and sine
- * differ between machines, and rounded once) or uniform [0,1) floats; number i
- * depends on (key, hi, i) only. */
+ * differ between machines, and rounded once); number i depends on (key, hi, i) only. */
 void pd_rng_normal(struct pd_rng_key key, uint64_t hi, float *out, uint64_t n);
-void pd_rng_uniform(struct pd_rng_key key, uint64_t hi, float *out, uint64_t n);
 
 /* Numbers [first, first+n) of the same sequence as pd_rng_normal(key, hi, ...). */
 void pd_rng_normal_range(struct pd_rng_key key, uint64_t hi, uint64_t first, float *out, uint64_t n);

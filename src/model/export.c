@@ -14,15 +14,14 @@ enum { PIECE = 1 << 16 };
 
 static const struct model_export_format *const formats[] = {&model_export_npz, &model_export_word2vec, &model_export_word2vec_binary,
                                                             &model_export_original};
-
-const char *model_export_formats(void) { return "npz|word2vec|word2vec-binary|original"; }
+#define FORMATS "npz|word2vec|word2vec-binary|original"
 
 int model_export(struct model *m, const struct model_export *x, struct model_export_counts *counts, struct pd_err *err) {
     *counts = (struct model_export_counts){0};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (!strcmp(formats[i]->name, x->format))
             return formats[i]->write(m, x, counts, err);
-    return pd_fail(err, PD_EUSAGE, "there is no format '%s' (known: %s)", x->format, model_export_formats());
+    return pd_fail(err, PD_EUSAGE, "there is no format '%s' (known: " FORMATS ")", x->format);
 }
 
 int export_file_open(struct export_file *f, const char *path, struct pd_err *err) {

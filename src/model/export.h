@@ -28,6 +28,5 @@ struct model_export_counts {
 
 /* PD_EUSAGE: an unknown format, or one that does not fit this model. */
 int model_export(struct model *m, const struct model_export *x, struct model_export_counts *counts, struct pd_err *err);
-const char *model_export_formats(void); /* "npz|word2vec|..." */
 
 #endif

@@ -51,7 +51,6 @@ void model_table_close(struct model_table *t) {
     free(t);
 }
 
-uint32_t model_table_dim(const struct model_table *t) { return t->dim; }
 
 /* Where the key would stand if the keys between the ends were spread evenly. */
 static uint64_t guess(uint64_t lo, uint64_t hi, uint64_t first, uint64_t last, uint64_t key) {

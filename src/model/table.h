@@ -13,7 +13,6 @@ struct model_table;
 /* `m` must stay open. */
 int model_table_open(struct model_table **out, struct model *m, const char *name, struct pd_err *err);
 void model_table_close(struct model_table *t);
-uint32_t model_table_dim(const struct model_table *t);
 int model_table_rows(const struct model_table *t, uint64_t *n, struct pd_err *err); /* with layers they have to be counted */
 
 /* The row of that key; NULL: there is none. Safe from several threads. */

@@ -13,6 +13,15 @@
 
 static void pump(struct net_conn *c);
 
+/* Only while it has no handles. */
+static void conn_free(struct net_conn *c) {
+    net_share_end(c);
+    wire_decoder_free(c->decoder);
+    wire_hs_free(c->hs);
+    pd_buf_release(&c->cork);
+    free(c);
+}
+
 struct net_conn *net_conn_new(uv_loop_t *loop, const struct wire_hs_opts *hs, int connector, const struct net_opts *opts,
                               const struct net_events *ev, void *arg) {
     struct net_conn *c = pd_calloc(1, sizeof *c);
@@ -27,19 +36,11 @@ struct net_conn *net_conn_new(uv_loop_t *loop, const struct wire_hs_opts *hs, in
         wire_decoder_use_pool(c->decoder, opts->pool);
     c->hs = hs ? wire_hs_new(hs, connector) : NULL;
     if (!c->decoder || (hs && !c->hs)) {
-        net_conn_free(c);
+        conn_free(c);
         return NULL;
     }
     snprintf(c->addr, sizeof c->addr, "local");
     return c;
-}
-
-void net_conn_free(struct net_conn *c) {
-    net_share_end(c);
-    wire_decoder_free(c->decoder);
-    wire_hs_free(c->hs);
-    pd_buf_release(&c->cork);
-    free(c);
 }
 
 static void on_handle_closed(uv_handle_t *h) {
@@ -56,7 +57,7 @@ static void on_handle_closed(uv_handle_t *h) {
                   c->why.msg);
     if (!silent && c->ev.on_close)
         c->ev.on_close(c, &c->why, c->arg);
-    net_conn_free(c);
+    conn_free(c);
 }
 
 void net_close(struct net_conn *c) {
@@ -300,7 +301,7 @@ int net_connect(struct net_conn **out, uv_loop_t *loop, const char *ip, int port
     uv_tcp_t *tcp = pd_malloc(sizeof *tcp);
     if (!c || !req || !tcp || uv_tcp_init(loop, tcp)) {
         if (c)
-            net_conn_free(c);
+            conn_free(c);
         free(req);
         free(tcp);
         return pd_fail(err, PD_ENOMEM, "cannot connect to %s:%d: out of memory", ip, port);
@@ -346,7 +347,6 @@ int net_dup_fd(const struct net_conn *c) {
 }
 
 void net_set_arg(struct net_conn *c, void *arg) { c->arg = arg; }
-void *net_arg(const struct net_conn *c) { return c->arg; }
 const char *net_peer_addr(const struct net_conn *c) { return c->addr; }
 int net_was_refused(const struct net_conn *c) { return c->refused; }
 uint64_t net_received_bytes(const struct net_conn *c) { return c->received; }

@@ -117,7 +117,6 @@ void net_close_after_flush(struct net_conn *c);      /* when the queue is empty 
  * have no unread data in flight. -1: none. */
 int net_dup_fd(const struct net_conn *c);
 void net_set_arg(struct net_conn *c, void *arg);
-void *net_arg(const struct net_conn *c);
 int net_was_refused(const struct net_conn *c); /* in on_close: nobody listens at that port */
 const struct wire_hello *net_peer(const struct net_conn *c); /* what the peer said of itself; NULL without handshake */
 const char *net_peer_addr(const struct net_conn *c);         /* "10.0.0.2:41234" or "local" */

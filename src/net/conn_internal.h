@@ -38,7 +38,6 @@ struct net_conn {
 /* A conn without handles yet; NULL: out of memory. */
 struct net_conn *net_conn_new(uv_loop_t *loop, const struct wire_hs_opts *hs, int connector, const struct net_opts *opts,
                               const struct net_events *ev, void *arg);
-void net_conn_free(struct net_conn *c); /* only while it has no handles */
 uint64_t net_conn_handshake_ms(const struct net_conn *c); /* how long the handshake may take */
 int net_conn_begin(struct net_conn *c); /* handshake (or on_open) and reading start; 0 or a libuv error */
 void net_conn_fail(struct net_conn *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

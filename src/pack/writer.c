@@ -53,7 +53,7 @@ int pack_writer_header(struct pack_writer *w, struct archive_entry *e) {
     return rc == ARCHIVE_OK && !w->own.code ? 0 : failed(w);
 }
 
-int pack_writer_data(struct pack_writer *w, const void *p, size_t n) {
+static int write_data(struct pack_writer *w, const void *p, size_t n) {
     w->res->bytes += n;
     return archive_write_data(w->a, p, n) == (la_ssize_t)n && !w->own.code ? 0 : failed(w);
 }
@@ -73,7 +73,7 @@ int pack_writer_copy(struct pack_writer *w, int fd, uint64_t size, const char *p
             memset(buf, 0, want);
             k = (ssize_t)want;
         }
-        int rc = pack_writer_data(w, buf, (size_t)k);
+        int rc = write_data(w, buf, (size_t)k);
         if (rc)
             return rc;
         size -= (uint64_t)k;

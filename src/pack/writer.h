@@ -21,7 +21,6 @@ struct pack_writer {
 /* The writer stays where it is from open to finish (libarchive holds its address). */
 int pack_writer_open(struct pack_writer *w, pack_sink sink, void *arg, struct pack_result *res, struct pd_err *err);
 int pack_writer_header(struct pack_writer *w, struct archive_entry *e);
-int pack_writer_data(struct pack_writer *w, const void *p, size_t n);
 /* Ends the stream when `rc` is 0, frees everything in any case, and returns the first failure. */
 int pack_writer_finish(struct pack_writer *w, int rc);
 

@@ -14,20 +14,25 @@ int data_lines_init(struct data_lines *l, struct pd_err *err) {
     return l->buf ? 0 : pd_fail(err, PD_ENOMEM, "out of memory for a file's buffer");
 }
 
+static void close_file(struct data_lines *l) {
+    data_input_close(l->in);
+    l->in = NULL;
+}
+
 void data_lines_release(struct data_lines *l) {
-    data_lines_close(l);
+    close_file(l);
     free(l->buf);
     l->buf = NULL;
 }
 
 int data_lines_open(struct data_lines *l, const char *path, const char *shown, uint64_t offset, uint64_t line,
                     struct pd_err *err) {
-    data_lines_close(l);
+    close_file(l);
     int rc = data_input_open(&l->in, path, shown, err);
     if (!rc)
         rc = data_input_skip_to(l->in, offset, err);
     if (rc) {
-        data_lines_close(l);
+        close_file(l);
         return rc;
     }
     l->pos = l->len = 0;
@@ -35,11 +40,6 @@ int data_lines_open(struct data_lines *l, const char *path, const char *shown, u
     l->line = line;
     l->at_end = 0;
     return 0;
-}
-
-void data_lines_close(struct data_lines *l) {
-    data_input_close(l->in);
-    l->in = NULL;
 }
 
 /* More bytes behind those unread; there is always room for a read. */

@@ -27,7 +27,6 @@ void data_lines_release(struct data_lines *l);
  * messages use. */
 int data_lines_open(struct data_lines *l, const char *path, const char *shown, uint64_t offset, uint64_t line,
                     struct pd_err *err);
-void data_lines_close(struct data_lines *l);
 
 /* The next line without its newline, valid until the next call. 1: a line; 0: end of file; PD_EDATA without a
  * message: longer than DATA_MAX_LINE, skipped; PD_EIO, and PD_EDATA with a

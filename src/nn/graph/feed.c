@@ -86,7 +86,8 @@ void nn_feed_free(struct nn_feed *f) {
 
 /* --- the fields ---------------------------------------------------------------------------------- */
 
-size_t nn_feed_n_ids(const struct nn_feed *f, uint32_t field) {
+/* Of a field of ids or lists. */
+static size_t n_ids(const struct nn_feed *f, uint32_t field) {
     return f->col[field].offset ? f->col[field].offset[f->n] : f->n;
 }
 
@@ -136,7 +137,7 @@ static const uint64_t *ids_of(const struct nn_feed *f, uint32_t u, size_t *n) {
         *n = (size_t)f->draw[use->field].n_groups * f->g->sampler[use->field].n;
         return f->draw[use->field].ids;
     }
-    *n = nn_feed_n_ids(f, use->field);
+    *n = n_ids(f, use->field);
     return f->col[use->field].ids;
 }
 

@@ -260,7 +260,6 @@ struct nn_exec {
 
 /* Room for `need` elements of `size` bytes in *(pointer) at; what was there is not kept. 0 or PD_ENOMEM. */
 int nn_feed_grow(void *at, size_t *cap, size_t need, size_t size);
-size_t nn_feed_n_ids(const struct nn_feed *f, uint32_t field); /* of a field of ids or lists */
 
 /* Of the samples that the execution is at. */
 static inline const uint64_t *nn_ids(const struct nn_exec *e, uint32_t field) {

@@ -38,7 +38,6 @@ int object_hex_of_file(const char *path, char hex[2 * OBJECT_ID + 1], struct pd_
     return rc;
 }
 
-int object_unhex(struct object_id *id, const char *hex) { return pd_unhex(id->b, OBJECT_ID, hex); }
 
 struct object_codec *object_codec_new(void) {
     struct object_codec *c = pd_calloc(1, sizeof *c);

@@ -42,7 +42,6 @@ void object_id_of(struct object_id *id, const void *raw, size_t n);
 /* Of a file of at most 256 MiB: its hash in hex, as `b2sum -l 256` prints it. PD_ENOENT, PD_EIO. */
 int object_hex_of_file(const char *path, char hex[2 * OBJECT_ID + 1], struct pd_err *err);
 void object_hex(const struct object_id *id, char hex[2 * OBJECT_ID + 1]);
-int object_unhex(struct object_id *id, const char *hex); /* 64 digits: 0, else -1 */
 
 /* What encoding needs again and again: a zstd context and scratch. One per thread; NULL: out of memory. */
 struct object_codec;

@@ -90,8 +90,6 @@ int scan_add_entry(struct scan *s, const struct scan_entry *e, struct pd_err *er
 int scan_put_object(struct scan *s, const struct object_id *id, uint32_t raw_len, uint32_t entry, uint64_t off, uint32_t *object);
 int scan_put_piece(struct scan *s, uint64_t off, uint32_t object, uint32_t obj_off, uint32_t len);
 int scan_put_member(struct scan *s, uint32_t entry); /* of the bundle that comes next */
-/* Small enough to be bundled with its neighbours. */
-static inline int scan_is_small(const struct scan_entry *e) { return e->type == MANIFEST_FILE && e->size && e->size < CHUNKER_SMALL; }
 
 /* scan_list.c */
 int scan_list_folder(struct scan *s, struct pd_err *err);

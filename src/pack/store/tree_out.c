@@ -83,7 +83,6 @@ void tree_out_free(struct tree_out *t) {
 }
 
 uint32_t tree_out_count(const struct tree_out *t) { return (uint32_t)t->n; }
-enum manifest_type tree_out_type(const struct tree_out *t, uint32_t entry) { return t->v[entry].type; }
 uint64_t tree_out_size(const struct tree_out *t, uint32_t entry) { return t->v[entry].size; }
 const char *tree_out_path(const struct tree_out *t, uint32_t entry) { return t->paths + t->v[entry].path_at; }
 

@@ -28,7 +28,6 @@ int tree_out_finish(struct tree_out *t, int durable, struct pd_err *err);
 int tree_out_read(struct tree_out *t, uint32_t entry, int bundle, void *buf, size_t n, uint64_t off);
 
 uint32_t tree_out_count(const struct tree_out *t);
-enum manifest_type tree_out_type(const struct tree_out *t, uint32_t entry);
 uint64_t tree_out_size(const struct tree_out *t, uint32_t entry);
 const char *tree_out_path(const struct tree_out *t, uint32_t entry);
 /* The one file has become `path`: reading goes on there. */
