@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""layers.py OBJECTS [WAITING FOLDER]... - checks the sources below the current folder against the
+table of the section "Layers" in docs/design.md. tests/integration/layers.sh says what is checked.
+
+OBJECTS is the folder of a build; the WAITING folders may still have functions that one file uses.
+Each error is a line FILE: RULE. The exit status is 1 if there is any."""
+import glob
+import os
+import re
+import subprocess
+import sys
+
+TABLE = "docs/design.md"
+errors = []
+
+
+def error(file, text):
+    errors.append(f"{file}: {text}")
+
+
+class Row:
+    def __init__(self, number, folder, prefixes, includes):
+        self.number = number
+        self.folder = folder  # or the beginning of file names: launcher/cluster/hosts*
+        self.prefixes = prefixes
+        self.includes = includes  # as they are written: "base", "launcher/ssh", "nn/*"
+        self.files = 0
+
+    def has(self, file):
+        return file.startswith(self.folder[:-1] if self.folder.endswith("*") else self.folder + "/")
+
+
+def read_table():
+    """The rows | folder | what it is for | prefixes | may include | of the section."""
+    with open(TABLE) as f:
+        section = re.search(r"^## Layers\n(.*?)(?=^## )", f.read() + "\n## ", re.M | re.S)
+    rows = []
+    for line in section.group(1).splitlines() if section else []:
+        cells = line.strip("|").split("|")
+        folder = re.fullmatch(r" *`([^`]+)` *", cells[0])
+        if line.startswith("|") and folder:
+            if len(cells) != 4:
+                sys.exit(f"{TABLE}: a row of {len(cells)} columns, not 4: {line}")
+            rows.append(Row(len(rows), folder[1], re.findall(r"`([^`]+)`", cells[2]),
+                            re.findall(r"`([^`]+)`", cells[3])))
+    if not rows:
+        sys.exit(f"{TABLE}: no table in the section Layers")
+    return rows
+
+
+def in_tree(name):
+    """The file or folder that an include names: "base/err.h" is src/base/err.h."""
+    return name if name.split("/")[0] in ("launcher", "worker") else "src/" + name
+
+
+class Tree:
+    def __init__(self):
+        self.rows = read_table()
+        self.files = sorted(f for top in ("src", "launcher", "worker")
+                            for f in glob.glob(top + "/**/*.[ch]", recursive=True))
+        self.row_of = {}
+        for f in self.files:
+            fits = [r for r in self.rows if r.has(f)]
+            if not fits:
+                error(f, f"no row of the table in {TABLE} has its folder")
+                continue
+            self.row_of[f] = max(fits, key=lambda r: len(r.folder.rstrip("*")))
+            self.row_of[f].files += 1
+        self.check_rows()
+
+    def named(self, row, name):
+        """The rows that `name` in the last column of `row` means."""
+        if name.endswith("/*"):
+            return [r for r in self.rows
+                    if r is not row and (r.folder + "/").startswith(in_tree(name[:-1]))]
+        return [r for r in self.rows if r.folder == in_tree(name)]
+
+    def check_rows(self):
+        for row in self.rows:
+            if not row.files:
+                error(TABLE, f"row {row.folder}: there is no such file")
+            row.allowed = {row}
+            for name in row.includes:
+                named = self.named(row, name)
+                if not named:
+                    error(TABLE, f"row {row.folder}: {name} is no row")
+                for r in named:
+                    if r.number < row.number:
+                        error(TABLE, f"row {row.folder}: {name} stands above it: rows include what "
+                                     "stands below them, so that there is no circle")
+                row.allowed.update(named)
+
+    def allows(self, user, used):
+        rows = self.row_of.get(user), self.row_of.get(used)
+        return None in rows or rows[1] in rows[0].allowed
+
+    def rule(self, user, used):
+        return f"the row of {self.row_of[user].folder} does not allow {self.row_of[used].folder}"
+
+
+def check_includes(tree):
+    n = 0
+    for file in tree.files:
+        with open(file) as f:
+            for name in re.findall(r'^#include "([^"]+)"', f.read(), re.M):
+                n += 1
+                path = in_tree(name)
+                if path not in tree.row_of:
+                    error(file, f'#include "{name}": there is no {path} with a row')
+                elif not tree.allows(file, path):
+                    error(file, f'#include "{name}": {tree.rule(file, path)}')
+    return n
+
+
+def symbols(objects, *options):
+    """{object: {name: type}}"""
+    out = {o: {} for o in objects}
+    for i in range(0, len(objects), 200):
+        text = subprocess.run(["nm", "-A", *options, *objects[i:i + 200]], check=True,
+                              capture_output=True, text=True).stdout
+        for line in text.splitlines():
+            file, rest = line.split(":", 1)
+            out[file][rest.split()[-1]] = rest.split()[-2]
+    return out
+
+
+def words(files):
+    """How often each identifier stands in the files, comments and texts left out."""
+    count = {}
+    for file in files:
+        with open(file) as f:
+            code = re.sub(r'/\*.*?\*/|//[^\n]*|"(\\.|[^"\\\n])*"|\'(\\.|[^\'\\\n])*\'', " ",
+                          f.read(), flags=re.S)
+        for w in re.findall(r"[A-Za-z_]\w*", code):
+            count[w] = count.get(w, 0) + 1
+    return count
+
+
+class Objects:
+    def __init__(self, tree, folder):
+        sources = [f for f in tree.files if f.endswith(".c")]
+        self.object = {f"{folder}/{f[:-1]}o": f for f in sources if f.split("/")[1] != "seed"}
+        missing = [f for o, f in self.object.items() if not os.path.exists(o)]
+        if missing:
+            sys.exit(f"{folder} has no object of {missing[0]}: make DEV=1 objects unit")
+        names = sorted(self.object)
+        unit = [o for o in sorted(glob.glob(folder + "/tests/unit/*.o"))
+                if os.path.exists(f"tests/unit/{os.path.basename(o)[:-1]}c")]
+        self.home = {}  # {function: source}
+        for o, found in symbols(names, "-g", "--defined-only").items():
+            self.home.update({name: self.object[o] for name, t in found.items()
+                              if t in "TWi" and "." not in name})
+        undefined = symbols(names + unit, "-u")
+        self.uses = {self.object[o]: set(undefined[o]) for o in names}
+        self.tests = set().union(*(undefined[o] for o in unit)) | set(
+            words(glob.glob("tests/fuzz/*.c") + glob.glob("bench/*.c")))
+
+
+def check_calls(tree, objects):
+    n = 0
+    for file, used in sorted(objects.uses.items()):
+        for name in sorted(used & set(objects.home)):
+            n += 1
+            home = objects.home[name]
+            if not tree.allows(file, home):
+                error(file, f"calls {name} of {home}: {tree.rule(file, home)}")
+    return n
+
+
+def check_names(tree, objects):
+    for name, file in sorted(objects.home.items()):
+        row = tree.row_of.get(file)
+        of_linker = name == "main" or name.startswith("__wrap_")
+        if row and not of_linker and not name.startswith(tuple(row.prefixes)):
+            error(file, f"{name} begins with no prefix of the row of {row.folder}")
+
+
+def check_users(tree, objects, waiting):
+    """Every external function has a user in another file, be it a test."""
+    exported = words(f for f in tree.files if f == "src/capi/paddle_ps.h")
+    others = set().union(*objects.uses.values())  # no object leaves open what it defines
+    for name, file in sorted(objects.home.items()):
+        # The linker's --wrap=NAME calls __wrap_NAME.
+        if name in others or name == "main" or name in exported or name.startswith("__wrap_"):
+            continue
+        if name in objects.tests:
+            print(f"only tests use {name} of {file}")
+        elif any(file.startswith(w + "/") for w in waiting):
+            print(f"waits: only {file} uses {name}")
+        elif words([file])[name] > 1:
+            error(file, f"{name} is used in this file only: make it static")
+        else:
+            error(file, f"nobody calls {name}")
+
+
+def check_inline(tree):
+    """Every inline function of a header is used."""
+    count = words(tree.files + glob.glob("tests/**/*.[ch]", recursive=True))
+    for file in tree.files:
+        if file.endswith(".h"):
+            with open(file) as f:
+                for name in re.findall(r"^static inline [^(;]*?(\w+)\(", f.read(), re.M):
+                    if count[name] < 2:
+                        error(file, f"nobody calls {name}")
+
+
+def main():
+    tree = Tree()
+    objects = Objects(tree, sys.argv[1])
+    includes, calls = check_includes(tree), check_calls(tree, objects)
+    check_names(tree, objects)
+    check_users(tree, objects, sys.argv[2:])
+    check_inline(tree)
+    print(f"{len(tree.rows)} rows, {len(tree.files)} files, {includes} includes, "
+          f"{len(objects.home)} external functions, {calls} calls")
+    for e in errors:
+        print(e)
+    sys.exit(1 if errors else 0)
+
+
+main()
