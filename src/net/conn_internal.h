@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "net/conn.h"
-#include "net/shm/share.h"
+#include "net/share.h"
 
 enum { NET_PRE_AUTH_FRAME = 4096, NET_DEFAULT_HANDSHAKE_MS = 10000 };
 

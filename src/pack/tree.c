@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "pack/scan/names.h"
+#include "pack/object/names.h"
 #include "pack/object/path.h"
 #include "pack/writer.h"
 

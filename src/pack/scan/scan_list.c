@@ -9,7 +9,7 @@
 
 #include "base/fault.h"
 #include "pack/scan/ignore.h"
-#include "pack/scan/names.h"
+#include "pack/object/names.h"
 #include "pack/object/path.h"
 #include "pack/scan/scan_internal.h"
 

@@ -1,5 +1,5 @@
 /* names.c - see names.h. */
-#include "pack/scan/names.h"
+#include "pack/object/names.h"
 
 #include <dirent.h>
 #include <errno.h>

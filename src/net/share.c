@@ -1,5 +1,5 @@
 /* share.c - see share.h. */
-#include "net/shm/share.h"
+#include "net/share.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
