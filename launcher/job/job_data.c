@@ -11,7 +11,7 @@
 
 #include "base/fault.h"
 #include "launcher/dispatch/split.h"
-#include "pack/object/file_pieces.h"
+#include "pack/store/file_pieces.h"
 #include "launcher/job/job_internal.h"
 
 enum { ROWS_BYTES = 512 << 10 };

@@ -6,7 +6,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
-#include "pack/object/file_pieces.h"
+#include "pack/store/file_pieces.h"
 
 enum { PIECES_FRAME = 1 << 20, NEED_MAX = 512 };
 

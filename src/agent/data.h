@@ -4,7 +4,7 @@
  *                                 └▶ data_pull.c ──DF_*──▶ a holder's data_serve.c, the next one's, the launcher
  *                                      └▶ .agent/data-N, every object compared with its id ─▶ workspace/PATH
  *
- * The launcher tells node 0 the file ids (pack/object/file_pieces.h), so no other node has to be trusted. Nothing here waits on the loop's
+ * The launcher tells node 0 the file ids (pack/store/file_pieces.h), so no other node has to be trusted. Nothing here waits on the loop's
  * thread: files are read, checked and written on threads of the pool. Internal to src/agent.
  */
 #ifndef PD_AGENT_DATA_H
@@ -12,7 +12,7 @@
 
 #include "agent/job.h"
 #include "agent/seal.h"
-#include "pack/object/file_pieces.h"
+#include "pack/store/file_pieces.h"
 
 enum {
     DATA_WINDOW = 4 << 20, DATA_CLIENT_WINDOW = 1 << 20, /* bytes asked for and not here, of a file: of a node; of a client, who may have many nodes */

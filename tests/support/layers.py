@@ -144,8 +144,8 @@ class Objects:
         if missing:
             sys.exit(f"{folder} has no object of {missing[0]}: make DEV=1 objects unit")
         names = sorted(self.object)
-        unit = [o for o in sorted(glob.glob(folder + "/tests/unit/*.o"))
-                if os.path.exists(f"tests/unit/{os.path.basename(o)[:-1]}c")]
+        unit = [o for o in sorted(glob.glob(folder + "/tests/unit/*/*.o"))
+                if os.path.exists(f"{os.path.relpath(o, folder)[:-1]}c")]
         self.home = {}  # {function: source}
         for o, found in symbols(names, "-g", "--defined-only").items():
             self.home.update({name: self.object[o] for name, t in found.items()

@@ -10,7 +10,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "data/schema/format.h"
-#include "data/read/reader.h"
+#include "data/input/lines.h"
 
 enum { FIRST_SAMPLES = 256 };
 

@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "nn/evals/eval_internal.h"
+#include "nn/graph/graph_internal.h"
 
 const struct nn_evaluator *const nn_evaluators[] = {
     &nn_eval_error, &nn_eval_auc,  &nn_eval_log_loss,         &nn_eval_perplexity,

@@ -4,20 +4,9 @@
 
 #include "math/exact_sum.h"
 #include "nn/evals/eval.h"
-#include "nn/graph/graph_internal.h"
+#include "nn/graph/evaluator.h"
 
-enum { NN_EVAL_SUMS = 40, NN_EVAL_VALUES = 3 };
-
-/* What an evaluator sees of a batch of n samples. */
-struct nn_eval_rows {
-    uint32_t n, cols;
-    const float *y;        /* [n x cols], after the activation */
-    const double *label;   /* [n] */
-    double cost_sum;       /* of_cost */
-    double threshold;      /* of [evaluator NAME]: a single output from here on says 1 */
-    uint32_t positive;     /* the class that counts as positive */
-    int is_probability;    /* y lies in 0..1 */
-};
+enum { NN_EVAL_SUMS = 40 };
 
 struct nn_auc; /* eval_auc.c */
 
@@ -26,23 +15,6 @@ struct nn_eval_sums {
     struct nn_auc *auc; /* of the evaluator with pairs */
 };
 
-struct nn_value {
-    const char *name; /* "": the evaluator's own */
-    double value;
-};
-
-struct nn_evaluator {
-    const char *name;
-    int of_cost;       /* its input is a cost; else a layer, with a label */
-    uint32_t max_cols; /* of that layer; 0: any */
-    uint32_t n_sums;   /* of nn_eval_sums */
-    int pairs;         /* collects (output, label) beside them: eval_auc.c */
-    void (*add)(struct nn_eval_sums *s, const struct nn_eval_rows *r);
-    uint32_t (*finish)(const double *sum, const struct nn_eval_sums *s, struct nn_value out[NN_EVAL_VALUES]);
-    const char *text;
-};
-
-extern const struct nn_evaluator *const nn_evaluators[]; /* ended by NULL */
 extern const struct nn_evaluator nn_eval_error, nn_eval_auc, nn_eval_log_loss, nn_eval_perplexity, nn_eval_rmse, nn_eval_mae,
     nn_eval_precision_recall, nn_eval_calibration;
 

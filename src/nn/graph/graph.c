@@ -9,7 +9,7 @@
 
 #include "base/fault.h"
 #include "model_ini/model_ini_key.h"
-#include "nn/evals/eval_internal.h"
+#include "nn/graph/evaluator.h"
 #include "nn/graph/sampler.h"
 
 /* --- nodes --------------------------------------------------------------------------------------- */

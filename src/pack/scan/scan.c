@@ -9,8 +9,7 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
-#include "pack/object/file_pieces.h"
-#include "pack/pack.h"
+#include "pack/store/file_pieces.h"
 
 /* --- tables ----------------------------------------------------------------------------------------------------- */
 

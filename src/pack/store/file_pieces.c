@@ -1,5 +1,5 @@
 /* file_pieces.c - see file_pieces.h. */
-#include "pack/object/file_pieces.h"
+#include "pack/store/file_pieces.h"
 
 #include <stdlib.h>
 #include <string.h>
