@@ -24,6 +24,7 @@ class Row:
         self.folder = folder  # or the beginning of file names: launcher/cluster/hosts*
         self.prefixes = prefixes
         self.includes = includes  # as they are written: "base", "launcher/ssh", "nn/*"
+        self.needs = set()  # rows whose headers and functions the files use
         self.files = 0
 
     def has(self, file):
@@ -92,7 +93,16 @@ class Tree:
 
     def allows(self, user, used):
         rows = self.row_of.get(user), self.row_of.get(used)
-        return None in rows or rows[1] in rows[0].allowed
+        if None in rows:
+            return True
+        rows[0].needs.add(rows[1])
+        return rows[1] in rows[0].allowed
+
+    def check_needs(self):
+        for row in self.rows:
+            for name in row.includes:
+                if row.needs.isdisjoint(self.named(row, name)):
+                    error(TABLE, f"row {row.folder}: nothing in it needs {name}")
 
     def rule(self, user, used):
         return f"the row of {self.row_of[user].folder} does not allow {self.row_of[used].folder}"
@@ -184,7 +194,8 @@ def check_users(tree, objects, waiting):
         if name in others or name == "main" or name in exported or name.startswith("__wrap_"):
             continue
         if name in objects.tests:
-            print(f"only tests use {name} of {file}")
+            if words([file])[name] == 1:
+                print(f"for tests alone: {name} of {file}")
         elif any(file.startswith(w + "/") for w in waiting):
             print(f"waits: only {file} uses {name}")
         elif words([file])[name] > 1:
@@ -208,6 +219,7 @@ def main():
     tree = Tree()
     objects = Objects(tree, sys.argv[1])
     includes, calls = check_includes(tree), check_calls(tree, objects)
+    tree.check_needs()
     check_names(tree, objects)
     check_users(tree, objects, sys.argv[2:])
     check_inline(tree)
