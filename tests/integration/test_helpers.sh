@@ -109,3 +109,26 @@ expect 1 env FLAVOURS=release RETRY=0 tree/tests/run-all flaky
 OUT=$(cd "$TOP" && grep -rnE "exit [^}]*\}.*END *\{[^}]*exit" tests --include=*.sh |
     grep -v test_helpers.sh)
 [ -z "$OUT" ] || die "awk's exit in a rule and in END: $OUT"
+
+# --- documents.sh on a copy in which each kind of name is wrong once ---
+mkdir -p copy/build && cp -R "$TOP"/{README.md,docs,conf,src,launcher,worker,tests,bench,workspace_template} copy
+cd copy || exit 1
+documents() { expect "$1" env PADDLE_BUILD="$BIN" bash tests/integration/documents.sh; }
+documents 0
+sed -i 's/0x418 PS_BEAT/0x419 PS_BEAT/' docs/protocol.md
+sed -i 's/^| `online_keep` | 0 |/| `online_keep` | 3 |/' docs/online.md
+sed -i 's/^| `save_state`/| `save_stat`/' docs/checkpoints.md
+sed -i '/^keep_jobs/d' conf/conf.ini
+sed -i 's/^| `paddlectl clean`/| `paddlectl cleanse`/' README.md
+echo 'src/ps/gone.c, `--frobnicate`, PS_NOTHING' >>docs/data.md
+documents 1
+has "conf/conf.ini has no keep_jobs in [job]"
+has "docs/checkpoints.md: there is no option save_stat"
+has "docs/online.md: the default of online_keep is not 3"
+has "documents name an option --frobnicate, which nothing takes"
+has "README.md: no row of its table names the subcommand clean"
+has "documents name a subcommand cleanse"
+has "> 0x418 PS_BEAT"
+has "documents name a message PS_NOTHING"
+has "there is no file src/ps/gone.c"
+has "FAILED: 9 names differ"
