@@ -9,12 +9,18 @@
 cd "$TOP" || exit 1
 waiting=(src/ps src/agent) # may have functions that one file uses, until these folders are sorted
 
-# A header is compiled as the only include of a source file, with the flags of the build.
-headers=$(find src launcher worker -name '*.h' ! -path 'src/seed/*')
+# A header is compiled as the only include of a source file, with the flags of the build; those of
+# src/seed without a libc.
+alone() { # alone FLAGS HEADER...
+    printf '%s\n' "${@:2}" | xargs -r -P "$(nproc)" -n 1 sh -c 'echo "#include \"$1\"" |
+        ${CC:-gcc} $0 -Wno-unused-function -fsyntax-only -x c - >&2 ||
+        echo "$1: does not compile alone"' "$1"
+}
 flags=$(sed 's/^[^ ]* //; s/-O3/-O0/; s/-Wmissing-prototypes//' "$BIN/flags") || die "no $BIN/flags"
-echo "$headers" | xargs -P "$(nproc)" -n 1 sh -c 'echo "#include \"$1\"" |
-    ${CC:-gcc} $0 -fsyntax-only -x c - >&2 || echo "$1: does not compile alone"' \
-    "$flags -Wno-unused-function" >"$TMP/alone" 2>"$TMP/compiler"
+{
+    alone "$flags" $(find src launcher worker -name '*.h' ! -path 'src/seed/*')
+    [ ! -d src/seed ] || alone "-std=gnu11 -Wall -Werror -Isrc -ffreestanding" src/seed/*.h
+} >"$TMP/alone" 2>"$TMP/compiler"
 [ ! -s "$TMP/alone" ] || die "$(cat "$TMP/alone" "$TMP/compiler")"
 
 /usr/bin/python3 tests/support/layers.py "$BIN" "${waiting[@]}" || die "see docs/design.md, Layers"
