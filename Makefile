@@ -30,8 +30,8 @@ B := build/$(FLAVOR)
 # -ffp-contract=off: a fused multiply-add rounds once where two operations round twice; without this the
 # bits of a result would depend on which clone of a kernel the CPU selects.
 # -fno-math-errno: sqrtf is then the one exact instruction, in every lane of a vectorised loop.
-CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE -Isrc -I. -include src/base/banned.h $(CFLAGS_OPT) -Wall -Wextra -Wformat=2 -Wshadow \
-    -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings -ffp-contract=off -fno-math-errno -ffunction-sections \
+CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE -Isrc -I. -include src/base/banned.h $(CFLAGS_OPT) \
+    -Wall -Wextra -Wformat=2 -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings -ffp-contract=off -fno-math-errno -ffunction-sections \
     -fdata-sections -fstack-protector-strong $(WERROR) $(CFLAGS)
 LDFLAGS_ALL = -Wl,--gc-sections $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter thread,$(SANITIZE)),tests/support/tsan_close.c) $(LDFLAGS)
 
@@ -149,7 +149,8 @@ $(B)/tests/unit/launcher/test_launch_seed: | $(if $(HAS_SEED),$(B)/paddle_seed)
 $(B)/tests/unit/train/test_train_allocs: LDFLAGS_ALL += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 unit: $(UNIT)
 # Every object of the programs, for tests/integration/layers.sh.
-objects: $(LIB_OBJS) $(LAUNCHER_OBJS) $(WORKER_OBJS) $(call obj_of,launcher/main.c worker/agent_main.c worker/worker_main.c)
+objects: $(LIB_OBJS) $(LAUNCHER_OBJS) $(WORKER_OBJS) \
+    $(call obj_of,launcher/main.c worker/agent_main.c worker/worker_main.c)
 .PHONY: unit objects
 
 # Programs of bench/*.c; their scripts build them.

@@ -16,8 +16,10 @@ uint32_t pd_train_streams(const struct pd_options *o, const struct pd_train_plac
     return more ? place->first_trainers : (uint32_t)o->num_gradient_servers;
 }
 
-static int check_place(const struct pd_options *o, const struct pd_train_place *place, struct pd_err *err) {
-    const long long id = o->trainer_id, n = o->num_gradient_servers, streams = pd_train_streams(o, place);
+static int check_place(const struct pd_options *o, const struct pd_train_place *place,
+                       struct pd_err *err) {
+    const long long id = o->trainer_id, n = o->num_gradient_servers;
+    const long long streams = pd_train_streams(o, place);
     if (id >= n)
         return pd_fail(err, PD_EUSAGE, "trainer_id is %lld, but there are %lld trainers (num_gradient_servers)", id, n);
     if (o->local && n > 1)
@@ -37,7 +39,8 @@ static int check_place(const struct pd_options *o, const struct pd_train_place *
     return 0;
 }
 
-int pd_train_check(const struct pd_options *o, const struct pd_train_place *place, struct pd_err *err) {
+int pd_train_check(const struct pd_options *o, const struct pd_train_place *place,
+                   struct pd_err *err) {
     const int sync = o->update == PD_UPDATE_SYNC, topology = o->reproducible == PD_REPRODUCIBLE_TOPOLOGY, queue = o->data == PD_DATA_QUEUE,
               online = o->job == PD_JOB_ONLINE, trains = online || o->job == PD_JOB_TRAIN;
     const struct {

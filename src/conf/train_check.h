@@ -14,7 +14,8 @@ struct pd_train_place {
 
 /* As the trainer number o->trainer_id of o->num_gradient_servers sees them. PD_ECONF, PD_EUSAGE; the message begins with where the option was given:
  * "conf.ini:12: ...". */
-int pd_train_check(const struct pd_options *o, const struct pd_train_place *place, struct pd_err *err);
+int pd_train_check(const struct pd_options *o, const struct pd_train_place *place,
+                   struct pd_err *err);
 
 /* Streams of the job: what a stream is stays when trainers are lost. */
 uint32_t pd_train_streams(const struct pd_options *o, const struct pd_train_place *place);

@@ -54,7 +54,8 @@ static int has_no_second_server(const struct pd_options *o) { return o->checkpoi
 
 static int check_options(struct trainer *t, struct pd_err *err) {
     const struct pd_options *o = t->o;
-    const struct pd_train_place place = {n_pservers(o), t->setup->first_trainers, t->setup->restarts > 0};
+    const struct pd_train_place place = {n_pservers(o), t->setup->first_trainers,
+                                         t->setup->restarts > 0};
     int rc = pd_train_check(o, &place, err);
     if (rc)
         return rc;

@@ -111,7 +111,8 @@ OUT=$(cd "$TOP" && grep -rnE "exit [^}]*\}.*END *\{[^}]*exit" tests --include=*.
 [ -z "$OUT" ] || die "awk's exit in a rule and in END: $OUT"
 
 # --- documents.sh on a copy in which each kind of name is wrong once ---
-mkdir -p copy/build && cp -R "$TOP"/{README.md,docs,conf,src,launcher,worker,tests,bench,workspace_template} copy
+mkdir -p copy/build &&
+    cp -R "$TOP"/{README.md,docs,conf,src,launcher,worker,tests,bench,workspace_template} copy
 cd copy || exit 1
 documents() { expect "$1" env PADDLE_BUILD="$BIN" bash tests/integration/documents.sh; }
 documents 0

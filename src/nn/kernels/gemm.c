@@ -66,15 +66,3 @@ void nn_gemm_part(int ta, int tb, size_t m, size_t n, size_t k, float alpha, con
     cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n,
                 (blasint)k, alpha, a, (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
 }
-
-void nn_gemm_ref(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b,
-                 float beta, float *c) {
-    for (size_t i = 0; i < m; i++)
-        for (size_t j = 0; j < n; j++) {
-            double s = 0;
-            for (size_t l = 0; l < k; l++)
-                s += (double)(ta ? a[l * m + i] : a[i * k + l]) * (double)(tb ? b[j * k + l] : b[l * n + j]);
-            double old = beta == 0 ? 0 : (double)beta * (double)c[i * n + j];
-            c[i * n + j] = (float)((double)alpha * s + old);
-        }
-}

@@ -23,8 +23,6 @@ void nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const fl
 /* The same of parts of larger matrices: a row of a begins lda values behind the one before it, and so on. */
 void nn_gemm_part(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, size_t lda, const float *b, size_t ldb,
                   float beta, float *c, size_t ldc);
-void nn_gemm_ref(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b,
-                 float beta, float *c);
 
 /* OpenBLAS maps a work buffer for each thread in its first product, and tries again for ever where it gets none (ulimit -v): whether there
  * is room for as many is asked before. 0 or PD_ENOMEM. */

@@ -47,7 +47,8 @@ static const struct {
 static size_t words(char *text, const char **out) {
     size_t n = 0;
     char *save = NULL;
-    for (char *p = strtok_r(text, " \n", &save); p && n < NAMES_MAX; p = strtok_r(NULL, " \n", &save))
+    for (char *p = strtok_r(text, " \n", &save); p && n < NAMES_MAX;
+         p = strtok_r(NULL, " \n", &save))
         out[n++] = p;
     return n;
 }

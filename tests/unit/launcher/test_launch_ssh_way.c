@@ -404,7 +404,8 @@ static void test_jump_closed_at_any_time(void **state) {
     static struct run runs[N];
     char jump[300];
     struct ssh_opts o = options();
-    unsigned seed = getenv("TEST_SEED") ? (unsigned)strtoul(getenv("TEST_SEED"), NULL, 10) : (unsigned)randombytes_random();
+    const char *given = getenv("TEST_SEED");
+    unsigned seed = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)randombytes_random();
     print_message("TEST_SEED=%u\n", seed);
     close_seed = seed;
     snprintf(jump, sizeof jump, "%s@127.0.0.1:%d,%s@127.0.0.2:%d", fixture.v[0].user, fixture.v[0].port, fixture.v[0].user,
@@ -429,7 +430,8 @@ static void test_out_of_memory(void **state) {
     struct host h = {.addr = (char *)(uintptr_t)"n1"};
     int failed = 0, worked = 0;
     write_config("Host j\nPort @1@\nHostName 127.0.0.2\nHost n1\nHostName 127.0.0.1\nPort @0@\nProxyJump j\nHost *\n" KEY);
-    unsigned odd = getenv("TEST_SEED") ? (unsigned)strtoul(getenv("TEST_SEED"), NULL, 10) : (unsigned)randombytes_uniform(2);
+    const char *given = getenv("TEST_SEED");
+    unsigned odd = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)randombytes_uniform(2);
     print_message("TEST_SEED=%u\n", odd);
     for (unsigned n = 1 + odd % 2; worked < 8 && n < 1000; n += 2) { /* every other one; some that fail are not needed */
         struct run r = {0};
