@@ -122,7 +122,6 @@ void node_has_result(struct node *n);
 void node_leave_lost(struct node *n, const char *why); /* the head goes on without it */
 void node_stop(struct node *n, int grace_ms, int save); /* AG_STOP */
 void node_run(struct node *n);                          /* AG_JOB_RUN, to the head */
-extern const struct link_events node_link_events;
 
 /* job_setup.c: the requests that bring a node up; their answers enter the next step */
 int job_describe(struct job *j, struct pd_err *err); /* id, key, packages; nothing on the nodes yet */

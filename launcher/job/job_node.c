@@ -148,12 +148,12 @@ static void on_lost(struct link *l, const struct pd_err *why, void *arg) {
     watch_say(n->job, "%s: %s; connecting again", n->host->label, why->msg);
 }
 
-const struct link_events node_link_events = {
+static const struct link_events link_events = {
     .on_hello = on_hello, .on_frame = watch_frame, .on_close = on_close, .on_lost = on_lost};
 
 static void enter_connect(struct node *n) {
     struct pd_err err = {0};
-    if (link_open(&n->link, &n->job->c.env, n->host, n->place, &node_link_events, n, &err)) {
+    if (link_open(&n->link, &n->job->c.env, n->host, n->place, &link_events, n, &err)) {
         n->link = NULL;
         node_fail(n, &err);
     }
@@ -162,7 +162,7 @@ static void enter_connect(struct node *n) {
 /* The link is there, from looking for the job; it goes on with the job itself. */
 static void enter_join(struct node *n) {
     if (n->link)
-        link_join(n->link, n->job->id, &node_link_events, n);
+        link_join(n->link, n->job->id, &link_events, n);
     else
         enter_connect(n);
 }

@@ -17,7 +17,7 @@ enum { KILL_MS = 1000, INPUT_PIECE = 256 << 10, N_SIGNALS = 3 };
 /* Every shell there is understands `/bin/sh -c '...'; COMMAND`, so the user's own shell runs the command, once, with what its
  * start-up files define. Hence no single quote, backslash, exclamation mark or newline in here. stat(5) after the name: state,
  * parent, group, session. */
-const char shell_watch[] =
+static const char watch[] =
     "/bin/sh -c 'l=$PPID; "
     "f() { read -r x </proc/$1/stat || return 1; x=${x##*) }; set -- $x; z=$1; p=$2; e=$4; }; "
     "g() { f $l && [ $p = $s ] && case $z in Z|X) return 1;; esac; }; "
@@ -258,7 +258,7 @@ static void raise_limit(void) {
 int shell_run(struct cluster *c, struct shell_job *job, const struct shell_events *ev, void *arg) {
     static const int signums[N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
     struct shell_run r = {.c = c, .job = job, .ev = ev, .arg = arg};
-    size_t n = strlen(shell_watch) + strlen(job->command) + 1;
+    size_t n = strlen(watch) + strlen(job->command) + 1;
     job->run = &r;
     r.v = pd_calloc(c->hosts.n, sizeof *r.v);
     r.line = pd_malloc(n);
@@ -268,7 +268,7 @@ int shell_run(struct cluster *c, struct shell_job *job, const struct shell_event
     }
     if (r.v && r.line) {
         raise_limit();
-        pd_fmt(r.line, n, "%s%s", shell_watch, job->command);
+        pd_fmt(r.line, n, "%s%s", watch, job->command);
         for (size_t i = 0; i < N_SIGNALS; i++) {
             uv_signal_init(&c->loop, &r.signals[i]);
             r.signals[i].data = &r;

@@ -48,7 +48,4 @@ struct shell_job {
 int shell_run(struct cluster *c, struct shell_job *job, const struct shell_events *ev, void *arg);
 void shell_stop(struct shell_job *job); /* end the commands, as Ctrl-C does; from a callback */
 
-/* What is put before a command: for tests. */
-extern const char shell_watch[];
-
 #endif

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # The table of docs/design.md, "Layers", holds for the sources:
 #   - includes and calls go only where the row of a folder allows, and the rows form no circle
-#   - external functions have a prefix of their row, and a user in another file
+#   - external functions and tables have a prefix of their row, and a user in another file
 #   - each header compiles alone
 # tests/integration/test_layers.sh shows that each of these checks can fail.
 # dev only
 . "$(dirname "$0")/../support/lib.sh"
 cd "$TOP" || exit 1
-waiting=(src/ps src/agent) # may have functions that one file uses, until these folders are sorted
+waiting=(src/ps src/agent) # may have names that one file uses, until these folders are sorted
 
 # A header is compiled as the only include of a source file, with the flags of the build; those of
 # src/seed without a libc.

@@ -51,7 +51,7 @@ check() {
 }
 
 make_tree
-check 0 "3 rows, 5 files, 4 includes, 4 external functions, 2 calls" \
+check 0 "3 rows, 5 files, 4 includes, 4 external names, 2 uses" \
     "for tests alone: low_two of src/low/low.c"
 
 # --- includes and calls
@@ -64,7 +64,7 @@ check 1 'launcher/main.c: #include "low/low.h": the row of launcher does not all
 make_tree
 printf 'int high_one(void);\nint low_up(void) { return high_one(); }\n' >>src/low/low.c
 printf 'int low_up(void);\nint high_up(void) { return low_up(); }\n' >>src/high/high.c
-check 1 'src/low/low.c: calls high_one of src/high/high.c: the row of src/low does not allow'
+check 1 'src/low/low.c: uses high_one of src/high/high.c: the row of src/low does not allow'
 make_tree
 echo '#include "lost/lost.h"' >>src/high/high.c && mkdir src/lost && : >src/lost/lost.h
 check 1 'src/lost/lost.h: no row' \
@@ -92,7 +92,7 @@ check 1 'src/low/low.c: #include "low/base/base.h": the row of src/low does not 
 cd nested && sed -i 's/`low_` | |/`low_` | `low\/\*` |/' docs/design.md
 check 0 "4 rows, 6 files"
 
-# --- external functions
+# --- external names
 make_tree
 sed -i 's/low_one/new_one/' src/*/*.[ch]
 check 1 'src/low/low.c: new_one begins with no prefix of the row of src/low'
@@ -103,13 +103,16 @@ echo 'int high_own(void) { return 3; }' >>src/high/high.c
 check 1 'src/high/high.c: high_own is used in this file only: make it static'
 make_tree
 echo 'int low_none(void) { return 3; } /* low_none */' >>src/low/low.c
-check 1 'src/low/low.c: nobody calls low_none'
+check 1 'src/low/low.c: nobody uses low_none'
+make_tree
+echo 'const int low_table[] = {1};' >>src/low/low.c
+check 1 'src/low/low.c: nobody uses low_table'
 make_tree
 rm tests/unit/test_low.c
-check 1 'src/low/low.c: nobody calls low_two'
+check 1 'src/low/low.c: nobody uses low_two'
 make_tree
 echo 'static inline int low_inline(void) { return 3; }' >>src/low/low.h
-check 1 'src/low/low.h: nobody calls low_inline'
+check 1 'src/low/low.h: nobody uses low_inline'
 
 # --- headers, and objects that are not there
 make_tree

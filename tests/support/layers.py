@@ -156,10 +156,10 @@ class Objects:
         names = sorted(self.object)
         unit = [o for o in sorted(glob.glob(folder + "/tests/unit/*/*.o"))
                 if os.path.exists(f"{os.path.relpath(o, folder)[:-1]}c")]
-        self.home = {}  # {function: source}
+        self.home = {}  # {function or table: source}
         for o, found in symbols(names, "-g", "--defined-only").items():
             self.home.update({name: self.object[o] for name, t in found.items()
-                              if t in "TWi" and "." not in name})
+                              if t in "TWiDBR" and "." not in name})
         undefined = symbols(names + unit, "-u")
         self.uses = {self.object[o]: set(undefined[o]) for o in names}
         self.tests = set().union(*(undefined[o] for o in unit)) | set(
@@ -173,7 +173,7 @@ def check_calls(tree, objects):
             n += 1
             home = objects.home[name]
             if not tree.allows(file, home):
-                error(file, f"calls {name} of {home}: {tree.rule(file, home)}")
+                error(file, f"uses {name} of {home}: {tree.rule(file, home)}")
     return n
 
 
@@ -186,7 +186,7 @@ def check_names(tree, objects):
 
 
 def check_users(tree, objects, waiting):
-    """Every external function has a user in another file, be it a test."""
+    """Every external name has a user in another file, be it a test."""
     exported = words(f for f in tree.files if f == "src/capi/paddle_ps.h")
     others = set().union(*objects.uses.values())  # no object leaves open what it defines
     for name, file in sorted(objects.home.items()):
@@ -201,7 +201,7 @@ def check_users(tree, objects, waiting):
         elif words([file])[name] > 1:
             error(file, f"{name} is used in this file only: make it static")
         else:
-            error(file, f"nobody calls {name}")
+            error(file, f"nobody uses {name}")
 
 
 def check_inline(tree):
@@ -212,7 +212,7 @@ def check_inline(tree):
             with open(file) as f:
                 for name in re.findall(r"^static inline [^(;]*?(\w+)\(", f.read(), re.M):
                     if count[name] < 2:
-                        error(file, f"nobody calls {name}")
+                        error(file, f"nobody uses {name}")
 
 
 def main():
@@ -224,7 +224,7 @@ def main():
     check_users(tree, objects, sys.argv[2:])
     check_inline(tree)
     print(f"{len(tree.rows)} rows, {len(tree.files)} files, {includes} includes, "
-          f"{len(objects.home)} external functions, {calls} calls")
+          f"{len(objects.home)} external names, {calls} uses")
     for e in errors:
         print(e)
     sys.exit(1 if errors else 0)

@@ -58,7 +58,7 @@ static const struct data_preset criteo[] = {
 static const struct data_preset libsvm[] = {{"label", "vocabulary", "2"}, {"features", "weights", "true"}, {NULL, NULL, NULL}};
 static const struct data_preset idx[] = {{"image", "size", "784"}, {"label", "vocabulary", "10"}, {NULL, NULL, NULL}};
 
-const struct data_format data_formats[] = {
+static const struct data_format formats[] = { /* ended by name NULL */
     {.name = "ids", .vocabulary = 1, .only_ids = 1, .line = data_line_ids, .text_line = "one sample a line, one id per field"},
     {.name = "ngram", .vocabulary = 1, .markers = 1, .text = 1, .only_ids = 1, .line = data_line_ngram, .check = check_ngram,
      .text_line = "a line is a sentence; samples are the windows over <s> line <e>"},
@@ -81,7 +81,7 @@ const struct data_format data_formats[] = {
 };
 
 const struct data_format *data_format_find(const char *name) {
-    for (const struct data_format *f = data_formats; f->name; f++)
+    for (const struct data_format *f = formats; f->name; f++)
         if (!strcmp(f->name, name))
             return f;
     return NULL;
@@ -90,6 +90,6 @@ const struct data_format *data_format_find(const char *name) {
 void data_format_names(char *out, size_t cap) {
     size_t n = 0;
     *out = 0;
-    for (const struct data_format *f = data_formats; f->name && n < cap; f++, n = strlen(out))
+    for (const struct data_format *f = formats; f->name && n < cap; f++, n = strlen(out))
         snprintf(out + n, cap - n, "%s%s", n ? ", " : "", f->name);
 }

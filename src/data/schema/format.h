@@ -35,7 +35,6 @@ struct data_format {
     const char *text_line; /* one line for people */
 };
 
-extern const struct data_format data_formats[]; /* ended by name NULL */
 const struct data_format *data_format_find(const char *name);
 void data_format_names(char *out, size_t cap); /* "ids, ngram, ..." */
 
