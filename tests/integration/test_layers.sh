@@ -9,7 +9,7 @@ cc=${CC:-gcc}
 # The folder launcher is above src/high, which is above src/low.
 make_tree() {
     rm -rf tree
-    mkdir -p tree/docs tree/launcher tree/src/{low,high} tree/tests/{integration,support,unit}
+    mkdir -p tree/docs tree/launcher tree/src/{low,high} tree/tests/{integration,support,unit/low}
     cp "$TOP"/tests/integration/layers.sh tree/tests/integration/
     cp "$TOP"/tests/support/{lib.sh,layers.py} tree/tests/support/
     cd tree || exit 1
@@ -32,13 +32,13 @@ EOF
     echo 'int low_one(void) { return 1; }' >>src/low/low.c
     echo 'int low_two(void) { return 2; }' >>src/low/low.c
     printf '#include "high/high.h"\nint main(void) { return high_one(); }\n' >launcher/main.c
-    printf '#include "low/low.h"\nint main(void) { return low_two(); }\n' >tests/unit/test_low.c
+    printf '#include "low/low.h"\nint main(void) { return low_two(); }\n' >tests/unit/low/test_low.c
 }
 # check STATUS TEXT...: compiles the tree; layers.sh ends with that status and says the texts
 check() {
     local f o status=$1
     shift
-    for f in src/*/*.c src/*/*/*.c launcher/*.c tests/unit/*.c; do
+    for f in src/*/*.c src/*/*/*.c launcher/*.c tests/unit/*/*.c; do
         [ -e "$f" ] || continue
         o=build/dev/${f%.c}.o
         mkdir -p "${o%/*}"
@@ -108,7 +108,7 @@ make_tree
 echo 'const int low_table[] = {1};' >>src/low/low.c
 check 1 'src/low/low.c: nobody uses low_table'
 make_tree
-rm tests/unit/test_low.c
+rm tests/unit/low/test_low.c
 check 1 'src/low/low.c: nobody uses low_two'
 make_tree
 echo 'static inline int low_inline(void) { return 3; }' >>src/low/low.h
