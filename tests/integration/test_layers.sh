@@ -51,7 +51,7 @@ check() {
 }
 
 make_tree
-check 0 "3 rows, 5 files, 4 includes, 4 external names, 2 uses" \
+check 0 "3 rows, 5 files, 4 includes, 4 external names, 2 calls" \
     "for tests alone: low_two of src/low/low.c"
 
 # --- includes and calls
@@ -64,7 +64,7 @@ check 1 'launcher/main.c: #include "low/low.h": the row of launcher does not all
 make_tree
 printf 'int high_one(void);\nint low_up(void) { return high_one(); }\n' >>src/low/low.c
 printf 'int low_up(void);\nint high_up(void) { return low_up(); }\n' >>src/high/high.c
-check 1 'src/low/low.c: uses high_one of src/high/high.c: the row of src/low does not allow'
+check 1 'src/low/low.c: calls high_one of src/high/high.c: the row of src/low does not allow'
 make_tree
 echo '#include "lost/lost.h"' >>src/high/high.c && mkdir src/lost && : >src/lost/lost.h
 check 1 'src/lost/lost.h: no row' \
