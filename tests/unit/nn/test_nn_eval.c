@@ -16,6 +16,7 @@
 #include "base/fault.h"
 #include "math/rng.h"
 #include "nn/evals/eval_internal.h"
+#include "nn/graph/graph_internal.h"
 
 /* --- a network of one layer with given outputs --------------------------------------------------- */
 

@@ -13,6 +13,7 @@
 
 #include "base/fs.h"
 #include "nn/evals/eval_internal.h"
+#include "nn/graph/graph_internal.h"
 #include "train/report.h"
 #include "data/read/pipe.h"
 #include "train/streams.h"
