@@ -8,7 +8,7 @@
 #include "base/fault.h"
 #include "math/hash.h"
 #include "base/str.h"
-#include "ps/plan/beat.h"
+#include "ps/client/client_beat.h"
 #include "ps/client/client_int.h"
 
 enum { COPIES_LENT = 32 };

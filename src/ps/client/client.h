@@ -32,16 +32,7 @@
 #include "thread/workers.h"
 #include "base/err.h"
 #include "base/log.h"
-
-enum {
-    PS_NAME_MAX = 127,     /* bytes of a parameter's name: printable, no blanks */
-    PS_DIMS_MAX = 4,
-    PS_STATS_MAX = 16,     /* numbers that may travel with a step */
-    PS_REDUCE_MAX = 65536, /* numbers in one ps_reduce */
-    PS_TASKS_MAX = 1 << 24, /* files that are handed out in a pass */
-    PS_NOTE_MAX = 512,     /* bytes of a line of ps_note */
-    PS_PARTS_MAX = 64,     /* contributions of a trainer to one step: twice the depth of a tree over 2^32 streams */
-};
+#include "ps/plan/types.h"
 
 struct ps_optim_conf; /* src/ps/plan/optim_conf.h */
 
@@ -72,7 +63,7 @@ struct ps_client_opts {
     const uint8_t *key;             /* 32 bytes; NULL: all zero */
     uint64_t connect_timeout_ms;    /* how long servers that are not up yet are tried; 0: 60 s */
     uint64_t reconnect_ms;          /* how long one that was lost is tried, so that the job goes on where it was; 0: 10 s */
-    uint64_t heartbeat_ms; /* a server whose heartbeats (ps/plan/beat.h) stop for so long is gone; at
+    uint64_t heartbeat_ms; /* a server whose heartbeats (ps/client/client_beat.h) stop for so long is gone; at
                               least 2 s; 0: none are sent */
     struct pd_crew crew;            /* local: threads that help to update large dense parameters, which changes no bit; may have none */
     const char *output_dir;         /* local: where the folder "output" really is; NULL: as it says */
@@ -91,25 +82,6 @@ const struct pd_err *ps_client_err(const struct ps_client *c);
 
 /* --- declaration: before ps_start, by every trainer alike --- */
 
-struct ps_dense_spec {
-    const char *name;
-    uint32_t n_dims;               /* 1..PS_DIMS_MAX; the product of `shape` is the number of values */
-    uint64_t shape[PS_DIMS_MAX];
-    float init_mean, init_std;     /* normal; std 0: all equal to the mean; below 0: uniform within -std of it */
-    float lr_factor;               /* times the optimizer's learning rate; 0: never changed */
-    float l1, l2;                  /* l2 * w is added to the mean gradient; l1: w is moved towards 0 by rate * l1 */
-    float average;                 /* above 0, at most 1: a running mean and not trained: w += average * (sum / samples - w), sum being
-                                    * what is pushed, of whatever it is a mean of; no optimizer, rate, decay or clipping. lr_factor 0 holds */
-};
-
-struct ps_table_spec {
-    const char *name;
-    uint32_t dim;                  /* floats per row */
-    uint64_t n_rows;               /* ids are 0..n_rows-1; 0: any 64-bit id, not known before */
-    float init_mean, init_std;
-    float lr_factor, l1, l2;       /* as above; rows that a step does not touch are made up for: src/ps/table/decay.h */
-    const struct pd_row_life *life; /* how rows come and go: base/row_life.h; NULL: a row for every id that is used, for ever */
-};
 
 int ps_declare_dense(struct ps_client *c, const struct ps_dense_spec *spec); /* an id >= 0, counted from 0, or PD_E* */
 int ps_declare_table(struct ps_client *c, const struct ps_table_spec *spec); /* table ids are counted apart */
@@ -128,10 +100,6 @@ int ps_start(struct ps_client *c);
 int ps_resumed(const struct ps_client *c, uint64_t *pass, uint64_t *batches);
 /* What the processes before this one had given to the steps of pass `pass`, the one of ps_resumed
  * or the one before it: 1, or 0: it is not known, or this trainer has no process before it. */
-struct ps_pass_sums {
-    uint64_t steps, samples;
-    double stats[PS_STATS_MAX];
-};
 struct ps_before {
     uint64_t batches; /* number of batches of the pass in `sums`; UINT64_MAX: all. Batches beyond
                          ps_resumed's are trained again. */
@@ -200,8 +168,6 @@ uint64_t ps_step(const struct ps_client *c); /* the next step's number; the firs
 
 /* --- files that are handed out: data = queue, under the rules without a barrier --- */
 
-enum ps_task { PS_TASK_FILE, PS_TASK_OVER, PS_TASK_LATER };
-
 /* BLOCKS. The next file of the pass for this trainer, of n (the same for all, at most PS_TASKS_MAX): 1 and *file in [0, n); 0: all have been
  * read, whoever read them, and the pass is over; or PD_E*. `done`: all samples of the file that it was given last are in steps
  * that it has ended, which every call but the first of a pass says; else 0. A trainer that is lost, or says ps_pass_end, before it has said so
@@ -243,13 +209,6 @@ struct ps_progress {
     uint64_t pass, batch;
 };
 
-/* How much of the tables is written. Every folder is complete: what a delta leaves out is in files of the saves before, to which it links. */
-enum ps_chain {
-    PS_CHAIN_NONE,  /* all of it */
-    PS_CHAIN_BASE,  /* all of it, and from here on servers watch which rows change */
-    PS_CHAIN_DELTA, /* the rows that have changed since the last base or delta; all of it from a server where that cannot be */
-};
-
 struct ps_save_opts {
     const char *dir, *name;   /* dir/name becomes the model's folder (src/model/model.h), relative to each server's
                                * working directory; complete or absent */
@@ -282,7 +241,6 @@ const struct ps_saved *ps_last_saved(const struct ps_client *c); /* zeros before
  * as it is after so many steps: ps_step, or one more in front of ps_step_end. A checkpoint has the last one that is not after it. */
 int ps_note(struct ps_client *c, uint64_t after, const char *text, size_t n);
 
-enum ps_missing { PS_MISSING_FAIL, PS_MISSING_RAND, PS_MISSING_ZERO };
 /* BLOCKS. One trainer calls this after ps_start, then all call ps_barrier. Every server must see the complete folder.
  * `missing`: what happens to declared parameters that the model does not have (rand: their initial values; zero: for a
  * table, rows start at zero). Rows that a table of the model lacks keep their initial values. */

@@ -9,7 +9,7 @@
 
 #include "base/fault.h"
 #include "net/conn.h"
-#include "ps/plan/beat.h"
+#include "ps/client/client_beat.h"
 #include "wire/msg.h"
 
 enum { ATTEMPT_MS = 5000, RETRY_TICKS = 4 };
@@ -68,7 +68,7 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
 static void try_connect(struct beat_link *l) {
     static const struct net_events events = {
         .on_open = on_open, .on_frame = on_frame, .on_close = on_close};
-    const struct net_opts net = {.max_frame = BEAT_FRAME_MAX};
+    const struct net_opts net = {.max_frame = PS_BEAT_FRAME_MAX};
     struct pd_err err = {0};
     l->quiet_ticks = 0;
     if (net_connect(&l->conn, &l->b->loop, l->ip, l->port, ATTEMPT_MS, &l->b->opts.hs, &net,

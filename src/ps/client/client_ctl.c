@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "ps/plan/beat.h"
+#include "ps/client/client_beat.h"
 #include "ps/client/client_int.h"
 
 int client_ready_for(struct ps_client *c, const char *what) {

@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "ps/plan/beat.h"
+#include "ps/client/client_beat.h"
 #include "ps/client/client_int.h"
 
 enum {

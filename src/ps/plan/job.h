@@ -7,8 +7,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/row_life.h"
-#include "ps/client/client.h"
 #include "ps/plan/optim.h"
+#include "ps/plan/types.h"
 
 enum {
     PS_PROTO = 9,               /* version of the 0x4xx messages */
@@ -20,8 +20,6 @@ enum {
 #define PS_VALUES_MAX (UINT64_C(1) << 40) /* of one parameter */
 /* Request id of a PS_BYE with WIRE_F_ERROR whose message another server said first; 0: it is the trainer's own. */
 #define WIRE_BYE_RELAYED 1
-#define PS_PIECE (1u << 20) /* bytes of a checkpoint's file in one message */
-#define PS_FRAME_MAX (UINT64_C(1) << 30)  /* bytes of one message */
 
 struct ps_dense {
     char name[PS_NAME_MAX + 1];

@@ -25,7 +25,7 @@ struct ps_server_opts {
     int signals;                /* 1: SIGTERM and SIGINT stop it; SIGUSR1 says that the job is being stopped and trainers will go away */
     enum ps_lost on_lost;       /* what a trainer that is gone for good means */
     uint64_t reconnect_ms;      /* how long a trainer whose connection broke may take to come back; 0: 10 s */
-    uint64_t heartbeat_ms; /* a trainer whose heartbeats (ps/plan/beat.h) stop for so long is gone for
+    uint64_t heartbeat_ms; /* a trainer whose heartbeats (server_beat.c) stop for so long is gone for
                               good; 0: never */
     uint64_t start_ms; /* limit of the wait for trainers that never connected, counted from the last
                           new trainer; 0: half an hour */

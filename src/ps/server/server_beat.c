@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "ps/plan/beat.h"
+#include "ps/plan/types.h"
 #include "ps/server/server_int.h"
 #include "wire/msg.h"
 
@@ -68,7 +68,7 @@ static void free_handle(uv_handle_t *h) { free(h); }
 static void begin(struct ps_server *s, const struct taken *t) {
     static const struct net_events events = {
         .on_open = on_open, .on_frame = on_frame, .on_close = on_close};
-    const struct net_opts net = {.max_frame = BEAT_FRAME_MAX};
+    const struct net_opts net = {.max_frame = PS_BEAT_FRAME_MAX};
     struct server_beat *b = pd_calloc(1, sizeof *b);
     uv_tcp_t *tcp = b ? pd_malloc(sizeof *tcp) : NULL;
     struct pd_err err = {0};

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "ps/plan/beat.h"
+#include "ps/client/client_beat.h"
 #include "tests/support/ps_client.h"
 
 static const struct toy base = {.n_trainers = 3, .n_servers = 2, .n_dense = 1, .n_sparse = 1, .n_streams = 3, .n_passes = 1,

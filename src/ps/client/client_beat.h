@@ -1,4 +1,4 @@
-/* beat.h - heartbeats of a trainer: is each pserver still alive, and does each pserver know that
+/* client_beat.h - heartbeats of a trainer: is each pserver still alive, and does each pserver know that
  * this trainer is?
  *
  *     trainer's beat thread ── PS_BEAT every 0.5 s ──▶ server's main thread
@@ -13,15 +13,13 @@
  * (net_unanswered), nothing is counted, and after the cut the count begins as far below 0 as the
  * cut lasted, since TCP waits that long before it sends again. The server's end is server_beat.c.
  */
-#ifndef PD_PS_BEAT_H
-#define PD_PS_BEAT_H
+#ifndef PD_PS_CLIENT_BEAT_H
+#define PD_PS_CLIENT_BEAT_H
 
 #include "base/err.h"
 #include "base/log.h"
+#include "ps/plan/types.h"
 #include "wire/handshake.h"
-
-/* A limit below PS_BEAT_LIMIT_MIN_MS counts as that: a beat may be late on a busy machine. */
-enum { PS_BEAT_PERIOD_MS = 500, PS_BEAT_LIMIT_MIN_MS = 2000, BEAT_FRAME_MAX = 4096 };
 
 struct ps_beat_server {
     const char *ip;
