@@ -9,8 +9,10 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "ps/plan/message.h"
 #include "ps/shard/shard.h"
 #include "ps/plan/tree.h"
+#include "ps/shard/shard.h"
 #include "wire/msg.h"
 
 enum { FR_DIM = 4, FR_VALUES = 40, FR_EPOCH = 7 };
@@ -26,32 +28,56 @@ static inline uint64_t next_req(void) {
 }
 
 /* A frame as the decoder makes it: one block of memory, sections aligned. */
-static struct wire_frame *frame(uint16_t type, uint64_t req, const void *s0, size_t n0, const void *s1, size_t n1,
-                                const void *s2, size_t n2) {
-    const void *p[3] = {s0, s1, s2};
-    size_t n[3] = {n0, n1, n2}, at = 0;
-    uint8_t *mem = aligned_alloc(64, 128 + (n0 + n1 + n2 + 3 * 64 + 63) / 64 * 64);
+static inline struct wire_frame *frame_of_body(uint16_t type, uint64_t req, const struct ps_body *b) {
+    size_t at = 0, room = 0;
+    for (uint32_t i = 0; i < b->n; i++)
+        room += b->len[i] + wire_pad(b->len[i]);
+    uint8_t *mem = aligned_alloc(64, 192 + room);
     struct wire_frame *f = (struct wire_frame *)(void *)mem;
-    *f = (struct wire_frame){.type = type, .req = req, .n_sec = 3, .data = mem + 128};
-    for (int i = 0; i < 3; i++) {
+    *f = (struct wire_frame){.type = type, .req = req, .n_sec = b->n, .data = mem + 192};
+    for (uint32_t i = 0; i < b->n; i++) {
         f->sec[i] = f->data + at;
-        f->len[i] = n[i];
-        if (n[i])
-            memcpy(f->data + at, p[i], n[i]);
-        at += n[i] + wire_pad(n[i]);
+        f->len[i] = b->len[i];
+        if (b->len[i])
+            memcpy(f->data + at, b->sec[i], b->len[i]);
+        at += b->len[i] + wire_pad(b->len[i]);
     }
     return f;
 }
 
-static struct wire_frame *frame_of(uint16_t type, uint64_t req, const struct pd_buf *b) {
+/* One of any content. */
+static inline struct wire_frame *frame(uint16_t type, uint64_t req, const void *s0, size_t n0, const void *s1, size_t n1,
+                                       const void *s2, size_t n2) {
+    const struct ps_body b = {.n = 3, .sec = {s0, s1, s2}, .len = {n0, n1, n2}};
+    return frame_of_body(type, req, &b);
+}
+
+/* The frame of a message: FRAME(PS_STEP_END, step_end, .step = 1, ...). */
+#define FRAME_AS(type, id, body, ...)                                                             \
+    ({                                                                                            \
+        const struct ps_msg_##body fr_m = {__VA_ARGS__};                                          \
+        struct pd_buf fr_head;                                                                    \
+        pd_buf_init(&fr_head);                                                                    \
+        struct ps_body fr_b = {.head = &fr_head};                                                 \
+        ps_put_##body(&fr_b, &fr_m);                                                              \
+        struct wire_frame *fr_f = frame_of_body(WIRE_##type, id, &fr_b);                          \
+        pd_buf_release(&fr_head);                                                                 \
+        fr_f;                                                                                     \
+    })
+#define FRAME(type, body, ...) FRAME_AS(type, next_req(), body, __VA_ARGS__)
+
+static inline struct wire_frame *frame_of(uint16_t type, uint64_t req, const struct pd_buf *b) {
     return frame(type, req, b->data, b->len, NULL, 0, NULL, 0);
 }
 
 /* Two dense parameters (one of FR_VALUES values, one of 3) and one table, all in one thread. */
-static inline void put_declare(struct pd_buf *b, uint32_t n_trainers, uint32_t id, const char *optimizer, const char *update) {
+static inline struct wire_frame *f_declare_full(uint32_t n_trainers, uint32_t id, const char *optimizer, const char *update,
+                                                uint64_t incarnation, uint64_t epoch) {
     struct ps_job job;
     struct pd_err err = {0};
-    struct ps_declare d = {.kind = PS_KIND_BOTH, .stream_lo = id * fr_width, .stream_hi = (id + 1) * fr_width, .incarnation = id + 100};
+    struct ps_declare d = {.kind = PS_KIND_BOTH, .stream_lo = id * fr_width, .stream_hi = (id + 1) * fr_width,
+                           .incarnation = incarnation, .epoch = epoch};
+    struct pd_buf b;
     struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {FR_VALUES}, .init_std = 1, .lr_factor = 1, .l2 = 0.01f};
     struct ps_dense_spec v = {.name = "v", .n_dims = 1, .shape = {3}, .lr_factor = 1};
     struct ps_table_spec t = {.name = "t", .dim = FR_DIM, .n_rows = 20, .init_std = 1, .lr_factor = 1, .life = fr_life};
@@ -69,16 +95,16 @@ static inline void put_declare(struct pd_buf *b, uint32_t n_trainers, uint32_t i
     ps_job_add_dense(&job, &w, &err);
     ps_job_add_dense(&job, &v, &err);
     ps_job_add_table(&job, &t, &err);
-    ps_job_put(b, &d, &job);
+    pd_buf_init(&b);
+    ps_job_put(&b, &d, &job);
     ps_job_release(&job);
+    struct wire_frame *f = frame_of(WIRE_PS_DECLARE, next_req(), &b);
+    pd_buf_release(&b);
+    return f;
 }
 
-static inline void put_identity(struct pd_buf *b, uint64_t step, uint32_t id) {
-    pd_put_u64(b, FR_EPOCH);
-    pd_put_u64(b, step);
-    pd_put_u32(b, id * fr_width);
-    pd_put_u32(b, (id + 1) * fr_width);
-}
+/* Whose push: trainer `id` in this step. */
+#define PUSH_OF(id, s) .epoch = FR_EPOCH, .step = (s), .stream_lo = (id) * fr_width, .stream_hi = ((id) + 1) * fr_width
 
 /* A push as one of streams [lo, hi). */
 static inline struct wire_frame *of_streams(struct wire_frame *f, uint32_t lo, uint32_t hi) {
@@ -88,20 +114,12 @@ static inline struct wire_frame *of_streams(struct wire_frame *f, uint32_t lo, u
 }
 
 static inline struct wire_frame *f_declare_as(uint32_t n_trainers, uint32_t id, const char *optimizer, const char *update) {
-    struct pd_buf b;
-    pd_buf_init(&b);
-    put_declare(&b, n_trainers, id, optimizer, update);
-    struct wire_frame *f = frame_of(WIRE_PS_DECLARE, next_req(), &b);
-    pd_buf_release(&b);
-    return f;
+    return f_declare_full(n_trainers, id, optimizer, update, id + 100, 0);
 }
 
 /* The same trainer, on another connection. */
 static inline struct wire_frame *f_declare_again(uint32_t n_trainers, uint32_t id, uint64_t incarnation, uint64_t epoch) {
-    struct wire_frame *f = f_declare_as(n_trainers, id, "adagrad", fr_update);
-    memcpy(f->data + 40, &incarnation, 8);
-    memcpy(f->data + 48, &epoch, 8);
-    return f;
+    return f_declare_full(n_trainers, id, "adagrad", fr_update, incarnation, epoch);
 }
 
 static inline struct wire_frame *f_declare(uint32_t n_trainers, uint32_t id) {
@@ -109,31 +127,14 @@ static inline struct wire_frame *f_declare(uint32_t n_trainers, uint32_t id) {
 }
 
 static inline struct wire_frame *f_push_dense(uint64_t step, uint32_t id, uint32_t param, const float *g, size_t n) {
-    struct pd_buf b;
-    pd_buf_init(&b);
-    put_identity(&b, step, id);
-    pd_put_u32(&b, 1);
-    pd_put_u32(&b, 0);
-    pd_put_u32(&b, param);
-    pd_put_u32(&b, 0);
-    pd_put_u64(&b, n);
-    struct wire_frame *f = frame(WIRE_PS_PUSH_DENSE, next_req(), b.data, b.len, NULL, 0, g, n * sizeof *g);
-    pd_buf_release(&b);
-    return f;
+    const struct ps_segment_head segment = {.parameter = param, .count = n};
+    return FRAME(PS_PUSH_DENSE, push_dense, PUSH_OF(id, step), .n = 1, .segments = &segment, .values = g, .n_values = n);
 }
 
 static inline struct wire_frame *f_push_rows(uint64_t step, uint32_t id, uint32_t table, uint32_t list, const uint64_t *keys,
                                              size_t n, const float *g) {
-    struct pd_buf b;
-    pd_buf_init(&b);
-    put_identity(&b, step, id);
-    pd_put_u32(&b, table);
-    pd_put_u32(&b, list);
-    pd_put_u64(&b, n);
-    struct wire_frame *f = frame(WIRE_PS_PUSH_ROWS, next_req(), b.data, b.len, keys, list ? 0 : n * sizeof *keys, g,
-                                 n * FR_DIM * sizeof *g);
-    pd_buf_release(&b);
-    return f;
+    return FRAME(PS_PUSH_ROWS, push_rows, PUSH_OF(id, step), .table = table, .list = list, .n = n, .keys = keys,
+                 .n_keys = list ? 0 : n, .values = g, .n_values = n * FR_DIM);
 }
 
 /* A push with what was seen of its keys behind the rows. */
@@ -154,90 +155,38 @@ static inline struct wire_frame *with_seen(struct wire_frame *f, const void *see
 }
 
 static inline struct wire_frame *f_step_end(uint64_t step, uint32_t id, uint64_t samples, const double *stats, uint32_t n) {
-    struct pd_buf b;
-    pd_buf_init(&b);
-    put_identity(&b, step, id);
-    pd_put_u64(&b, samples);
-    pd_put_u32(&b, n);
-    pd_put_u32(&b, 0);
-    for (uint32_t i = 0; i < n; i++)
-        pd_put_f64(&b, stats[i]);
-    struct wire_frame *f = frame_of(WIRE_PS_STEP_END, next_req(), &b);
-    pd_buf_release(&b);
-    return f;
+    return FRAME(PS_STEP_END, step_end, PUSH_OF(id, step), .n_samples = samples, .n_stats = n, .words = stats);
 }
 
 /* The same with the numbers of several contributions: v[i] is the one of streams [r[i].lo, r[i].hi). */
 static inline struct wire_frame *f_step_end_parts(uint64_t step, uint32_t id, uint64_t samples, const struct ps_range *r,
                                                   const double *v, uint32_t parts) {
-    struct pd_buf b;
-    pd_buf_init(&b);
-    put_identity(&b, step, id);
-    pd_put_u64(&b, samples);
-    pd_put_u32(&b, 1);
-    pd_put_u32(&b, parts);
-    for (uint32_t i = 0; i < parts; i++) {
-        pd_put_u32(&b, r[i].lo);
-        pd_put_u32(&b, r[i].hi);
-        pd_put_f64(&b, v[i]);
-    }
-    struct wire_frame *f = frame_of(WIRE_PS_STEP_END, next_req(), &b);
-    pd_buf_release(&b);
+    double *words = malloc(2 * (parts + 1) * sizeof *words);
+    for (uint32_t i = 0; i < parts; i++)
+        ps_step_part_put(words, i, 1, (struct ps_step_part){r[i].lo, r[i].hi}, &v[i]);
+    struct wire_frame *f = FRAME(PS_STEP_END, step_end, PUSH_OF(id, step), .n_samples = samples, .n_stats = 1, .n_parts = parts,
+                                 .words = words);
+    free(words);
     return f;
 }
 
 static inline struct wire_frame *f_pull_dense(uint64_t after, uint32_t n, const uint32_t *ids) {
-    struct pd_buf b;
-    pd_buf_init(&b);
-    pd_put_u64(&b, after);
-    pd_put_u32(&b, n);
-    pd_put_u32(&b, 0);
-    for (uint32_t i = 0; i < n; i++)
-        pd_put_u32(&b, ids[i]);
-    struct wire_frame *f = frame_of(WIRE_PS_PULL_DENSE, next_req(), &b);
-    pd_buf_release(&b);
-    return f;
+    return FRAME(PS_PULL_DENSE, pull_dense, .after = after, .n = n, .parameters = ids);
 }
 
 static inline struct wire_frame *f_pull_rows(uint64_t after, uint32_t table, uint32_t create, uint32_t list,
                                              const uint64_t *keys, size_t n) {
-    struct pd_buf b;
-    pd_buf_init(&b);
-    pd_put_u64(&b, after);
-    pd_put_u32(&b, table);
-    pd_put_u32(&b, create);
-    pd_put_u32(&b, list);
-    pd_put_u32(&b, 0);
-    pd_put_u64(&b, n);
-    struct wire_frame *f = frame(WIRE_PS_PULL_ROWS, next_req(), b.data, b.len, keys, n * sizeof *keys, NULL, 0);
-    pd_buf_release(&b);
-    return f;
+    return FRAME(PS_PULL_ROWS, pull_rows, .after = after, .table = table, .create = create, .list = list, .n = n, .keys = keys,
+                 .n_keys = n);
 }
 
 static inline struct wire_frame *f_pass_end(uint64_t step, uint64_t pass) {
-    struct pd_buf b;
-    pd_buf_init(&b);
-    pd_put_u64(&b, FR_EPOCH);
-    pd_put_u64(&b, step);
-    pd_put_u64(&b, pass);
-    struct wire_frame *f = frame_of(WIRE_PS_PASS_END, next_req(), &b);
-    pd_buf_release(&b);
-    return f;
+    return FRAME(PS_PASS_END, pass_end, .epoch = FR_EPOCH, .step = step, .pass = pass);
 }
 
-static inline struct wire_frame *f_reduce(uint32_t n, const double *v) {
-    struct pd_buf b;
-    pd_buf_init(&b);
-    pd_put_u32(&b, n);
-    pd_put_u32(&b, 0);
-    for (uint32_t i = 0; i < n; i++)
-        pd_put_f64(&b, v[i]);
-    struct wire_frame *f = frame_of(WIRE_PS_REDUCE, next_req(), &b);
-    pd_buf_release(&b);
-    return f;
-}
+static inline struct wire_frame *f_reduce(uint32_t n, const double *v) { return FRAME(PS_REDUCE, reduce, .n = n, .values = v); }
 
-static inline struct wire_frame *f_bye(void) { return frame(WIRE_PS_BYE, next_req(), NULL, 0, NULL, 0, NULL, 0); }
+static inline struct wire_frame *f_bye(void) { return FRAME(PS_BYE, empty); }
 
 /* --- what comes back --- */
 

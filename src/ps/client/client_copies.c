@@ -80,15 +80,14 @@ void client_copies_add(struct ps_client *c, struct ps_copies *k, uint32_t thread
 
 static int done_read(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
     struct copying *x = r->arg;
-    uint64_t size;
+    struct ps_msg_piece m;
     (void)c;
-    if (a->len[0] != sizeof size || a->len[1] > PS_PIECE)
-        return pd_fail(err, PD_EPROTO, "a malformed answer");
-    memcpy(&size, a->sec[0], sizeof size);
-    if (size != x->files[x->file].bytes || !a->len[1] || a->len[1] > size - x->at)
+    if (ps_get_piece(&a->body, &m, err))
+        return err->code;
+    if (m.size != x->files[x->file].bytes || !m.n_data || m.n_data > m.size - x->at)
         return pd_fail(err, PD_EDATA, "%s/%s has changed while it was copied", x->of->folder, x->files[x->file].file);
     pd_buf_clear(&x->piece);
-    pd_put(&x->piece, a->sec[1], a->len[1]);
+    pd_put(&x->piece, m.data, m.n_data);
     x->asked = 0;
     x->has_piece = 1;
     return x->piece.failed ? pd_fail(err, PD_ENOMEM, "no memory for a piece of a checkpoint") : 0;
@@ -102,14 +101,12 @@ static void next_file(struct copying *x) {
 
 static int done_link(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
     struct copying *x = r->arg;
-    struct pd_rd rd;
+    struct ps_msg_linked m;
     (void)c;
-    pd_rd_init(&rd, a->sec[0], a->len[0]);
-    const uint32_t there = pd_get_u32(&rd);
-    if (!pd_rd_done(&rd))
-        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    if (ps_get_linked(&a->body, &m, err))
+        return err->code;
     x->asked = 0;
-    if (there)
+    if (m.linked)
         next_file(x);
     return 0;
 }
@@ -129,24 +126,25 @@ static int done_store(struct ps_client *c, struct request *r, const struct answe
 
 static int ask(struct ps_client *c, struct copying *x) {
     const struct model_part *f = &x->files[x->file];
-    pd_buf_clear(&c->head);
-    pd_put_str(&c->head, x->of->folder);
-    pd_put_str(&c->head, f->file);
+    const char *folder = x->of->folder;
+    struct ps_body b = client_body(c);
     x->asked = 1;
     if (x->of->older && x->file > 0 && !x->looked) { /* the first is the highest layer, which is new */
         x->looked = 1;
-        pd_put_str(&c->head, x->of->older);
-        pd_put_u64(&c->head, f->bytes);
-        pd_put(&c->head, f->hash, sizeof f->hash);
-        return client_ask(c, c->servers[x->to].links[0], WIRE_PS_LINK, NULL, done_link, x, 0);
+        struct ps_msg_link m = {.folder = folder, .file = f->file, .older = x->of->older, .size = f->bytes};
+        memcpy(m.hash, f->hash, sizeof m.hash);
+        ps_put_link(&b, &m);
+        return client_ask(c, c->servers[x->to].links[0], WIRE_PS_LINK, &b, done_link, x, 0);
     }
-    pd_put_u64(&c->head, x->at);
     if (!x->has_piece) {
-        pd_put_u32(&c->head, PS_PIECE);
-        return client_ask(c, c->servers[x->from].links[0], WIRE_PS_READ, NULL, done_read, x, 0);
+        const struct ps_msg_read m = {.folder = folder, .file = f->file, .offset = x->at, .n = PS_PIECE};
+        ps_put_read(&b, &m);
+        return client_ask(c, c->servers[x->from].links[0], WIRE_PS_READ, &b, done_read, x, 0);
     }
-    pd_put_u64(&c->head, f->bytes);
-    return client_ask(c, c->servers[x->to].links[0], WIRE_PS_STORE, &x->piece, done_store, x, 0);
+    const struct ps_msg_store m = {.folder = folder, .file = f->file, .offset = x->at, .size = f->bytes,
+                                   .data = x->piece.data, .n_data = x->piece.len};
+    ps_put_store(&b, &m);
+    return client_ask(c, c->servers[x->to].links[0], WIRE_PS_STORE, &b, done_store, x, 0);
 }
 
 int client_copies_go_on(struct ps_client *c, struct ps_copies *k) {

@@ -17,19 +17,18 @@ int client_ready_for(struct ps_client *c, const char *what) {
 /* --- pass --- */
 
 static int done_pass(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
-    struct pd_rd rd;
+    struct ps_msg_pass_ended m;
     (void)r;
-    pd_rd_init(&rd, a->sec[0], a->len[0]);
-    uint64_t step = pd_get_u64(&rd), pass = pd_get_u64(&rd), given = pd_get_u64(&rd),
-             lagged = pd_get_u64(&rd);
-    if (!pd_rd_done(&rd) || pass != c->pass + 1 || step < c->step || (c->pass_answers && step != c->pass_step))
-        return pd_fail(err, PD_EPROTO, "ends pass %llu at step %llu, others at %llu", (unsigned long long)pass,
-                       (unsigned long long)step, (unsigned long long)c->pass_step);
-    c->pass_step = step;
+    if (ps_get_pass_ended(&a->body, &m, err))
+        return err->code;
+    if (m.pass != c->pass + 1 || m.step < c->step || (c->pass_answers && m.step != c->pass_step))
+        return pd_fail(err, PD_EPROTO, "ends pass %llu at step %llu, others at %llu", (unsigned long long)m.pass,
+                       (unsigned long long)m.step, (unsigned long long)c->pass_step);
+    c->pass_step = m.step;
     c->pass_answers++;
-    c->pass_dropped.given += given;
-    c->pass_dropped.dropped += lagged;
-    a->link->applied = step;
+    c->pass_dropped.given += m.given;
+    c->pass_dropped.dropped += m.dropped;
+    a->link->applied = m.step;
     c->n_calls--;
     return 0;
 }
@@ -45,11 +44,10 @@ int ps_pass_end(struct ps_client *c) {
             c->pass_answers++;
             continue;
         }
-        pd_buf_clear(&c->head);
-        pd_put_u64(&c->head, c->links[i]->epoch);
-        pd_put_u64(&c->head, c->step);
-        pd_put_u64(&c->head, c->pass);
-        client_call(c, c->links[i], WIRE_PS_PASS_END, done_pass, NULL, 0);
+        const struct ps_msg_pass_end m = {.epoch = c->links[i]->epoch, .step = c->step, .pass = c->pass};
+        struct ps_body b = client_body(c);
+        ps_put_pass_end(&b, &m);
+        client_call(c, c->links[i], WIRE_PS_PASS_END, &b, done_pass, NULL, 0);
     }
     if (client_wait(c, client_calls_done, "the end of the pass"))
         return c->err.code;
@@ -65,55 +63,49 @@ const struct ps_dropped *ps_pass_dropped(const struct ps_client *c) { return &c-
 /* --- files of the pass --- */
 
 static int done_task(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
-    struct pd_rd rd;
     (void)r;
-    pd_rd_init(&rd, a->sec[0], a->len[0]);
-    for (int i = 0; i < 5; i++)
-        c->task_answer[i] = pd_get_u64(&rd);
-    if (!pd_rd_done(&rd) || c->task_answer[0] > PS_TASK_LATER)
-        return pd_fail(err, PD_EPROTO, "a malformed answer");
     c->n_calls--;
-    return 0;
+    return ps_get_task_given(&a->body, &c->task_given, err);
 }
 
 int ps_next_task(struct ps_client *c, uint64_t n, int done, int own_first, uint64_t *file, uint64_t *next) {
-    const uint64_t *what = &c->task_answer[0], *which = &c->task_answer[1], *furthest = &c->task_answer[3];
+    const struct ps_msg_task_given *given = &c->task_given;
     if (c->rule->barrier)
         return client_fail(c, PD_EUSAGE, "ps_next_task under update = %s", c->rule->name);
     for (uint64_t before = done ? c->task : 0;; before = 0) {
         if (client_ready_for(c, "ps_next_task"))
             return c->err.code;
-        pd_buf_clear(&c->head);
-        pd_put_u64(&c->head, c->dense[0]->epoch);
-        pd_put_u64(&c->head, c->pass);
-        pd_put_u64(&c->head, n);
-        pd_put_u64(&c->head, before);
-        pd_put_u64(&c->head, own_first != 0);
+        const struct ps_msg_task m = {.epoch = c->dense[0]->epoch, .pass = c->pass, .n_files = n, .done = before, .own_first = own_first != 0};
+        struct ps_body b = client_body(c);
+        ps_put_task(&b, &m);
         c->task = 0;
-        if (client_call(c, c->dense[0], WIRE_PS_TASK, done_task, NULL, 0) || client_wait(c, client_calls_done, "a file to read"))
+        if (client_call(c, c->dense[0], WIRE_PS_TASK, &b, done_task, NULL, 0) || client_wait(c, client_calls_done, "a file to read"))
             return c->err.code;
-        if (*what == PS_TASK_FILE && *which >= n)
-            return client_fail(c, PD_EPROTO, "the server hands out file %llu of %llu", (unsigned long long)*which, (unsigned long long)n);
-        if (*what != PS_TASK_LATER)
+        if (given->what == PS_TASK_FILE && given->file >= n)
+            return client_fail(c, PD_EPROTO, "the server hands out file %llu of %llu", (unsigned long long)given->file, (unsigned long long)n);
+        if (given->what != PS_TASK_LATER)
             break;
-        while (!c->err.code && c->step < *furthest)
+        while (!c->err.code && c->step < given->furthest)
             ps_step_end(c, 0, NULL, 0);
     }
-    *file = *which;
-    *next = c->task_answer[4] && c->task_answer[4] <= n ? c->task_answer[4] - 1 : n;
-    c->task = *what == PS_TASK_FILE ? *which + 1 : 0;
-    return *what == PS_TASK_FILE;
+    *file = given->file;
+    *next = given->next && given->next <= n ? given->next - 1 : n;
+    c->task = given->what == PS_TASK_FILE ? given->file + 1 : 0;
+    return given->what == PS_TASK_FILE;
 }
 
 /* --- reduction --- */
 
 static int done_reduce(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
     struct reducing *q = r->arg;
+    struct ps_msg_reduced m;
     (void)c;
-    if (a->len[0] != q->n * sizeof q->v[0])
-        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    if (ps_get_reduced(&a->body, &m, err))
+        return err->code;
+    if (m.n_sums != q->n)
+        return pd_fail(err, PD_EPROTO, "%u sums of %zu numbers", m.n_sums, q->n);
     if (q->n)
-        memcpy(q->v, a->sec[0], a->len[0]);
+        memcpy(q->v, m.sums, q->n * sizeof *q->v);
     q->done = 1;
     return 0;
 }
@@ -124,20 +116,16 @@ int ps_reduce_start(struct ps_client *c, const double *v, size_t n) {
     if (n > PS_REDUCE_MAX)
         return client_fail(c, PD_EUSAGE, "ps_reduce of %zu numbers, at most %d", n, PS_REDUCE_MAX);
     struct reducing *q = pd_malloc(sizeof *q + n * sizeof q->v[0]);
-    pd_buf_clear(&c->head);
-    pd_put_u32(&c->head, (uint32_t)n);
-    pd_put_u32(&c->head, 0);
-    pd_put(&c->head, v, n * sizeof *v);
-    if (!q || c->head.failed) {
-        free(q);
+    if (!q)
         return client_fail(c, PD_ENOMEM, "no memory for a reduction");
-    }
     *q = (struct reducing){.n = n};
     *c->last_reduction = q;
     c->last_reduction = &q->next;
     c->n_repeated -= c->n_repeated > 0;
-    struct net_sec sec = {c->head.data, c->head.len};
-    return client_request(c, c->dense[0], WIRE_PS_REDUCE, &sec, 1, done_reduce, q, 0, NULL, NULL);
+    const struct ps_msg_reduce m = {.n = (uint32_t)n, .values = v};
+    struct ps_body b = client_body(c);
+    ps_put_reduce(&b, &m);
+    return client_ask(c, c->dense[0], WIRE_PS_REDUCE, &b, done_reduce, q, 0);
 }
 
 /* The oldest one leaves the list. */
@@ -197,8 +185,9 @@ int ps_bye(struct ps_client *c) {
     if (client_ready_for(c, "ps_bye"))
         return c->err.code;
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
-        pd_buf_clear(&c->head);
-        client_call(c, c->links[i], WIRE_PS_BYE, done_bye, NULL, 0);
+        struct ps_body b = client_body(c);
+        ps_put_empty(&b, &(struct ps_msg_empty){});
+        client_call(c, c->links[i], WIRE_PS_BYE, &b, done_bye, NULL, 0);
     }
     int rc = client_wait(c, client_calls_done, "the farewell");
     if (!rc) {

@@ -16,6 +16,7 @@
 #include "ps/client/client.h"
 #include "ps/plan/job.h"
 #include "ps/plan/layout.h"
+#include "ps/plan/message.h"
 #include "ps/plan/rule.h"
 #include "ps/shard/shard.h"
 #include "wire/msg.h"
@@ -70,8 +71,7 @@ struct server {
 
 struct answer {
     struct link *link;
-    const uint8_t *sec[WIRE_SECTIONS];
-    size_t len[WIRE_SECTIONS];
+    struct ps_body body;
 };
 
 struct request;
@@ -102,8 +102,6 @@ struct rows {
 struct outgoing {
     struct outgoing *next;
     struct ps_client *c;
-    uint8_t head[64];
-    size_t n_head;
     struct rows *rows;
     float *data; /* gathered rows */
     size_t cap;
@@ -208,7 +206,7 @@ struct ps_client {
     size_t first_sum, n_sums, n_sums_asked;
     struct reducing *reductions, **last_reduction;
     uint64_t task;         /* the file that it has been given, counted from 1; 0: none */
-    uint64_t task_answer[5];
+    struct ps_msg_task_given task_given;
     uint64_t n_saves;
     struct ps_saved last_saved;
     char *last_copied; /* folder of the last save of which there are copies */
@@ -218,14 +216,16 @@ struct ps_client {
 
 /* client_send.c */
 int client_fail(struct ps_client *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Section 0 is copied, as all are without `release`; else they live until that is called: the server has taken them. done == NULL:
- * no answer is expected. */
-int client_request(struct ps_client *c, struct link *l, uint16_t type, const struct net_sec *sec, uint32_t n_sec,
+/* For ps_put_*: section 0 is written to c->head. */
+static inline struct ps_body client_body(struct ps_client *c) { return (struct ps_body){.head = &c->head}; }
+/* Section 0 of the body is copied, as all are without `release`. With it the others live until it is called: the server has taken them.
+ * done == NULL: no answer is expected. */
+int client_request(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b,
                    done_fn done, void *arg, uint32_t index, void (*release)(void *), void *release_arg);
-/* The same with c->head as section 0 and nothing else. */
-int client_call(struct ps_client *c, struct link *l, uint16_t type, done_fn done, void *arg, uint32_t index);
-/* The same with `more` (may be NULL) as section 1, and not counted among those that client_calls_done waits for. */
-int client_ask(struct ps_client *c, struct link *l, uint16_t type, const struct pd_buf *more, done_fn done, void *arg, uint32_t index);
+/* The same, copied; client_calls_done waits for the answer. */
+int client_call(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b, done_fn done, void *arg, uint32_t index);
+/* The same, and nothing waits for the answer. */
+int client_ask(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b, done_fn done, void *arg, uint32_t index);
 int client_ready_for(struct ps_client *c, const char *what); /* started, nothing failed; queued pulls have left */
 int client_declare(struct ps_client *c, struct link *l, const struct pd_buf *b, done_fn done); /* on this connection only */
 struct request *client_pending(struct ps_client *c, const struct link *l, uint16_t type);

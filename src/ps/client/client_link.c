@@ -150,16 +150,17 @@ void ps_link_answered(struct link *l, uint64_t id) {
 }
 
 static int done_taken(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct ps_msg_pulled m;
     (void)c;
     (void)r;
-    return a->len[0] == 8 ? 0 : pd_fail(err, PD_EPROTO, "a malformed answer");
+    return ps_get_pulled(&a->body, &m, err);
 }
 
 /* An empty pull that waits for nothing: its answer says that all before it has been taken. */
 static int ask_taken(struct ps_client *c, struct link *l) {
-    static const uint8_t nothing[16];
-    struct net_sec sec = {nothing, sizeof nothing};
-    return client_request(c, l, WIRE_PS_PULL_DENSE, &sec, 1, done_taken, NULL, 0, NULL, NULL);
+    struct ps_body b = client_body(c);
+    ps_put_pull_dense(&b, &(struct ps_msg_pull_dense){0});
+    return client_ask(c, l, WIRE_PS_PULL_DENSE, &b, done_taken, NULL, 0);
 }
 
 int client_ask_taken(struct ps_client *c) {
@@ -256,22 +257,11 @@ static void read_greeting(struct link *l) {
 /* The server knows this trainer, or knows it again. */
 static int done_declare(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
     struct link *l = a->link;
-    struct pd_rd rd;
+    struct ps_msg_declared m;
     (void)r;
-    pd_rd_init(&rd, a->sec[0], a->len[0]);
-    uint64_t epoch = pd_get_u64(&rd), step = pd_get_u64(&rd), pass = pd_get_u64(&rd), taken = pd_get_u64(&rd);
-    uint64_t first = pd_get_u64(&rd), resumed = pd_get_u64(&rd), repeated = pd_get_u64(&rd);
-    uint64_t ms[2];
-    ms[0] = pd_get_u64(&rd);
-    ms[1] = pd_get_u64(&rd);
-    struct ps_pass_sums before[2];
-    for (int i = 0; i < 2; i++) {
-        before[i].steps = pd_get_u64(&rd);
-        before[i].samples = pd_get_u64(&rd);
-        for (int k = 0; k < PS_STATS_MAX; k++)
-            before[i].stats[k] = pd_get_f64(&rd);
-    }
-    if (!pd_rd_done(&rd) || (l->epoch && l->epoch != epoch))
+    if (ps_get_declared(&a->body, &m, err))
+        return err->code;
+    if (l->epoch && l->epoch != m.epoch)
         return pd_fail(err, PD_EPROTO, "a malformed answer");
     l->state = LINK_ATTACHED;
     l->attached_at_ms = c->shard ? 0 : uv_now(&c->loop);
@@ -280,28 +270,30 @@ static int done_declare(struct ps_client *c, struct request *r, const struct ans
             net_lend(l->conn, c->region);
             net_share(l->conn); /* a link that has broken before goes on without: the next message may be its last */
         }
-        l->epoch = epoch;
-        l->applied = resumed ? 0 : step;
-        l->from_step = step;
-        l->from_pass = pass;
-        c->resumed |= resumed != 0;
-        if (pass < c->pass || !c->greeted) { /* of all threads the one that is furthest behind */
-            c->pass = pass;
-            c->first_step = first;
+        l->epoch = m.epoch;
+        l->applied = m.resumed ? 0 : m.step;
+        l->from_step = m.step;
+        l->from_pass = m.pass;
+        c->resumed |= m.resumed != 0;
+        if (m.pass < c->pass || !c->greeted) { /* of all threads the one that is furthest behind */
+            c->pass = m.pass;
+            c->first_step = m.pass_step;
         }
-        if (step < c->step || !c->greeted)
-            c->step = step;
+        if (m.step < c->step || !c->greeted)
+            c->step = m.step;
         c->greeted = 1;
         if (l == c->dense[0]) { /* where the sums and reductions are */
-            c->n_repeated = (uint32_t)repeated;
-            memcpy(c->before_ms, ms, sizeof c->before_ms);
-            memcpy(c->before, before, sizeof c->before);
+            c->n_repeated = (uint32_t)m.n_repeated;
+            c->before_ms[0] = m.pass_ms;
+            c->before_ms[1] = m.last_pass_ms;
+            c->before[0] = m.this_pass;
+            c->before[1] = m.last_pass;
         }
         return 0;
     }
-    if (l->first_sent && l->first_sent->id <= taken)
+    if (l->first_sent && l->first_sent->id <= m.last_id)
         l->lost_ms = l->retries = 0; /* some of it has arrived: it is worth trying again */
-    forget_sent(l, taken, 0);
+    forget_sent(l, m.last_id, 0);
     uint32_t n = 0;
     for (struct sent *s = l->first_sent; s; s = s->next, n++)
         if (ps_link_send(l, s, 0))

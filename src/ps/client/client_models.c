@@ -58,30 +58,24 @@ static struct entry *entry_of(struct ps_models *m, uint32_t n_servers, const str
 
 static int done_models(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
     struct ps_models *m = r->arg;
+    struct ps_msg_model_list list;
+    struct ps_msg_model_entry one;
     struct pd_rd rd;
-    pd_rd_init(&rd, a->sec[0], a->len[0]);
-    uint32_t n = pd_get_u32(&rd);
-    for (uint32_t i = 0; i < n && !rd.failed; i++) {
-        struct entry x = {0};
-        pd_get_str(&rd, x.about.name, sizeof x.about.name);
-        x.about.step = pd_get_u64(&rd);
-        x.about.pass = pd_get_u64(&rd);
-        x.about.batch = pd_get_u64(&rd);
-        x.about.state = pd_get_u32(&rd) != 0;
-        const uint8_t *hash = pd_get(&rd, sizeof x.hash);
-        x.n_parts = pd_get_u32(&rd);
-        const uint8_t *here = pd_get(&rd, x.n_parts);
-        if (rd.failed)
-            break;
-        memcpy(x.hash, hash, sizeof x.hash);
+    c->n_calls--;
+    if (ps_get_model_list(&a->body, &list, err))
+        return err->code;
+    pd_rd_init(&rd, list.models, list.models_bytes);
+    for (uint32_t i = 0; i < list.n_models && ps_next_model_entry(&rd, &one); i++) {
+        struct entry x = {.about = {.step = one.step, .pass = one.pass, .batch = one.batch, .state = (int)one.full}, .n_parts = one.n_parts};
+        memcpy(x.about.name, one.name_text, sizeof x.about.name);
+        memcpy(x.hash, one.hash, sizeof x.hash);
         struct entry *e = entry_of(m, c->n_servers, &x);
         if (!e)
             return pd_fail(err, PD_ENOMEM, "no memory for a list of checkpoints");
-        memcpy(e->here + (size_t)r->index * x.n_parts, here, x.n_parts);
+        memcpy(e->here + (size_t)r->index * x.n_parts, one.here, x.n_parts);
         e->has[r->index] = 1;
     }
-    c->n_calls--;
-    return pd_rd_done(&rd) ? 0 : pd_fail(err, PD_EPROTO, "a malformed answer");
+    return 0;
 }
 
 /* The furthest first; of two equally far, any order that is the same everywhere. */
@@ -109,10 +103,10 @@ int ps_models(struct ps_client *c, const char *dir, const char *name, struct ps_
     if (!m)
         return client_fail(c, PD_ENOMEM, "no memory for a list of checkpoints");
     for (uint32_t i = 0; i < c->n_servers && !c->err.code; i++) {
-        pd_buf_clear(&c->head);
-        pd_put_str(&c->head, dir);
-        pd_put_str(&c->head, name ? name : "");
-        client_call(c, c->servers[i].links[0], WIRE_PS_MODELS, done_models, m, i);
+        const struct ps_msg_models ask = {.dir = dir, .name = name ? name : ""};
+        struct ps_body b = client_body(c);
+        ps_put_models(&b, &ask);
+        client_call(c, c->servers[i].links[0], WIRE_PS_MODELS, &b, done_models, m, i);
     }
     if (client_wait(c, client_calls_done, "the lists of checkpoints")) {
         ps_models_free(m);
@@ -136,25 +130,21 @@ const struct ps_checkpoint *ps_models_at(const struct ps_models *m, size_t i) { 
 
 static int done_verify(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
     struct pd_err *why = r->arg;
-    struct pd_rd rd;
-    char msg[sizeof why->msg];
-    pd_rd_init(&rd, a->sec[0], a->len[0]);
-    int code = -(int)pd_get_u32(&rd);
-    pd_get_str(&rd, msg, sizeof msg);
+    struct ps_msg_verified m;
     c->n_calls--;
-    if (!pd_rd_done(&rd))
-        return pd_fail(err, PD_EPROTO, "a malformed answer");
-    if (code)
-        pd_fail(why, PD_EDATA, "pserver %s:%d: %.600s", a->link->ip, a->link->port, msg);
+    if (ps_get_verified(&a->body, &m, err))
+        return err->code;
+    if (m.code)
+        pd_fail(why, PD_EDATA, "pserver %s:%d: %.600s", a->link->ip, a->link->port, m.message);
     return 0;
 }
 
 /* file "": all that the server has. */
 static int ask_verify(struct ps_client *c, uint32_t server, const char *folder, const char *file, struct pd_err *why) {
-    pd_buf_clear(&c->head);
-    pd_put_str(&c->head, folder);
-    pd_put_str(&c->head, file);
-    return client_call(c, c->servers[server].links[0], WIRE_PS_VERIFY, done_verify, why, 0);
+    const struct ps_msg_verify m = {.folder = folder, .file = file};
+    struct ps_body b = client_body(c);
+    ps_put_verify(&b, &m);
+    return client_call(c, c->servers[server].links[0], WIRE_PS_VERIFY, &b, done_verify, why, 0);
 }
 
 /* Server i has something that is not whole: from here on it does not have it. */
@@ -205,22 +195,21 @@ struct piece {
 
 static int done_read(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
     struct piece *p = r->arg;
+    struct ps_msg_piece m;
     c->n_calls--;
-    if (a->len[0] != 8 || a->len[1] > PS_PIECE)
-        return pd_fail(err, PD_EPROTO, "a malformed answer");
-    memcpy(&p->size, a->sec[0], 8);
+    if (ps_get_piece(&a->body, &m, err))
+        return err->code;
+    p->size = m.size;
     pd_buf_clear(&p->data);
-    pd_put(&p->data, a->sec[1], a->len[1]);
+    pd_put(&p->data, m.data, m.n_data);
     return p->data.failed ? pd_fail(err, PD_ENOMEM, "no memory for a piece of a checkpoint") : 0;
 }
 
 static int read_piece(struct ps_client *c, uint32_t server, const char *folder, const char *file, uint64_t offset, struct piece *p) {
-    pd_buf_clear(&c->head);
-    pd_put_str(&c->head, folder);
-    pd_put_str(&c->head, file);
-    pd_put_u64(&c->head, offset);
-    pd_put_u32(&c->head, PS_PIECE);
-    client_call(c, c->servers[server].links[0], WIRE_PS_READ, done_read, p, 0);
+    const struct ps_msg_read m = {.folder = folder, .file = file, .offset = offset, .n = PS_PIECE};
+    struct ps_body b = client_body(c);
+    ps_put_read(&b, &m);
+    client_call(c, c->servers[server].links[0], WIRE_PS_READ, &b, done_read, p, 0);
     if (client_wait(c, client_calls_done, "a piece of a checkpoint"))
         return c->err.code;
     if (offset > p->size || (offset < p->size && !p->data.len))
@@ -235,13 +224,10 @@ static int copy_file(struct ps_client *c, uint32_t from, uint32_t to, const char
     do {
         if (read_piece(c, from, folder, file, at, &p))
             break;
-        pd_buf_clear(&c->head);
-        pd_put_str(&c->head, folder);
-        pd_put_str(&c->head, file);
-        pd_put_u64(&c->head, at);
-        pd_put_u64(&c->head, p.size);
-        c->n_calls++;
-        client_ask(c, c->servers[to].links[0], WIRE_PS_STORE, &p.data, client_done_nothing, NULL, 0);
+        const struct ps_msg_store m = {.folder = folder, .file = file, .offset = at, .size = p.size, .data = p.data.data, .n_data = p.data.len};
+        struct ps_body b = client_body(c);
+        ps_put_store(&b, &m);
+        client_call(c, c->servers[to].links[0], WIRE_PS_STORE, &b, client_done_nothing, NULL, 0);
         client_wait(c, client_calls_done, "a piece of a checkpoint");
         at += p.data.len;
     } while (!c->err.code && at < p.size);
@@ -368,10 +354,10 @@ int ps_models_remove(struct ps_client *c, const char *dir, const char *name) {
     if (client_ready_for(c, "ps_models_remove"))
         return c->err.code;
     for (uint32_t i = 0; i < c->n_servers && !c->err.code; i++) { /* one after the other: they may share a folder */
-        pd_buf_clear(&c->head);
-        pd_put_str(&c->head, dir);
-        pd_put_str(&c->head, name);
-        client_call(c, c->servers[i].links[0], WIRE_PS_REMOVE, client_done_nothing, NULL, 0);
+        const struct ps_msg_remove m = {.dir = dir, .name = name};
+        struct ps_body b = client_body(c);
+        ps_put_remove(&b, &m);
+        client_call(c, c->servers[i].links[0], WIRE_PS_REMOVE, &b, client_done_nothing, NULL, 0);
         client_wait(c, client_calls_done, "a checkpoint to be removed");
     }
     return c->err.code;

@@ -59,8 +59,10 @@ void client_save_release(struct ps_client *c) {
 }
 
 /* The lines of a trainer's note, one a stream. */
-static int take_note(struct model_resume *r, uint32_t lo, uint32_t hi, const uint8_t *p, size_t n) {
-    for (uint32_t i = lo; i < hi; i++) {
+static int take_note(struct model_resume *r, const struct ps_msg_saved_note *note) {
+    const uint8_t *p = note->text;
+    size_t n = note->n_text;
+    for (uint32_t i = note->stream_lo; i < note->stream_hi; i++) {
         const uint8_t *end = memchr(p, '\n', n);
         if (i >= r->n_streams || !end || r->streams[i])
             return -1;
@@ -77,21 +79,31 @@ static int take_note(struct model_resume *r, uint32_t lo, uint32_t hi, const uin
     return n ? -1 : 0;
 }
 
-static int take_parts(struct answered *a, struct pd_rd *rd) {
-    uint32_t n = pd_get_u32(rd);
-    if (rd->failed || !n || n > MODEL_LAYERS_MAX + 1 || !(a->parts = pd_calloc(n, sizeof *a->parts)))
+static int take_parts(struct answered *a, const struct ps_msg_saved *m) {
+    const uint32_t n = m->n_files;
+    struct ps_msg_saved_file f;
+    struct pd_rd rd;
+    if (!n || n > MODEL_LAYERS_MAX + 1 || !(a->parts = pd_calloc(n, sizeof *a->parts)))
         return -1;
-    for (; a->n < n; a->n++) {
+    pd_rd_init(&rd, m->files, m->files_bytes);
+    for (; a->n < n && ps_next_saved_file(&rd, &f); a->n++) {
         struct model_part *p = &a->parts[a->n];
-        pd_get_str(rd, p->file, sizeof p->file);
-        p->bytes = pd_get_u64(rd);
-        p->rows = pd_get_u64(rd);
-        const uint8_t *hash = pd_get(rd, sizeof p->hash);
-        p->layer = pd_get_u32(rd);
-        if (!hash || p->layer != n - 1 - a->n)
+        if (f.layer != n - 1 - a->n)
             return -1;
-        memcpy(p->hash, hash, sizeof p->hash);
+        *p = (struct model_part){.bytes = f.bytes, .rows = f.rows, .layer = f.layer};
+        memcpy(p->file, f.file_text, sizeof p->file);
+        memcpy(p->hash, f.hash, sizeof p->hash);
     }
+    return 0;
+}
+
+static int take_notes(struct model_resume *r, const struct ps_msg_saved *m, struct pd_err *err) {
+    struct ps_msg_saved_note note;
+    struct pd_rd rd;
+    pd_rd_init(&rd, m->notes, m->notes_bytes);
+    for (uint32_t i = 0; i < m->n_notes && ps_next_saved_note(&rd, &note); i++)
+        if (take_note(r, &note))
+            return pd_fail(err, PD_EPROTO, "a malformed note of streams %u to %u", note.stream_lo, note.stream_hi);
     return 0;
 }
 
@@ -99,32 +111,21 @@ static struct link *nth_thread(const struct ps_client *c, uint32_t k) { return k
 
 static int done_save(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
     struct ps_client_saving *s = c->saving;
-    struct pd_rd rd;
-    pd_rd_init(&rd, a->sec[0], a->len[0]);
-    if (take_parts(&s->of[r->index], &rd))
+    struct ps_msg_saved m;
+    struct pd_rd rows;
+    if (ps_get_saved(&a->body, &m, err))
+        return err->code;
+    if (m.n_tables != c->job.n_sparse || take_parts(&s->of[r->index], &m))
         return pd_fail(err, PD_EPROTO, "a malformed answer");
-    uint32_t n = pd_get_u32(&rd);
-    for (uint32_t i = 0; i < n && i < c->job.n_sparse; i++)
-        s->rows[i] += pd_get_u64(&rd);
-    if (n != c->job.n_sparse)
-        return pd_fail(err, PD_EPROTO, "a malformed answer");
-    uint64_t updates = pd_get_u64(&rd), samples = pd_get_u64(&rd);
-    if (updates > s->m.resume.updates) { /* without a barrier threads may differ */
-        s->m.resume.updates = updates;
-        s->m.resume.samples = samples;
+    pd_rd_init(&rows, m.rows, m.n_tables * sizeof(uint64_t));
+    for (uint32_t i = 0; i < m.n_tables; i++)
+        s->rows[i] += pd_get_u64(&rows);
+    if (m.updates > s->m.resume.updates) { /* without a barrier threads may differ */
+        s->m.resume.updates = m.updates;
+        s->m.resume.samples = m.samples;
     }
-    uint32_t notes = pd_get_u32(&rd);
-    for (uint32_t i = 0; i < notes; i++) {
-        uint32_t lo = pd_get_u32(&rd), hi = pd_get_u32(&rd);
-        size_t len;
-        const uint8_t *blob = pd_get_blob(&rd, &len);
-        if (rd.failed || (s->notes && take_note(&s->m.resume, lo, hi, blob, len)))
-            return pd_fail(err, PD_EPROTO, "a malformed note of streams %u to %u", lo, hi);
-    }
-    if (!pd_rd_done(&rd))
-        return pd_fail(err, PD_EPROTO, "a malformed answer");
     s->parts_left--;
-    return 0;
+    return s->notes ? take_notes(&s->m.resume, &m, err) : 0;
 }
 
 /* The parts in the order of the threads. */
@@ -203,15 +204,11 @@ int ps_save_start(struct ps_client *c, const struct ps_save_opts *o) {
     if (new_saving(c, o))
         return c->err.code;
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
-        pd_buf_clear(&c->head);
-        pd_put_u64(&c->head, c->step);
-        pd_put_u64(&c->head, c->saving->tag);
-        pd_put_str(&c->head, o->dir);
-        pd_put_str(&c->head, o->name);
-        pd_put_u32(&c->head, o->create_rows != 0);
-        pd_put_u32(&c->head, o->resume != NULL);
-        pd_put_u32(&c->head, o->chain);
-        client_ask(c, nth_thread(c, i), WIRE_PS_SAVE, NULL, done_save, NULL, i);
+        const struct ps_msg_save m = {.after = c->step, .tag = c->saving->tag, .dir = o->dir, .name = o->name,
+                                      .create_rows = o->create_rows != 0, .full = o->resume != NULL, .chain = o->chain};
+        struct ps_body b = client_body(c);
+        ps_put_save(&b, &m);
+        client_ask(c, nth_thread(c, i), WIRE_PS_SAVE, &b, done_save, NULL, i);
     }
     return c->err.code;
 }
@@ -236,24 +233,22 @@ static int make_text(struct ps_client *c) {
 }
 
 static int done_commit(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct ps_msg_empty m;
     (void)r;
-    (void)a;
-    (void)err;
     c->saving->committing = 0;
     c->saving->server++;
-    return 0;
+    return ps_get_empty(&a->body, &m, err);
 }
 
 /* Server after server, since they may share one folder: the first renames it, the others find it there. */
 static int ask_commit(struct ps_client *c) {
     struct ps_client_saving *s = c->saving;
-    pd_buf_clear(&c->head);
-    pd_put_u64(&c->head, s->m.step);
-    pd_put_u64(&c->head, s->tag);
-    pd_put_str(&c->head, s->dir);
-    pd_put_str(&c->head, s->name);
+    const struct ps_msg_commit m = {.after = s->m.step, .tag = s->tag, .dir = s->dir, .name = s->name,
+                                    .manifest = s->text.data, .n_manifest = s->text.len};
+    struct ps_body b = client_body(c);
+    ps_put_commit(&b, &m);
     s->committing = 1;
-    return client_ask(c, c->servers[s->server].links[0], WIRE_PS_COMMIT, &s->text, done_commit, NULL, 0);
+    return client_ask(c, c->servers[s->server].links[0], WIRE_PS_COMMIT, &b, done_commit, NULL, 0);
 }
 
 /* Nothing more will come by itself. */
@@ -331,22 +326,25 @@ int ps_save(struct ps_client *c, const struct ps_save_opts *o) { return ps_save_
 int ps_note(struct ps_client *c, uint64_t after, const char *text, size_t n) {
     if (client_ready_for(c, "ps_note"))
         return c->err.code;
-    pd_buf_clear(&c->head);
-    pd_put_u64(&c->head, c->geo ? c->step : after); /* its steps are not the servers' */
-    pd_put_blob(&c->head, text, n);
-    return client_ask(c, c->dense[0], WIRE_PS_NOTE, NULL, NULL, NULL, 0);
+    const struct ps_msg_note m = {.after = c->geo ? c->step : after, /* its steps are not the servers' */
+                                  .text = (const uint8_t *)text, .n_text = (uint32_t)n};
+    struct ps_body b = client_body(c);
+    ps_put_note(&b, &m);
+    return client_ask(c, c->dense[0], WIRE_PS_NOTE, &b, NULL, NULL, 0);
 }
 
 /* --- a day's end --- */
 
 static int done_day(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
-    struct pd_rd rd;
+    struct ps_msg_day_ended m;
     struct ps_day *day = r->arg;
-    pd_rd_init(&rd, a->sec[0], a->len[0]);
-    day->removed += pd_get_u64(&rd);
-    day->rows += pd_get_u64(&rd);
-    day->candidates += pd_get_u64(&rd);
-    return pd_rd_done(&rd) ? client_done_nothing(c, r, a, err) : pd_fail(err, PD_EPROTO, "a malformed answer");
+    c->n_calls--;
+    if (ps_get_day_ended(&a->body, &m, err))
+        return err->code;
+    day->removed += m.removed;
+    day->rows += m.rows;
+    day->candidates += m.candidates;
+    return 0;
 }
 
 /* The servers forget the key lists that they know. */
@@ -362,9 +360,9 @@ int ps_day_end(struct ps_client *c, struct ps_day *out) {
     forget_lists(c);
     *out = (struct ps_day){0};
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
-        pd_buf_clear(&c->head);
-        pd_put_u64(&c->head, c->step);
-        client_call(c, c->links[i], WIRE_PS_DAY_END, done_day, out, 0);
+        struct ps_body b = client_body(c);
+        ps_put_day_end(&b, &(struct ps_msg_day_end){.after = c->step});
+        client_call(c, c->links[i], WIRE_PS_DAY_END, &b, done_day, out, 0);
     }
     return client_wait(c, client_calls_done, "the servers to end the day");
 }
@@ -372,17 +370,16 @@ int ps_day_end(struct ps_client *c, struct ps_day *out) {
 /* --- load --- */
 
 static int done_load(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
-    struct pd_rd rd;
+    struct ps_msg_loaded m;
     uint64_t *v = r->arg; /* step and pass, of a checkpoint */
-    pd_rd_init(&rd, a->sec[0], a->len[0]);
-    uint64_t step = pd_get_u64(&rd), pass = pd_get_u64(&rd);
-    if (!pd_rd_done(&rd))
-        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    c->n_calls--;
+    if (ps_get_loaded(&a->body, &m, err))
+        return err->code;
     if (v) {
-        v[0] = step;
-        v[1] = pass;
+        v[0] = m.step;
+        v[1] = m.pass;
     }
-    return client_done_nothing(c, r, a, err);
+    return 0;
 }
 
 static int load(struct ps_client *c, const char *folder, enum ps_missing missing, uint64_t *at) {
@@ -390,12 +387,10 @@ static int load(struct ps_client *c, const char *folder, enum ps_missing missing
         return c->err.code;
     forget_lists(c);
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
-        pd_buf_clear(&c->head);
-        pd_put_u64(&c->head, c->step);
-        pd_put_str(&c->head, folder);
-        pd_put_u32(&c->head, (uint32_t)missing);
-        pd_put_u32(&c->head, at != NULL);
-        client_call(c, c->links[i], WIRE_PS_LOAD, done_load, at, 0);
+        const struct ps_msg_load m = {.after = c->step, .folder = folder, .missing = missing, .full = at != NULL};
+        struct ps_body b = client_body(c);
+        ps_put_load(&b, &m);
+        client_call(c, c->links[i], WIRE_PS_LOAD, &b, done_load, at, 0);
     }
     if (c->geo)
         geo_forget(c);

@@ -107,9 +107,7 @@ void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg) {
     if (f->flags & WIRE_F_ERROR) {
         take_error(c, l, f->sec[0], f->len[0]);
     } else if (!c->err.code) {
-        struct answer a = {.link = l};
-        memcpy(a.sec, f->sec, sizeof a.sec);
-        memcpy(a.len, f->len, sizeof a.len);
+        struct answer a = {.link = l, .body = ps_body_of(f)};
         take_answer(c, f->type, f->req, &a);
     }
     wire_frame_free(f);
@@ -118,11 +116,11 @@ void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg) {
 static void local_answer(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec,
                          uint32_t n_sec, void (*release)(void *), void *release_arg) {
     struct ps_client *c = arg;
-    struct answer a = {.link = c->links[0]};
+    struct answer a = {.link = c->links[0], .body = {.n = n_sec}};
     (void)trainer;
     for (uint32_t i = 0; i < n_sec; i++) {
-        a.sec[i] = sec[i].iov_base;
-        a.len[i] = sec[i].iov_len;
+        a.body.sec[i] = sec[i].iov_base;
+        a.body.len[i] = sec[i].iov_len;
     }
     take_answer(c, type, req, &a);
     if (release)
@@ -140,11 +138,11 @@ const struct ps_shard_ops client_local_ops = {.answer = local_answer, .fail = lo
 
 /* The shard in this process gets a frame whose sections are the caller's memory. It keeps a push until its step is applied: keys it needs
  * no longer then, values stay as they are (see client_wait_pulls), what was seen (section 3) is copied. */
-static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const struct net_sec *sec, uint32_t n_sec,
+static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const struct ps_body *b,
                       void (*release)(void *), void *release_arg) {
     enum { SPACE = 192 };
     _Static_assert(sizeof(struct wire_frame) <= SPACE, "what was seen stands behind the frame");
-    const size_t seen = n_sec > 3 ? sec[3].n : 0;
+    const size_t seen = b->len[3];
     struct wire_frame *f = pd_pool_get(c->pool, SPACE + seen);
     struct pd_err err = {0};
     if (!f) {
@@ -152,13 +150,11 @@ static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const str
             release(release_arg);
         return client_fail(c, PD_ENOMEM, "no memory for a request");
     }
-    *f = (struct wire_frame){.type = type, .req = id, .n_sec = n_sec, .pool = c->pool};
-    for (uint32_t i = 0; i < n_sec; i++) {
-        f->sec[i] = sec[i].p;
-        f->len[i] = sec[i].n;
-    }
+    *f = (struct wire_frame){.type = type, .req = id, .n_sec = b->n, .pool = c->pool};
+    memcpy(f->sec, b->sec, sizeof f->sec);
+    memcpy(f->len, b->len, sizeof f->len);
     if (seen)
-        f->sec[3] = memcpy((uint8_t *)f + SPACE, sec[3].p, seen);
+        f->sec[3] = memcpy((uint8_t *)f + SPACE, b->sec[3], seen);
     if (ps_shard_frame(c->shard, 0, "local", f, &err))
         client_fail(c, err.code, "%s", err.msg);
     if (release)
@@ -172,13 +168,18 @@ static int soon(const struct ps_client *c, uint16_t type) {
     return c->rule->barrier && (type == WIRE_PS_PUSH_DENSE || type == WIRE_PS_PUSH_ROWS || type == WIRE_PS_STEP_END);
 }
 
-int client_request(struct ps_client *c, struct link *l, uint16_t type, const struct net_sec *sec, uint32_t n_sec,
+int client_request(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b,
                    done_fn done, void *arg, uint32_t index, void (*release)(void *), void *release_arg) {
     enum { NO_SLOT = 0xffffff };
     uint64_t id = 0, bytes = WIRE_HEADER;
-    for (uint32_t i = 0; i < n_sec; i++)
+    struct net_sec sec[WIRE_SECTIONS];
+    for (uint32_t i = 0; i < b->n; i++) {
+        sec[i] = (struct net_sec){b->sec[i], b->len[i]};
         bytes += sec[i].n + wire_pad(sec[i].n);
+    }
     int rc = c->err.code;
+    if (!rc && b->head->failed)
+        rc = client_fail(c, PD_ENOMEM, "no memory for a request");
     if (!rc && bytes > PS_FRAME_MAX)
         rc = client_fail(c, PD_EUSAGE, "%s of %llu bytes; a message has at most %llu", wire_msg_name(type),
                          (unsigned long long)bytes, (unsigned long long)PS_FRAME_MAX);
@@ -200,8 +201,8 @@ int client_request(struct ps_client *c, struct link *l, uint16_t type, const str
     c->stats.messages++;
     c->stats.sent_bytes += bytes;
     if (c->shard)
-        return send_local(c, type, id, sec, n_sec, release, release_arg);
-    struct sent *f = ps_link_keep(l, type, id, done != NULL, sec, n_sec, release, release_arg);
+        return send_local(c, type, id, b, release, release_arg);
+    struct sent *f = ps_link_keep(l, type, id, done != NULL, sec, b->n, release, release_arg);
     if (!f && release)
         release(release_arg);
     if (!f || ps_link_send(l, f, soon(c, type)))
@@ -216,35 +217,28 @@ int client_declare(struct ps_client *c, struct link *l, const struct pd_buf *b, 
         return client_fail(c, PD_ENOMEM, "no memory for a request");
     *r = (struct request){r->id, WIRE_PS_DECLARE, l, done, NULL, 0};
     if (c->shard)
-        return send_local(c, WIRE_PS_DECLARE, r->id, &sec, 1, NULL, NULL);
+        return send_local(c, WIRE_PS_DECLARE, r->id, &(struct ps_body){.n = 1, .sec = {b->data}, .len = {b->len}}, NULL, NULL);
     if (net_send(l->conn, WIRE_PS_DECLARE, 0, r->id, &sec, 1, NULL, NULL))
         return client_fail(c, PD_ENOMEM, "no memory to send to pserver %s:%d", l->ip, l->port);
     return 0;
 }
 
-int client_call(struct ps_client *c, struct link *l, uint16_t type, done_fn done, void *arg, uint32_t index) {
-    if (c->head.failed)
-        return client_fail(c, PD_ENOMEM, "no memory for a request");
-    struct net_sec sec = {c->head.data, c->head.len};
+int client_call(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b, done_fn done, void *arg, uint32_t index) {
     c->n_calls++;
-    return client_request(c, l, type, &sec, 1, done, arg, index, NULL, NULL);
+    return client_request(c, l, type, b, done, arg, index, NULL, NULL);
 }
 
-int client_ask(struct ps_client *c, struct link *l, uint16_t type, const struct pd_buf *more, done_fn done, void *arg, uint32_t index) {
-    if (c->head.failed)
-        return client_fail(c, PD_ENOMEM, "no memory for a request");
-    struct net_sec sec[2] = {{c->head.data, c->head.len}, {more ? more->data : NULL, more ? more->len : 0}};
-    return client_request(c, l, type, sec, more ? 2 : 1, done, arg, index, NULL, NULL);
+int client_ask(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b, done_fn done, void *arg, uint32_t index) {
+    return client_request(c, l, type, b, done, arg, index, NULL, NULL);
 }
 
 int client_calls_done(const struct ps_client *c) { return c->n_calls == 0; }
 
 int client_done_nothing(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+    struct ps_msg_empty m;
     (void)r;
-    (void)a;
-    (void)err;
     c->n_calls--;
-    return 0;
+    return ps_get_empty(&a->body, &m, err);
 }
 
 /* --- waiting --- */

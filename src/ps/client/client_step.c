@@ -5,6 +5,7 @@
 #include "base/fault.h"
 #include "math/row_copy.h"
 #include "ps/client/client_int.h"
+#include "ps/plan/tree.h"
 
 /* --- memory that is used again and again --- */
 
@@ -133,13 +134,13 @@ int client_pull_dense(struct ps_client *c, int id, float *out) {
     return 0;
 }
 
-static int take_applied(struct ps_client *c, const struct answer *a, struct pd_err *err) {
-    struct pd_rd r;
-    pd_rd_init(&r, a->sec[0], a->len[0]);
-    uint64_t applied = pd_get_u64(&r);
-    if (!pd_rd_done(&r) || applied < a->link->applied)
+/* The answer to a pull. */
+static int get_pulled(struct ps_client *c, const struct answer *a, struct ps_msg_pulled *m, struct pd_err *err) {
+    if (ps_get_pulled(&a->body, m, err))
+        return err->code;
+    if (m->applied < a->link->applied)
         return pd_fail(err, PD_EPROTO, "a malformed answer");
-    a->link->applied = applied;
+    a->link->applied = m->applied;
     c->n_pulls--;
     return 0;
 }
@@ -147,21 +148,21 @@ static int take_applied(struct ps_client *c, const struct answer *a, struct pd_e
 static int done_dense(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
     struct dense_batch *b = r->arg;
     const struct link *l = a->link;
-    const float *from = (const float *)(const void *)a->sec[2];
-    uint64_t at = 0, have = a->len[2] / sizeof(float);
-    int rc = take_applied(c, a, err);
+    struct ps_msg_pulled m;
+    uint64_t at = 0;
+    int rc = get_pulled(c, a, &m, err);
     for (size_t i = 0; i < b->n && !rc; i++) {
         const struct ps_seg *g = seg_of(c, b->pull[i].id, l->thread);
         if (!g->count)
             continue;
-        if (ps_seg_padded(g->count) > have - at)
-            rc = pd_fail(err, PD_EPROTO, "an answer of %zu bytes is too short", a->len[2]);
+        if (ps_seg_padded(g->count) > m.n_values - at)
+            rc = pd_fail(err, PD_EPROTO, "an answer of %zu values is too short", m.n_values);
         else
-            memcpy(b->pull[i].out + g->first, from + at, g->count * sizeof *from);
+            memcpy(b->pull[i].out + g->first, m.values + at, g->count * sizeof *m.values);
         at += ps_seg_padded(g->count);
     }
-    if (!rc && at != have)
-        rc = pd_fail(err, PD_EPROTO, "an answer of %zu bytes is too long", a->len[2]);
+    if (!rc && at != m.n_values)
+        rc = pd_fail(err, PD_EPROTO, "an answer of %zu values is too long", m.n_values);
     if (!--b->refs)
         free(b);
     return rc;
@@ -170,35 +171,26 @@ static int done_dense(struct ps_client *c, struct request *r, const struct answe
 int client_flush(struct ps_client *c) {
     if (!c->n_queued || c->err.code)
         return c->err.code;
-    struct dense_batch *b = pd_malloc(sizeof *b + c->n_queued * sizeof b->pull[0]);
+    struct dense_batch *b = pd_malloc(sizeof *b + c->n_queued * (sizeof b->pull[0] + sizeof(uint32_t)));
     if (!b)
         return client_fail(c, PD_ENOMEM, "no memory for a pull");
+    uint32_t *ids = (uint32_t *)(void *)&b->pull[c->n_queued];
     b->refs = 1;
     b->n = c->n_queued;
     memcpy(b->pull, c->queued, b->n * sizeof b->pull[0]);
     c->n_queued = 0;
     for (uint32_t t = 0; t < c->n_dense && !c->err.code; t++) {
-        uint32_t n = 0;
-        pd_buf_clear(&c->head);
-        pd_put_u64(&c->head, c->step);
-        pd_put_u64(&c->head, 0);
+        struct ps_msg_pull_dense m = {.after = c->step, .parameters = ids};
+        struct ps_body body = client_body(c);
         for (size_t i = 0; i < b->n; i++)
-            if (seg_of(c, b->pull[i].id, t)->count) {
-                pd_put_u32(&c->head, b->pull[i].id);
-                n++;
-            }
-        if (!n)
+            if (seg_of(c, b->pull[i].id, t)->count)
+                ids[m.n++] = b->pull[i].id;
+        if (!m.n)
             continue;
-        if (c->head.failed) {
-            client_fail(c, PD_ENOMEM, "no memory for a pull");
-            break;
-        }
-        for (int k = 0; k < 4; k++)
-            c->head.data[8 + k] = (uint8_t)(n >> (8 * k));
-        struct net_sec sec = {c->head.data, c->head.len};
+        ps_put_pull_dense(&body, &m);
         b->refs++;
         c->n_pulls++;
-        if (client_request(c, c->dense[t], WIRE_PS_PULL_DENSE, &sec, 1, done_dense, b, 0, NULL, NULL))
+        if (client_ask(c, c->dense[t], WIRE_PS_PULL_DENSE, &body, done_dense, b, 0))
             break; /* the client has failed; ps_client_free drops what is outstanding */
     }
     if (!--b->refs)
@@ -253,10 +245,11 @@ static struct rows *make_rows(struct ps_client *c, int table, size_t n, const ui
 static int done_rows(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
     struct rows *q = r->arg;
     size_t lo = q->begin[r->index], n = q->begin[r->index + 1] - lo, dim = q->dim;
-    const float *from = (const float *)(const void *)a->sec[2];
-    int rc = take_applied(c, a, err);
-    if (!rc && a->len[2] != n * dim * sizeof *from)
-        rc = pd_fail(err, PD_EPROTO, "%zu bytes for %zu rows of %zu floats", a->len[2], n, dim);
+    struct ps_msg_pulled m;
+    int rc = get_pulled(c, a, &m, err);
+    const float *from = m.values;
+    if (!rc && m.n_values != n * dim)
+        rc = pd_fail(err, PD_EPROTO, "%zu values for %zu rows of %zu floats", m.n_values, n, dim);
     if (!rc && c->n_sparse == 1 && from != q->out)
         memcpy(q->out, from, n * dim * sizeof *from);
     else if (!rc && c->n_sparse > 1)
@@ -296,18 +289,10 @@ static int pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *k
         size_t k = r->begin[t + 1] - r->begin[t];
         if (!k)
             continue;
-        pd_buf_clear(&c->head);
-        pd_put_u64(&c->head, c->step + ahead);
-        pd_put_u32(&c->head, (uint32_t)table);
-        pd_put_u32(&c->head, mode == PS_CREATE);
-        pd_put_u32(&c->head, r->list);
-        pd_put_u32(&c->head, 0);
-        pd_put_u64(&c->head, k);
-        struct net_sec sec[2] = {{c->head.data, c->head.len}, {r->keys + r->begin[t], k * sizeof *keys}};
-        if (c->head.failed) {
-            client_fail(c, PD_ENOMEM, "no memory for a pull");
-            break;
-        }
+        const struct ps_msg_pull_rows m = {.after = c->step + ahead, .table = (uint32_t)table, .create = mode == PS_CREATE,
+                                           .list = r->list, .n = k, .keys = r->keys + r->begin[t], .n_keys = k};
+        struct ps_body b = client_body(c);
+        ps_put_pull_rows(&b, &m);
         struct outgoing *o = out_new(c, 0); /* the keys are kept with the request */
         if (!o) {
             client_fail(c, PD_ENOMEM, "no memory for a pull");
@@ -318,7 +303,7 @@ static int pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *k
         c->n_pulls_ahead += ahead;
         c->n_out_ahead += ahead;
         r->refs += 2;
-        client_request(c, c->sparse[t], WIRE_PS_PULL_ROWS, sec, 2, done_rows, r, t, out_release, o);
+        client_request(c, c->sparse[t], WIRE_PS_PULL_ROWS, &b, done_rows, r, t, out_release, o);
     }
     rows_put(c, r);
     return c->err.code;
@@ -352,34 +337,20 @@ int client_wait_pulls(struct ps_client *c) {
 
 /* --- pushes --- */
 
-static void put_identity(struct pd_buf *b, const struct ps_client *c, const struct link *l, uint32_t lo, uint32_t hi) {
-    pd_put_u64(b, l->epoch);
-    pd_put_u64(b, c->step);
-    pd_put_u32(b, lo);
-    pd_put_u32(b, hi);
-}
-
-static void put_part(struct pd_buf *b, const struct ps_client *c, const struct link *l) {
+/* The streams of the contribution that is being made. */
+static struct ps_range streams_of_push(const struct ps_client *c) {
     const struct part *p = c->n_parts ? &c->parts[c->n_parts - 1] : NULL;
-    put_identity(b, c, l, p ? p->lo : c->opts.stream_lo, p ? p->hi : c->opts.stream_hi);
+    return p ? (struct ps_range){p->lo, p->hi} : (struct ps_range){c->opts.stream_lo, c->opts.stream_hi};
 }
 
-/* c->head becomes section 0 and outlives the call, as the other sections do. */
-static int push(struct ps_client *c, struct link *l, uint16_t type, struct outgoing *o, struct net_sec keys,
-                struct net_sec values, struct net_sec seen) {
-    if (c->head.failed || c->head.len > sizeof o->head) {
-        out_release(o);
-        return client_fail(c, PD_ENOMEM, "no memory for a push");
-    }
-    o->n_head = c->head.len;
-    memcpy(o->head, c->head.data, c->head.len);
-    struct net_sec sec[4] = {{o->head, o->n_head}, keys, values, seen};
-    return client_request(c, l, type, sec, seen.n ? 4 : 3, NULL, NULL, 0, out_release, o);
+static int push(struct ps_client *c, struct link *l, uint16_t type, struct outgoing *o, const struct ps_body *b) {
+    return client_request(c, l, type, b, NULL, NULL, 0, out_release, o);
 }
 
 int client_push_dense(struct ps_client *c, int id, const float *grad) {
     if (client_flush(c) || client_take(c))
         return c->err.code;
+    const struct ps_range of = streams_of_push(c);
     for (uint32_t t = 0; t < c->n_dense && !c->err.code; t++) {
         const struct ps_seg *g = seg_of(c, (uint32_t)id, t);
         if (!g->count || c->step < c->dense[t]->from_step)
@@ -387,15 +358,12 @@ int client_push_dense(struct ps_client *c, int id, const float *grad) {
         struct outgoing *o = out_new(c, 0);
         if (!o)
             return client_fail(c, PD_ENOMEM, "no memory for a push");
-        pd_buf_clear(&c->head);
-        put_part(&c->head, c, c->dense[t]);
-        pd_put_u32(&c->head, 1);
-        pd_put_u32(&c->head, 0);
-        pd_put_u32(&c->head, (uint32_t)id);
-        pd_put_u32(&c->head, 0);
-        pd_put_u64(&c->head, g->count);
-        push(c, c->dense[t], WIRE_PS_PUSH_DENSE, o, (struct net_sec){NULL, 0},
-             (struct net_sec){grad + g->first, g->count * sizeof *grad}, (struct net_sec){NULL, 0});
+        const struct ps_segment_head segment = {.parameter = (uint32_t)id, .count = g->count};
+        const struct ps_msg_push_dense m = {.epoch = c->dense[t]->epoch, .step = c->step, .stream_lo = of.lo, .stream_hi = of.hi,
+                                            .n = 1, .segments = &segment, .values = grad + g->first, .n_values = g->count};
+        struct ps_body b = client_body(c);
+        ps_put_push_dense(&b, &m);
+        push(c, c->dense[t], WIRE_PS_PUSH_DENSE, o, &b);
     }
     return c->err.code;
 }
@@ -428,23 +396,21 @@ static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t,
             pd_few_copy(o->data + j * dim, grad + r->pos[lo + j] * dim, dim);
         from = o->data;
     }
-    struct net_sec also = {NULL, 0};
-    if (life) {
-        uint32_t *to = (uint32_t *)(void *)(o->data + gathered);
+    uint32_t *to = life ? (uint32_t *)(void *)(o->data + gathered) : NULL;
+    if (life)
         for (size_t j = 0; j < n; j++) {
             size_t at = c->n_sparse == 1 ? j : r->pos[lo + j];
             to[2 * j] = seen ? seen[2 * at] : 1;
             to[2 * j + 1] = seen ? seen[2 * at + 1] : 0;
         }
-        also = (struct net_sec){to, 2 * n * sizeof *to};
-    }
-    pd_buf_clear(&c->head);
-    put_part(&c->head, c, c->sparse[t]);
-    pd_put_u32(&c->head, (uint32_t)table);
-    pd_put_u32(&c->head, r->list);
-    pd_put_u64(&c->head, n);
-    struct net_sec keys = {r->keys + lo, r->list ? 0 : n * sizeof *r->keys};
-    return push(c, c->sparse[t], WIRE_PS_PUSH_ROWS, o, keys, (struct net_sec){from, n * dim * sizeof *from}, also);
+    const struct ps_range of = streams_of_push(c);
+    const struct ps_msg_push_rows m = {.epoch = c->sparse[t]->epoch, .step = c->step, .stream_lo = of.lo, .stream_hi = of.hi,
+                                       .table = (uint32_t)table, .list = r->list, .n = n,
+                                       .keys = r->keys + lo, .n_keys = r->list ? 0 : n,
+                                       .values = from, .n_values = n * dim, .seen = to, .n_seen = life ? 2 * n : 0};
+    struct ps_body b = client_body(c);
+    ps_put_push_rows(&b, &m);
+    return push(c, c->sparse[t], WIRE_PS_PUSH_ROWS, o, &b);
 }
 
 int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad, const uint32_t *seen) {
@@ -477,15 +443,13 @@ void client_keep_sums(struct ps_client *c, const struct step_sums *s) {
 }
 
 static int done_sums(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
-    struct pd_rd rd;
-    struct step_sums s = {0};
-    pd_rd_init(&rd, a->sec[0], a->len[0]);
-    s.step = pd_get_u64(&rd);
-    s.n_samples = pd_get_u64(&rd);
-    for (uint32_t i = 0; i < r->index; i++)
-        s.v[i] = pd_get_f64(&rd);
-    if (!pd_rd_done(&rd))
-        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    struct ps_msg_step_sums m;
+    if (ps_get_step_sums(&a->body, &m, err))
+        return err->code;
+    if (m.n_sums != r->index)
+        return pd_fail(err, PD_EPROTO, "%u sums of %u numbers", m.n_sums, r->index);
+    struct step_sums s = {.step = m.step, .n_samples = m.n_samples};
+    memcpy(s.v, m.sums, m.n_sums * sizeof *m.sums);
     client_keep_sums(c, &s);
     return 0;
 }
@@ -500,29 +464,26 @@ static int bound_ahead(struct ps_client *c) {
         if (!b)
             return client_fail(c, PD_ENOMEM, "no memory for a pull");
         b->refs = 1;
-        pd_buf_clear(&c->head);
-        pd_put_u64(&c->head, c->step - CLIENT_AHEAD / 2);
-        pd_put_u64(&c->head, 0);
-        struct net_sec sec = {c->head.data, c->head.len};
+        struct ps_body body = client_body(c);
+        ps_put_pull_dense(&body, &(struct ps_msg_pull_dense){.after = c->step - CLIENT_AHEAD / 2});
         c->n_pulls++;
-        client_request(c, l, WIRE_PS_PULL_DENSE, &sec, 1, done_dense, b, 0, NULL, NULL);
+        client_ask(c, l, WIRE_PS_PULL_DENSE, &body, done_dense, b, 0);
         client_wait(c, pulls_done, "the barrier");
     }
     return c->err.code;
 }
 
-static void put_stats(struct pd_buf *b, const struct ps_client *c, const double *stats, size_t n) {
-    uint32_t parts = n ? c->n_parts : 0;
-    pd_put_u32(b, (uint32_t)n);
-    pd_put_u32(b, parts);
-    for (size_t k = 0; k < n && !parts; k++)
-        pd_put_f64(b, stats[k]);
-    for (uint32_t i = 0; i < parts; i++) {
-        pd_put_u32(b, c->parts[i].lo);
-        pd_put_u32(b, c->parts[i].hi);
-        for (size_t k = 0; k < n; k++)
-            pd_put_f64(b, c->parts[i].stats[k]);
-    }
+/* The end of this step for one server thread, with n numbers of each contribution. */
+static void put_step_end(const struct ps_client *c, const struct link *l, uint64_t n_samples, const double *stats, uint32_t n,
+                         struct ps_body *b) {
+    double words[PS_PARTS_MAX * (1 + PS_STATS_MAX)];
+    struct ps_msg_step_end m = {.epoch = l->epoch, .step = c->step, .stream_lo = c->opts.stream_lo, .stream_hi = c->opts.stream_hi,
+                                .n_samples = n_samples, .n_stats = n, .n_parts = n ? c->n_parts : 0, .words = stats};
+    for (uint32_t i = 0; i < m.n_parts; i++)
+        ps_step_part_put(words, i, n, (struct ps_step_part){c->parts[i].lo, c->parts[i].hi}, c->parts[i].stats);
+    if (m.n_parts)
+        m.words = words;
+    ps_put_step_end(b, &m);
 }
 
 /* Under a barrier pulls that were asked for before are waited for: an answer that is lost is made again, and the values of this
@@ -535,15 +496,10 @@ int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats
         size_t n = l == c->dense[0] ? n_stats : 0;
         if (c->step < l->from_step)
             continue;
-        pd_buf_clear(&c->head);
-        put_identity(&c->head, c, l, c->opts.stream_lo, c->opts.stream_hi);
-        pd_put_u64(&c->head, n_samples);
-        put_stats(&c->head, c, stats, n);
-        if (c->head.failed)
-            return client_fail(c, PD_ENOMEM, "no memory for a step");
-        struct net_sec sec = {c->head.data, c->head.len};
+        struct ps_body b = client_body(c);
+        put_step_end(c, l, n_samples, stats, (uint32_t)n, &b);
         c->n_sums_asked += n > 0;
-        client_request(c, l, WIRE_PS_STEP_END, &sec, 1, n ? done_sums : NULL, NULL, (uint32_t)n, NULL, NULL);
+        client_ask(c, l, WIRE_PS_STEP_END, &b, n ? done_sums : NULL, NULL, (uint32_t)n);
         client_bound_sent(c, l);
     }
     c->step++;

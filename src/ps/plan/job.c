@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/str.h"
+#include "ps/plan/message.h"
 #include "ps/plan/rule.h"
 
 void ps_job_init(struct ps_job *job) { memset(job, 0, sizeof *job); }
@@ -157,126 +158,131 @@ uint32_t ps_job_planes(const struct ps_job *job) {
     return ps_rule_find(job->update)->adds && o->sums ? 1 + o->state : 1;
 }
 
+static void append_dense_entry(struct pd_buf *b, const struct ps_dense *p) {
+    const struct ps_msg_dense_entry m = {.name = p->name, .n_dims = p->n_dims, .shape = (const uint8_t *)p->shape, .mean = p->mean,
+                                         .std = p->std, .lr_factor = p->lr_factor, .l1 = p->l1, .l2 = p->l2, .average = p->average};
+    ps_append_dense_entry(b, &m);
+}
+
+static void append_table_entry(struct pd_buf *b, const struct ps_sparse *p) {
+    double life[PD_ROW_LIFE_N];
+    for (uint32_t k = 0; k < PD_ROW_LIFE_N; k++)
+        life[k] = pd_row_life_get(&p->life, k);
+    const struct ps_msg_table_entry m = {.name = p->name, .dim = p->dim, .n_rows = p->n_rows, .mean = p->mean, .std = p->std,
+                                         .lr_factor = p->lr_factor, .l1 = p->l1, .l2 = p->l2,
+                                         .n_life = pd_row_life_active(&p->life) ? PD_ROW_LIFE_N : 0, .life = (const uint8_t *)life};
+    ps_append_table_entry(b, &m);
+}
+
 void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_job *job) {
-    const uint32_t head[] = {PS_PROTO, d->kind, d->thread, d->stream_lo, d->stream_hi, job->n_trainers,
-                             job->n_streams, job->n_servers, job->n_dense_threads, job->n_sparse_threads};
-    for (size_t i = 0; i < sizeof head / sizeof head[0]; i++)
-        pd_put_u32(b, head[i]);
-    pd_put_u64(b, d->incarnation);
-    pd_put_u64(b, d->epoch);
-    pd_put_u64(b, job->seed);
-    struct pd_buf text;
+    struct pd_buf text, dense, tables;
+    struct ps_body body = {.head = b};
     pd_buf_init(&text);
+    pd_buf_init(&dense);
+    pd_buf_init(&tables);
     ps_optim_conf_text(&job->optim, &text);
-    pd_put_str(b, text.failed ? "" : (const char *)text.data);
-    b->failed |= text.failed;
+    for (uint32_t i = 0; i < job->n_dense; i++)
+        append_dense_entry(&dense, &job->dense[i]);
+    for (uint32_t i = 0; i < job->n_sparse; i++)
+        append_table_entry(&tables, &job->sparse[i]);
+    const struct ps_msg_declare m = {
+        .version = PS_PROTO,
+        .kind = d->kind,
+        .thread = d->thread,
+        .stream_lo = d->stream_lo,
+        .stream_hi = d->stream_hi,
+        .n_trainers = job->n_trainers,
+        .n_streams = job->n_streams,
+        .n_servers = job->n_servers,
+        .n_dense_threads = job->n_dense_threads,
+        .n_sparse_threads = job->n_sparse_threads,
+        .incarnation = d->incarnation,
+        .epoch = d->epoch,
+        .seed = job->seed,
+        .optimizer = text.failed ? "" : (const char *)text.data,
+        .update = job->update,
+        .staleness = job->staleness,
+        .discard_ratio = job->discard_ratio,
+        .on_nan = job->on_nan,
+        .dense = dense.data,
+        .dense_bytes = dense.len,
+        .n_dense = job->n_dense,
+        .tables = tables.data,
+        .tables_bytes = tables.len,
+        .n_tables = job->n_sparse,
+    };
+    ps_put_declare(&body, &m);
+    b->failed |= text.failed | dense.failed | tables.failed;
     pd_buf_release(&text);
-    pd_put_str(b, job->update);
-    pd_put_u32(b, job->staleness);
-    pd_put_f64(b, job->discard_ratio);
-    pd_put_u32(b, job->on_nan);
-    pd_put_u32(b, job->n_dense);
-    pd_put_u32(b, job->n_sparse);
-    for (uint32_t i = 0; i < job->n_dense; i++) {
-        const struct ps_dense *p = &job->dense[i];
-        pd_put_str(b, p->name);
-        pd_put_u32(b, p->n_dims);
-        for (uint32_t k = 0; k < p->n_dims; k++)
-            pd_put_u64(b, p->shape[k]);
-        for (size_t k = 0; k < N_FLOATS; k++)
-            pd_put_f32(b, FLOATS(p)[k]);
-        pd_put_f32(b, p->average);
-    }
-    for (uint32_t i = 0; i < job->n_sparse; i++) {
-        const struct ps_sparse *p = &job->sparse[i];
-        pd_put_str(b, p->name);
-        pd_put_u32(b, p->dim);
-        pd_put_u64(b, p->n_rows);
-        for (size_t k = 0; k < N_FLOATS; k++)
-            pd_put_f32(b, FLOATS(p)[k]);
-        const uint32_t n = pd_row_life_active(&p->life) ? PD_ROW_LIFE_N : 0;
-        pd_put_u32(b, n);
-        for (uint32_t k = 0; k < n; k++)
-            pd_put_f64(b, pd_row_life_get(&p->life, k));
-    }
+    pd_buf_release(&dense);
+    pd_buf_release(&tables);
 }
 
-static int get_dense(struct pd_rd *r, struct ps_job *job, struct pd_err *err) {
-    struct ps_dense d = {0};
-    pd_get_str(r, d.name, sizeof d.name);
-    d.n_dims = pd_get_u32(r);
-    if (d.n_dims > PS_DIMS_MAX)
-        return pd_fail(err, PD_EPROTO, "parameter '%s' with %u dimensions", d.name, d.n_dims);
-    for (uint32_t k = 0; k < d.n_dims; k++)
-        d.shape[k] = pd_get_u64(r);
-    d.mean = pd_get_f32(r);
-    d.std = pd_get_f32(r);
-    d.lr_factor = pd_get_f32(r);
-    d.l1 = pd_get_f32(r);
-    d.l2 = pd_get_f32(r);
-    d.average = pd_get_f32(r);
-    return r->failed ? pd_fail(err, PD_EPROTO, "cut short in a parameter") : append_dense(job, &d, err);
+static int get_all_dense(const struct ps_msg_declare *m, struct ps_job *job, struct pd_err *err) {
+    struct ps_msg_dense_entry e;
+    struct pd_rd r;
+    int rc = 0;
+    pd_rd_init(&r, m->dense, m->dense_bytes);
+    for (uint32_t i = 0; i < m->n_dense && !rc && ps_next_dense_entry(&r, &e); i++) {
+        struct ps_dense d = {.n_dims = e.n_dims, .mean = e.mean, .std = e.std, .lr_factor = e.lr_factor, .l1 = e.l1, .l2 = e.l2,
+                             .average = e.average};
+        memcpy(d.name, e.name_text, sizeof d.name);
+        memcpy(d.shape, e.shape, e.n_dims * sizeof d.shape[0]);
+        rc = append_dense(job, &d, err);
+    }
+    return rc;
 }
 
-static int get_sparse(struct pd_rd *r, struct ps_job *job, struct pd_err *err) {
-    struct ps_sparse t = {0};
-    pd_get_str(r, t.name, sizeof t.name);
-    t.dim = pd_get_u32(r);
-    t.n_rows = pd_get_u64(r);
-    t.mean = pd_get_f32(r);
-    t.std = pd_get_f32(r);
-    t.lr_factor = pd_get_f32(r);
-    t.l1 = pd_get_f32(r);
-    t.l2 = pd_get_f32(r);
-    pd_row_life_init(&t.life);
-    uint32_t n = pd_get_u32(r);
-    if (n && n != PD_ROW_LIFE_N)
-        return pd_fail(err, PD_EPROTO, "table '%s' with %u settings of its rows' life", t.name, n);
-    for (uint32_t k = 0; k < n; k++)
-        *pd_row_life_at(&t.life, k) = pd_get_f64(r);
-    return r->failed ? pd_fail(err, PD_EPROTO, "cut short in a table") : append_sparse(job, &t, err);
+static int get_all_sparse(const struct ps_msg_declare *m, struct ps_job *job, struct pd_err *err) {
+    struct ps_msg_table_entry e;
+    struct pd_rd r, life;
+    int rc = 0;
+    pd_rd_init(&r, m->tables, m->tables_bytes);
+    for (uint32_t i = 0; i < m->n_tables && !rc && ps_next_table_entry(&r, &e); i++) {
+        struct ps_sparse t = {.dim = e.dim, .n_rows = e.n_rows, .mean = e.mean, .std = e.std, .lr_factor = e.lr_factor, .l1 = e.l1,
+                              .l2 = e.l2};
+        memcpy(t.name, e.name_text, sizeof t.name);
+        pd_row_life_init(&t.life);
+        if (e.n_life && e.n_life != PD_ROW_LIFE_N)
+            return pd_fail(err, PD_EPROTO, "table '%s' with %u settings of its rows' life", t.name, e.n_life);
+        pd_rd_init(&life, e.life, e.n_life * sizeof(double));
+        for (uint32_t k = 0; k < e.n_life; k++)
+            *pd_row_life_at(&t.life, k) = pd_get_f64(&life);
+        rc = append_sparse(job, &t, err);
+    }
+    return rc;
+}
+
+static int read_job(const struct ps_msg_declare *m, struct ps_declare *d, struct ps_job *job, struct pd_err *err) {
+    *d = (struct ps_declare){.kind = m->kind, .thread = m->thread, .stream_lo = m->stream_lo, .stream_hi = m->stream_hi,
+                             .incarnation = m->incarnation, .epoch = m->epoch};
+    job->n_trainers = m->n_trainers;
+    job->n_streams = m->n_streams;
+    job->n_servers = m->n_servers;
+    job->n_dense_threads = m->n_dense_threads;
+    job->n_sparse_threads = m->n_sparse_threads;
+    job->seed = m->seed;
+    memcpy(job->update, m->update_text, sizeof job->update);
+    job->staleness = m->staleness;
+    job->discard_ratio = m->discard_ratio;
+    job->on_nan = (enum ps_nan)m->on_nan;
+    int rc = ps_optim_conf_parse(&job->optim, m->optimizer, err);
+    if (!rc)
+        rc = get_all_dense(m, job, err);
+    if (!rc)
+        rc = get_all_sparse(m, job, err);
+    return rc ? rc : ps_job_check(job, err);
 }
 
 int ps_job_get(const void *p, size_t n, struct ps_declare *d, struct ps_job *job, struct pd_err *err) {
-    struct pd_rd r;
-    pd_rd_init(&r, p, n);
+    const struct ps_body b = {.n = 1, .sec = {p}, .len = {n}};
+    struct ps_msg_declare m;
     ps_job_init(job);
-    uint32_t proto = pd_get_u32(&r);
-    d->kind = pd_get_u32(&r);
-    d->thread = pd_get_u32(&r);
-    d->stream_lo = pd_get_u32(&r);
-    d->stream_hi = pd_get_u32(&r);
-    job->n_trainers = pd_get_u32(&r);
-    job->n_streams = pd_get_u32(&r);
-    job->n_servers = pd_get_u32(&r);
-    job->n_dense_threads = pd_get_u32(&r);
-    job->n_sparse_threads = pd_get_u32(&r);
-    d->incarnation = pd_get_u64(&r);
-    d->epoch = pd_get_u64(&r);
-    job->seed = pd_get_u64(&r);
-    char optim[PS_OPTIM_TEXT_MAX];
-    pd_get_str(&r, optim, sizeof optim);
-    pd_get_str(&r, job->update, sizeof job->update);
-    job->staleness = pd_get_u32(&r);
-    job->discard_ratio = pd_get_f64(&r);
-    uint32_t on_nan = pd_get_u32(&r);
-    uint32_t n_dense = pd_get_u32(&r), n_sparse = pd_get_u32(&r);
-    int rc = 0;
-    if (r.failed || proto != PS_PROTO)
-        rc = pd_fail(err, PD_EPROTO, "declaration of version %u, this server speaks %d", proto, PS_PROTO);
-    if (!rc && on_nan > PS_NAN_REFUSE)
-        rc = pd_fail(err, PD_EPROTO, "declaration with %u for gradients that are not finite", on_nan);
-    job->on_nan = (enum ps_nan)on_nan;
+    if (ps_get_version(&b) != PS_PROTO)
+        return pd_fail(err, PD_EPROTO, "declaration of version %u, this server speaks %d", ps_get_version(&b), PS_PROTO);
+    int rc = ps_get_declare(&b, &m, err);
     if (!rc)
-        rc = ps_optim_conf_parse(&job->optim, optim, err);
-    for (uint32_t i = 0; i < n_dense && !rc; i++)
-        rc = get_dense(&r, job, err);
-    for (uint32_t i = 0; i < n_sparse && !rc; i++)
-        rc = get_sparse(&r, job, err);
-    if (!rc && !pd_rd_done(&r))
-        rc = pd_fail(err, PD_EPROTO, "declaration with bytes left over");
-    if (!rc)
-        rc = ps_job_check(job, err);
+        rc = read_job(&m, d, job, err);
     if (rc)
         ps_job_release(job);
     return rc;

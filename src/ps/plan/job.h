@@ -11,8 +11,7 @@
 #include "ps/plan/types.h"
 
 enum {
-    PS_PROTO = 9,               /* version of the 0x4xx messages */
-    PS_PARAMS_MAX = 4096,        /* dense ones, and as many tables */
+    PS_PROTO = 10,              /* version of the 0x4xx messages */
     PS_TRAINERS_MAX = 1 << 16,
     PS_THREADS_MAX = 1 << 16,   /* dense or sparse threads of all servers */
     PS_DIM_MAX = 1 << 20,
@@ -36,17 +35,10 @@ struct ps_sparse {
     struct pd_row_life life;
 };
 
-/* A gradient that is no finite number. */
-enum ps_nan {
-    PS_NAN_TAKE,
-    PS_NAN_STOP,   /* ends the job with the parameter's name, when the step is applied */
-    PS_NAN_REFUSE, /* is refused when it comes, like anything else that does not fit: its trainer is lost (enum ps_lost) */
-};
-
 struct ps_job {
     uint32_t n_trainers, n_streams, n_servers, n_dense_threads, n_sparse_threads;
     uint64_t seed;
-    char update[16];     /* a row of the table of rules */
+    char update[PS_RULE_MAX]; /* a row of the table of rules */
     uint32_t staleness;  /* ssp */
     double discard_ratio; /* async: dropped when it lags by more than this times the number of trainers; 0: never */
     enum ps_nan on_nan;

@@ -14,7 +14,9 @@ struct pd_row_life; /* base/row_life.h */
 
 enum {
     PS_NAME_MAX = 127,     /* bytes of a parameter's name: printable, no blanks */
+    PS_RULE_MAX = 16,      /* bytes of the name of an update rule, with the NUL */
     PS_DIMS_MAX = 4,
+    PS_PARAMS_MAX = 4096,  /* dense parameters, and as many tables */
     PS_STATS_MAX = 16,     /* numbers that may travel with a step */
     PS_REDUCE_MAX = 65536, /* numbers in one ps_reduce */
     PS_TASKS_MAX = 1 << 24, /* files that are handed out in a pass */
@@ -42,6 +44,13 @@ struct ps_table_spec {
     float init_mean, init_std;
     float lr_factor, l1, l2;       /* as above; rows that a step does not touch are made up for: src/ps/table/decay.h */
     const struct pd_row_life *life; /* how rows come and go: base/row_life.h; NULL: a row for every id that is used, for ever */
+};
+
+/* A gradient that is no finite number. */
+enum ps_nan {
+    PS_NAN_TAKE,
+    PS_NAN_STOP,   /* ends the job with the parameter's name, when the step is applied */
+    PS_NAN_REFUSE, /* is refused when it comes, like anything else that does not fit: its trainer is lost (enum ps_lost) */
 };
 
 /* --- steps and passes --- */

@@ -10,6 +10,7 @@
 #include "ps/plan/initial.h"
 #include "ps/shard/shard_int.h"
 
+enum { ANSWER_ROOM = 1024 /* every answer of a fixed size fits */ };
 enum { VALUES_MOST = 4 /* copies of the dense values in the region: in use, in a save, and still being read */ };
 
 int shard_room(void *array, size_t *cap, size_t n, size_t size) {
@@ -37,7 +38,8 @@ int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts, const 
     size_t n = opts->n_trainers;
     s->members = pd_calloc(n, sizeof *s->members);
     s->order = pd_calloc(n, sizeof *s->order);
-    if (!s->members || !s->order || shard_room_parts(s, n)) {
+    pd_buf_init(&s->head);
+    if (!s->members || !s->order || shard_room_parts(s, n) || pd_buf_reserve(&s->head, ANSWER_ROOM)) {
         ps_shard_free(s);
         return PD_ENOMEM;
     }
@@ -102,6 +104,7 @@ void ps_shard_free(struct ps_shard *s) {
     free(s->nodes);
     free(s->scratch.rows);
     free(s->waiting);
+    pd_buf_release(&s->head);
     free(s);
 }
 
@@ -225,31 +228,25 @@ static uint64_t pass_ms(const struct ps_shard *s) {
     return s->pass_began_ns ? (pd_mono_ns() - s->pass_began_ns) / 1000000u : 0;
 }
 
-static void put_sums(struct pd_buf *b, const struct ps_pass_sums *sums) {
-    pd_put_u64(b, sums->steps);
-    pd_put_u64(b, sums->samples);
-    for (int i = 0; i < PS_STATS_MAX; i++)
-        pd_put_f64(b, sums->stats[i]);
-}
-
 static int answer_declare(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
                           struct pd_err *err) {
     const struct member *m = &s->members[trainer];
-    const uint64_t v[] = {s->opts.epoch,  m->step,    s->pass,
-                          m->last_req,    s->pass_step, m->resumed,
-                          m->resumed ? s->n_reduced : 0, pass_ms(s), s->last_pass_ms};
-    struct pd_buf b;
-    pd_buf_init(&b);
-    for (size_t i = 0; i < sizeof v / sizeof v[0]; i++)
-        pd_put_u64(&b, v[i]);
-    put_sums(&b, &m->in_this);
-    put_sums(&b, &m->in_last);
-    int rc = b.failed ? pd_fail(err, PD_ENOMEM, "no memory for the answer to a trainer") : 0;
-    struct iovec io = {b.data, b.len};
-    if (!rc)
-        s->ops.answer(s->arg, trainer, f->type, f->req, &io, 1, NULL, NULL);
-    pd_buf_release(&b);
-    return rc;
+    const struct ps_msg_declared a = {
+        .epoch = s->opts.epoch,
+        .step = m->step,
+        .pass = s->pass,
+        .last_id = m->last_req,
+        .pass_step = s->pass_step,
+        .resumed = m->resumed,
+        .n_repeated = m->resumed ? s->n_reduced : 0,
+        .pass_ms = pass_ms(s),
+        .last_pass_ms = s->last_pass_ms,
+        .this_pass = m->in_this,
+        .last_pass = m->in_last,
+    };
+    struct ps_body b = shard_body(s);
+    ps_put_declared(&b, &a);
+    return shard_answer(s, trainer, f, &b, err);
 }
 
 static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f, struct pd_err *err) {
@@ -294,12 +291,13 @@ static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, st
 
 static int on_pass_end(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, struct pd_err *err) {
     struct member *m = &s->members[trainer];
-    struct pd_rd r;
-    pd_rd_init(&r, f->sec[0], f->len[0]);
-    uint64_t epoch = pd_get_u64(&r), step = pd_get_u64(&r), pass = pd_get_u64(&r);
-    if (!pd_rd_done(&r) || epoch != s->opts.epoch || (!m->in_pass && m->pass_req) || step != m->step || pass != s->pass)
+    const struct ps_body b = ps_body_of(f);
+    struct ps_msg_pass_end e;
+    if (ps_get_pass_end(&b, &e, err))
+        return PD_EPROTO;
+    if (e.epoch != s->opts.epoch || (!m->in_pass && m->pass_req) || e.step != m->step || e.pass != s->pass)
         return pd_fail(err, PD_EPROTO, "PS_PASS_END of pass %llu at step %llu does not fit: pass %llu, step %llu",
-                       (unsigned long long)pass, (unsigned long long)step, (unsigned long long)s->pass,
+                       (unsigned long long)e.pass, (unsigned long long)e.step, (unsigned long long)s->pass,
                        (unsigned long long)m->step);
     if (shard_step_of(m, m->step)->n_parts)
         return pd_fail(err, PD_EPROTO, "PS_PASS_END while step %llu has pushes without PS_STEP_END",
@@ -312,12 +310,11 @@ static int on_pass_end(struct ps_shard *s, uint32_t trainer, struct wire_frame *
 
 static int on_reduce(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, struct pd_err *err) {
     struct member *m = &s->members[trainer];
-    struct pd_rd r;
-    pd_rd_init(&r, f->sec[0], f->len[0]);
-    uint32_t n = pd_get_u32(&r), zero = pd_get_u32(&r);
-    const uint8_t *p = pd_get(&r, (size_t)n * 8);
-    if (n > PS_REDUCE_MAX || zero || !pd_rd_done(&r))
-        return pd_fail(err, PD_EPROTO, "PS_REDUCE of %u numbers in %zu bytes", n, f->len[0]);
+    const struct ps_body b = ps_body_of(f);
+    struct ps_msg_reduce r;
+    if (ps_get_reduce(&b, &r, err))
+        return PD_EPROTO;
+    const uint32_t n = r.n;
     if (m->n_replayed < s->n_reduced)
         return shard_reduce_again(s, trainer, n, f->req, err);
     if (m->n_reduces == SHARD_REDUCES)
@@ -333,12 +330,12 @@ static int on_reduce(struct ps_shard *s, uint32_t trainer, struct wire_frame *f,
     if (!v)
         return pd_fail(err, PD_ENOMEM, "no memory for a reduction");
     if (n)
-        memcpy(v, p, (size_t)n * sizeof *v);
+        memcpy(v, r.values, (size_t)n * sizeof *v);
     m->reduces[(m->first_reduce + m->n_reduces++) % SHARD_REDUCES] = (struct reduction){f->req, n, v};
     return 0;
 }
 
-/* The oldest reduction of everybody: summed in the tree over streams, answered to all. 0 when somebody is missing. */
+/* The oldest reduction of everybody: summed in the tree over streams, answered to all. 1; 0: somebody is missing; or PD_ENOMEM. */
 static int reduce_once(struct ps_shard *s) {
     double **vs = (double **)(void *)s->val; /* scratch of pointers */
     uint32_t k = 0;
@@ -363,12 +360,16 @@ static int reduce_once(struct ps_shard *s) {
     ps_tree_plan(s->ranges, k, s->job.n_streams, s->plan);
     ps_tree_sum_f64(s->plan, k, vs, n);
     const double *sum = vs[0];
+    struct ps_body b = shard_body(s);
+    ps_put_reduced(&b, &(struct ps_msg_reduced){.sums = sum, .n_sums = n});
+    if (s->head.failed)
+        return PD_ENOMEM;
     shard_keep_reduced(s, sum, n);
     for (uint32_t i = 0; i < s->n_joined; i++) {
         struct member *m = &s->members[s->order[i]];
         if (m->state != MEMBER_JOINED)
             continue;
-        shard_answer_kept(s, s->order[i], WIRE_PS_REDUCE, m->reduces[m->first_reduce].req, sum, (size_t)n * sizeof *sum);
+        shard_answer_kept(s, s->order[i], WIRE_PS_REDUCE, m->reduces[m->first_reduce].req, &b);
     }
     for (uint32_t i = 0; i < s->n_joined; i++) {
         struct member *m = &s->members[s->order[i]];
@@ -384,14 +385,18 @@ static int reduce_once(struct ps_shard *s) {
 }
 
 static int on_bye(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, struct pd_err *err) {
-    (void)err;
+    struct ps_body b = ps_body_of(f);
+    struct ps_msg_empty m;
+    if (ps_get_empty(&b, &m, err))
+        return PD_EPROTO;
     shard_task_back(s, trainer);
     s->members[trainer].state = MEMBER_LEFT;
     s->members[trainer].in_pass = 0;
     s->n_left++;
     s->n_byes++;
-    shard_answer_kept(s, trainer, f->type, f->req, NULL, 0);
-    return 0;
+    b = shard_body(s);
+    ps_put_empty(&b, &m);
+    return shard_answer_kept(s, trainer, f->type, f->req, &b);
 }
 
 /* --- the barrier --- */
@@ -431,7 +436,9 @@ static int pass_over(struct ps_shard *s) {
     }
     shard_forget_reduced(s);
     s->stats.progress++;
-    const uint64_t v[] = {s->step, s->pass, s->pass_given, s->pass_lagged};
+    const struct ps_msg_pass_ended ended = {.step = s->step, .pass = s->pass, .given = s->pass_given, .dropped = s->pass_lagged};
+    struct ps_body b = shard_body(s);
+    ps_put_pass_ended(&b, &ended);
     s->pass_given = s->pass_lagged = 0;
     for (uint32_t i = 0; i < s->n_joined; i++) {
         struct member *m = &s->members[s->order[i]];
@@ -439,7 +446,7 @@ static int pass_over(struct ps_shard *s) {
             continue;
         m->in_pass = 1;
         m->step = s->step;
-        shard_answer_kept(s, s->order[i], WIRE_PS_PASS_END, m->pass_req, v, sizeof v);
+        shard_answer_kept(s, s->order[i], WIRE_PS_PASS_END, m->pass_req, &b);
         m->pass_req = 0;
     }
     return 1;
@@ -470,8 +477,11 @@ int shard_advance(struct ps_shard *s, struct pd_err *err) {
     shard_hand_out(s);
     if (s->n_joined + s->n_absent < s->opts.n_trainers || !s->n_joined)
         return 0; /* somebody has never been here */
-    while (reduce_once(s)) {
+    int reduced;
+    while ((reduced = reduce_once(s)) > 0) {
     }
+    if (reduced < 0)
+        return pd_fail(err, reduced, "no memory for a reduction");
     if (!s->rule->barrier && slowest(s) > s->step) {
         s->step = slowest(s);
         s->stats.progress++;

@@ -9,10 +9,14 @@
  * the last answers that were sent: the ring holds them. */
 static uint8_t *bytes_of(struct kept_answer *a) { return a->n <= sizeof a->small ? a->small : a->data; }
 
-void shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const void *p, size_t n) {
+int shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const struct ps_body *b) {
     struct member *m = &s->members[trainer];
     struct kept_answer *a = &m->answers[m->next_answer++ % SHARD_ANSWERS];
+    const uint8_t *p = b->sec[0];
+    const size_t n = b->len[0];
     struct iovec io = {(void *)(uintptr_t)p, n};
+    if (b->head->failed)
+        return PD_ENOMEM;
     a->req = 0;
     if (n > sizeof a->small && n > a->cap) {
         free(a->data);
@@ -28,6 +32,17 @@ void shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint
         a->req = req;
     }
     s->ops.answer(s->arg, trainer, type, req, &io, 1, NULL, NULL);
+    return 0;
+}
+
+int shard_answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, const struct ps_body *b, struct pd_err *err) {
+    struct iovec io[WIRE_SECTIONS];
+    if (b->head->failed)
+        return pd_fail(err, PD_ENOMEM, "no memory for an answer");
+    for (uint32_t i = 0; i < b->n; i++)
+        io[i] = (struct iovec){(void *)(uintptr_t)b->sec[i], b->len[i]};
+    s->ops.answer(s->arg, trainer, f->type, f->req, io, b->n, NULL, NULL);
+    return 0;
 }
 
 static struct kept_answer *find(const struct member *m, uint16_t type, uint64_t req) {
@@ -81,9 +96,9 @@ int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, 
         return 0;
     if (!is_pull(type) && type != WIRE_PS_SAVE && type != WIRE_PS_COMMIT && type != WIRE_PS_LOAD && type != WIRE_PS_DAY_END)
         return 0;
-    struct pd_rd r;
-    pd_rd_init(&r, (*f)->sec[0], (*f)->len[0]);
-    const uint64_t after = pd_get_u64(&r);
+    const struct ps_body b = ps_body_of(*f);
+    uint64_t after;
+    (void)ps_get_after(&b, &after); /* cut short: shard_pull refuses it */
     if (type == WIRE_PS_SAVE && s->rule->barrier && after < s->step)
         return pd_fail(err, PD_EFAIL, "the model after step %llu was not saved, and is not there any more: step %llu", (unsigned long long)after,
                        (unsigned long long)s->step);

@@ -186,6 +186,15 @@ static int apply_table(struct ps_shard *s, uint32_t id, uint32_t n_parts, struct
     return 0;
 }
 
+/* The sums of the numbers of a step, to a trainer that has sent p->n_stats of them. */
+static void answer_step(struct ps_shard *s, uint32_t trainer, const struct member_step *p, uint64_t step, uint64_t n_samples,
+                        const double *sums) {
+    const struct ps_msg_step_sums m = {.step = step, .n_samples = n_samples, .sums = sums, .n_sums = p->n_stats};
+    struct ps_body b = shard_body(s);
+    ps_put_step_sums(&b, &m);
+    shard_answer_kept(s, trainer, WIRE_PS_STEP_END, p->req, &b);
+}
+
 /* The sums of the numbers that came with the step go to those who asked for them. */
 static void answer_stats(struct ps_shard *s, uint32_t n_parts, uint64_t n_samples) {
     double **v = (double **)(void *)s->val; /* scratch of pointers */
@@ -195,15 +204,11 @@ static void answer_stats(struct ps_shard *s, uint32_t n_parts, uint64_t n_sample
         v[i] = s->parts[i]->stats;
     ps_tree_plan(s->ranges, n_parts, s->job.n_streams, s->plan);
     ps_tree_sum_f64(s->plan, n_parts, v, PS_STATS_MAX);
-    uint8_t mem[16 + 8 * PS_STATS_MAX];
-    memcpy(mem, &s->step, 8);
-    memcpy(mem + 8, &n_samples, 8);
-    memcpy(mem + 16, v[0], 8 * PS_STATS_MAX);
     for (uint32_t k = 0; k < s->n_joined; k++) {
         const struct member *m = &s->members[s->order[k]];
         const struct member_step *p = shard_step_of(m, s->step);
         if (m->step > s->step && p->n_stats && m->state == MEMBER_JOINED)
-            shard_answer_kept(s, s->order[k], WIRE_PS_STEP_END, p->req, mem, 16 + 8 * (size_t)p->n_stats);
+            answer_step(s, s->order[k], p, s->step, n_samples, v[0]);
     }
 }
 
@@ -288,11 +293,7 @@ static void answer_sums(struct ps_shard *s, struct member *m, const struct membe
     }
     if (!p->n_stats)
         return;
-    uint8_t mem[16 + 8 * PS_STATS_MAX];
-    memcpy(mem, &m->step, 8);
-    memcpy(mem + 8, &m->sum_samples, 8);
-    memcpy(mem + 16, m->sums, 8 * PS_STATS_MAX);
-    shard_answer_kept(s, (uint32_t)(m - s->members), WIRE_PS_STEP_END, p->req, mem, 16 + 8 * (size_t)p->n_stats);
+    answer_step(s, (uint32_t)(m - s->members), p, m->step, m->sum_samples, m->sums);
     m->sum_samples = 0;
     memset(m->sums, 0, sizeof m->sums);
 }

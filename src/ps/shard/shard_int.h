@@ -11,6 +11,7 @@
 #include "ps/table/changed.h"
 #include "ps/table/decay.h"
 #include "ps/plan/layout.h"
+#include "ps/plan/message.h"
 #include "ps/table/life.h"
 #include "ps/plan/optim.h"
 #include "ps/plan/rule.h"
@@ -211,9 +212,14 @@ struct ps_shard {
     size_t cap_nodes;
     struct row_list scratch;
 
+    struct pd_buf head; /* section 0 of the answer being made; ANSWER_ROOM bytes are always there */
     struct pd_err failed;
     struct ps_shard_stats stats;
 };
+
+/* For ps_put_*: section 0 is written to s->head. */
+static inline struct ps_body shard_body(struct ps_shard *s) { return (struct ps_body){.head = &s->head}; }
+int shard_answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, const struct ps_body *b, struct pd_err *err);
 
 int shard_advance(struct ps_shard *s, struct pd_err *err); /* whatever is complete happens, and is answered */
 void shard_initial_dense(struct ps_shard *s, uint32_t id); /* the values of its segment are as at the beginning */
@@ -241,8 +247,8 @@ void shard_forget_reduced(struct ps_shard *s);
 
 /* shard_again.c */
 int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err); /* its id is not above the last */
-/* Section 0 is all of it; kept until it is known to have arrived. */
-void shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const void *p, size_t n);
+/* Of section 0 alone; kept until it is known to have arrived. Without memory for the body: PD_ENOMEM. */
+int shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const struct ps_body *b);
 void shard_forget_pulls(struct ps_shard *s, uint32_t trainer);   /* that wait: it will ask again */
 void shard_forget_waiting(struct ps_shard *s, uint32_t trainer); /* and all else that waits: nobody will ask */
 
@@ -253,7 +259,8 @@ int shard_push_dense(struct ps_shard *s, uint32_t trainer, struct wire_frame **f
 int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err);
 int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err);
 /* Table known, keys sorted, unique and ours. */
-int shard_keys(const struct ps_shard *s, const struct wire_frame *f, uint32_t table, uint64_t n, struct pd_err *err);
+int shard_keys(const struct ps_shard *s, const char *what, uint32_t table, uint64_t n, const uint64_t *keys, size_t n_keys,
+               struct pd_err *err);
 /* The key list of that number; NULL: it is not known (any more). */
 struct known_list *shard_known(struct member *m, uint32_t table, uint32_t id);
 static inline struct member_step *shard_step_of(const struct member *m, uint64_t step) { return &m->ring[step % SHARD_RING]; }
@@ -282,7 +289,7 @@ int shard_look_again(const struct ps_table *t, struct row_list *l);
 int shard_check_seen(const uint32_t *seen, size_t n); /* 0, or PD_EPROTO: more clicks than shows */
 /* All contributions of an update are here: their keys that get rows have them, and all are counted. 0 or PD_ENOMEM. */
 int shard_admit(struct ps_shard *s, uint32_t id, uint32_t n_parts);
-int shard_day_end(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *answer, struct pd_err *err);
+int shard_day_end(struct ps_shard *s, const struct wire_frame *f, struct ps_body *answer, struct pd_err *err);
 
 /* shard_pull.c */
 int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err); /* save and load too */
@@ -301,7 +308,7 @@ uint64_t shard_furthest(const struct ps_shard *s); /* without a barrier: the ste
 int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err);
 int shard_is_saving(const struct ps_shard *s, uint32_t trainer, uint64_t req);
 void shard_savings_release(struct ps_shard *s);
-int shard_commit(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *answer, struct pd_err *err);
+int shard_commit(struct ps_shard *s, const struct wire_frame *f, struct pd_err *err);
 int shard_note(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err);
 uint32_t shard_row_width(const struct ps_shard *s, uint32_t id); /* floats of a row's state in a checkpoint */
 void shard_part_name(const struct ps_shard *s, char file[MODEL_FILE_MAX + 1]);
@@ -321,7 +328,8 @@ int shard_is_about_models(uint16_t type);
 /* shard_load.c */
 int shard_steps_under_way(const struct ps_shard *s);
 void shard_forget_rows(struct ps_shard *s); /* row numbers that members remember are not good any more */
-int shard_load(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *answer, struct pd_err *err);
-int shard_folder(const struct ps_shard *s, struct pd_rd *r, char out[PATH_MAX], struct pd_err *err); /* the next str of r */
+int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *answer, struct pd_err *err);
+/* Where the folder that a trainer names is on this node. `name` may be changed. */
+int shard_folder(const struct ps_shard *s, char name[PATH_MAX], char out[PATH_MAX], struct pd_err *err);
 
 #endif

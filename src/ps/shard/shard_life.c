@@ -62,11 +62,13 @@ int shard_admit(struct ps_shard *s, uint32_t id, uint32_t n_parts) {
     return rc;
 }
 
-/* sec 0: u64 after. Answer: u64 rows removed, u64 rows left, u64 candidates. */
-int shard_day_end(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *out, struct pd_err *err) {
-    struct ps_life_day all = {0}, one;
-    if (f->len[0] != 8)
-        return pd_fail(err, PD_EPROTO, "PS_DAY_END of %zu bytes", f->len[0]);
+int shard_day_end(struct ps_shard *s, const struct wire_frame *f, struct ps_body *out, struct pd_err *err) {
+    struct ps_msg_day_ended all = {0};
+    struct ps_life_day one;
+    const struct ps_body b = ps_body_of(f);
+    struct ps_msg_day_end m;
+    if (ps_get_day_end(&b, &m, err))
+        return PD_EPROTO;
     if (shard_steps_under_way(s))
         return pd_fail(err, PD_EPROTO, "PS_DAY_END while a step is under way");
     for (uint32_t i = 0; s->tables && i < s->job.n_sparse; i++) {
@@ -80,8 +82,6 @@ int shard_day_end(struct ps_shard *s, const struct wire_frame *f, struct pd_buf 
     }
     shard_forget_rows(s);
     shard_chain_drop(s); /* what is gone cannot be said by a save of changes */
-    pd_put_u64(out, all.removed);
-    pd_put_u64(out, all.rows);
-    pd_put_u64(out, all.candidates);
+    ps_put_day_ended(out, &all);
     return 0;
 }

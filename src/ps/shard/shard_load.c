@@ -9,10 +9,8 @@
 
 /* A folder as a trainer names it, on this node: "output" is the job's output folder, wherever the agent has put it; a
  * workspace that is used in place has no link to it. */
-int shard_folder(const struct ps_shard *s, struct pd_rd *r, char out[PATH_MAX], struct pd_err *err) {
-    char name[PATH_MAX];
+int shard_folder(const struct ps_shard *s, char name[PATH_MAX], char out[PATH_MAX], struct pd_err *err) {
     const char *base = s->opts.output_dir;
-    pd_get_str(r, name, sizeof name);
     while (name[0] == '.' && name[1] == '/') /* "./output", ".//output" */
         memmove(name, name + 1 + strspn(name + 1, "/"), strlen(name + 1 + strspn(name + 1, "/")) + 1);
     if (base && *base && !strncmp(name, "output", 6) && (!name[6] || name[6] == '/')) {
@@ -196,17 +194,15 @@ static void prefer_own(const struct ps_shard *s, struct model *m) {
     (void)model_prefer(m, file, s->tables != NULL);
 }
 
-/* sec 0: u64 after, str folder, u32 enum ps_missing, u32 full. Answer: u64 step and u64 pass; of the model, or with full those
- * that the trainers go on with. */
-int shard_load(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *out, struct pd_err *err) {
+/* The answer: step and pass of the model, or with `full` those that the trainers go on with. */
+int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *out, struct pd_err *err) {
     char folder[PATH_MAX];
-    struct pd_rd r;
-    pd_rd_init(&r, f->sec[0], f->len[0]);
-    (void)pd_get_u64(&r);
-    int rc = shard_folder(s, &r, folder, err);
-    uint32_t missing = pd_get_u32(&r), full = pd_get_u32(&r);
-    if (!pd_rd_done(&r) || missing > PS_MISSING_ZERO || full > 1)
-        return pd_fail(err, PD_EPROTO, "PS_LOAD of %zu bytes", f->len[0]);
+    const struct ps_body b = ps_body_of(f);
+    struct ps_msg_load q;
+    if (ps_get_load(&b, &q, err))
+        return PD_EPROTO;
+    const uint32_t missing = q.missing, full = q.full;
+    int rc = shard_folder(s, q.folder_text, folder, err);
     if (shard_steps_under_way(s))
         return pd_fail(err, PD_EPROTO, "PS_LOAD while a step is under way");
     struct model *m = NULL;
@@ -228,10 +224,9 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *ou
         rc = load_table(s, m, i, missing, (int)full, err);
     if (!rc && full)
         go_on(s, model_info(m));
-    if (!rc) {
-        pd_put_u64(out, full ? s->step : model_info(m)->step);
-        pd_put_u64(out, full ? s->pass : model_info(m)->pass);
-    }
+    if (!rc)
+        ps_put_loaded(out, &(struct ps_msg_loaded){.step = full ? s->step : model_info(m)->step,
+                                                   .pass = full ? s->pass : model_info(m)->pass});
     model_close(m);
     return rc;
 }

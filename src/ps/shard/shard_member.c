@@ -48,8 +48,11 @@ int shard_reduce_again(struct ps_shard *s, uint32_t trainer, uint32_t n, uint64_
     const struct reduced *r = &s->reduced[m->n_replayed];
     if (r->n != n)
         return pd_fail(err, PD_EPROTO, "was started again and reduces %u numbers where it reduced %u before", n, r->n);
+    struct ps_body b = shard_body(s);
+    ps_put_reduced(&b, &(struct ps_msg_reduced){.sums = r->v, .n_sums = n});
+    if (shard_answer_kept(s, trainer, WIRE_PS_REDUCE, req, &b))
+        return pd_fail(err, PD_ENOMEM, "no memory for a reduction");
     m->n_replayed++;
-    shard_answer_kept(s, trainer, WIRE_PS_REDUCE, req, r->v, n * sizeof *r->v);
     return 0;
 }
 

@@ -18,130 +18,122 @@
 
 enum { MANIFEST_MAX = 256 << 20, LIST_MAX = 4096 };
 
-static int answer2(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, const struct pd_buf *head, const void *p, size_t n,
-                   struct pd_err *err) {
-    struct iovec io[2] = {{head->data, head->len}, {(void *)(uintptr_t)p, n}};
-    if (head->failed)
-        return pd_fail(err, PD_ENOMEM, "no memory for an answer");
-    s->ops.answer(s->arg, trainer, f->type, f->req, io, p ? 2 : 1, NULL, NULL);
-    return 0;
-}
-
 /* A file's name inside a model's folder. */
-static int file_name(struct pd_rd *r, char file[MODEL_FILE_MAX + 1], struct pd_err *err) {
-    pd_get_str(r, file, MODEL_FILE_MAX + 1);
-    return r->failed || !*file || *file == '.' || strchr(file, '/') ? pd_fail(err, PD_EPROTO, "not the name of a part") : 0;
+static int check_file(const char *file, struct pd_err *err) {
+    return !*file || *file == '.' || strchr(file, '/') ? pd_fail(err, PD_EPROTO, "not the name of a part") : 0;
 }
 
 /* --- what there is --- */
 
-/* str name, u64 step, u64 pass, u64 batch, u32 has the optimizer's state, 16 bytes: hash of the manifest, u32 n, n times u8: is the part here, of that size? */
-static int put_one(const struct ps_shard *s, const char *dir, const char *name, struct pd_buf *out) {
+static int append_model(const struct ps_shard *s, const char *dir, const char *name, struct pd_buf *out) {
     char path[PATH_MAX];
     struct model_manifest m = {0};
-    struct pd_buf text;
+    struct pd_buf text, here;
     struct pd_err ignored = {0};
-    uint8_t hash[16];
     pd_buf_init(&text);
+    pd_buf_init(&here);
     int ok = !pd_fmt(path, sizeof path, "%s/%s/manifest.json", dir, name) && !access(path, F_OK) &&
              !pd_read_file(path, MANIFEST_MAX, &text, &ignored) &&
              !model_manifest_parse(&m, (const char *)text.data, text.len, &ignored);
     if (ok) {
-        model_hash(text.data, text.len, hash);
-        pd_put_str(out, name);
-        pd_put_u64(out, m.step);
-        pd_put_u64(out, m.optimizer_state ? m.resume.pass : m.pass + 1);
-        pd_put_u64(out, m.resume.batch);
-        pd_put_u32(out, m.optimizer_state != 0);
-        pd_put(out, hash, sizeof hash);
-        pd_put_u32(out, (uint32_t)m.n_parts);
         for (size_t i = 0; i < m.n_parts; i++) {
             struct stat st;
-            pd_put_u8(out, !pd_fmt(path, sizeof path, "%s/%s/%s", dir, name, m.parts[i].file) && !stat(path, &st) &&
-                               (uint64_t)st.st_size == m.parts[i].bytes);
+            pd_put_u8(&here, !pd_fmt(path, sizeof path, "%s/%s/%s", dir, name, m.parts[i].file) && !stat(path, &st) &&
+                                 (uint64_t)st.st_size == m.parts[i].bytes);
         }
-    }
-    else if (ignored.code)
+        struct ps_msg_model_entry e = {.name = name, .step = m.step, .pass = m.optimizer_state ? m.resume.pass : m.pass + 1,
+                                       .batch = m.resume.batch, .full = m.optimizer_state != 0, .n_parts = (uint32_t)m.n_parts,
+                                       .here = here.data};
+        model_hash(text.data, text.len, e.hash);
+        ps_append_model_entry(out, &e);
+        out->failed |= here.failed;
+    } else if (ignored.code) {
         pd_warn(s->opts.log, "%s is no saved model: %s", path, ignored.msg);
+    }
     model_manifest_release(&m);
     pd_buf_release(&text);
+    pd_buf_release(&here);
     return ok;
 }
 
-/* sec 0: str dir, str name ("": all whose names begin with pass-). Answer: u32 n, n times what put_one says. */
-static int list(struct ps_shard *s, struct pd_rd *r, struct pd_buf *out, struct pd_err *err) {
-    char dir[PATH_MAX], name[256];
-    uint32_t n = 0;
-    int rc = shard_folder(s, r, dir, err);
-    pd_get_str(r, name, sizeof name);
-    if (rc || !pd_rd_done(r) || strchr(name, '/'))
+static int on_models(struct ps_shard *s, const struct ps_body *b, struct ps_body *out, struct pd_err *err) {
+    char dir[PATH_MAX];
+    struct ps_msg_models q;
+    struct ps_msg_model_list list = {0};
+    struct pd_buf models;
+    int rc = ps_get_models(b, &q, err);
+    if (!rc)
+        rc = shard_folder(s, q.dir_text, dir, err);
+    if (rc || strchr(q.name, '/'))
         return rc ? rc : pd_fail(err, PD_EPROTO, "a malformed PS_MODELS");
     if (!*dir)
         pd_fmt(dir, sizeof dir, ".");
-    pd_put_u32(out, 0);
-    DIR *d = *name ? NULL : opendir(dir);
-    if (*name)
-        n = (uint32_t)put_one(s, dir, name, out);
-    for (const struct dirent *e; d && n < LIST_MAX && (e = readdir(d));)
+    pd_buf_init(&models);
+    DIR *d = *q.name ? NULL : opendir(dir);
+    if (*q.name)
+        list.n_models = (uint32_t)append_model(s, dir, q.name, &models);
+    for (const struct dirent *e; d && list.n_models < LIST_MAX && (e = readdir(d));)
         if (pd_starts(e->d_name, "pass-"))
-            n += (uint32_t)put_one(s, dir, e->d_name, out);
+            list.n_models += (uint32_t)append_model(s, dir, e->d_name, &models);
     if (d)
         closedir(d);
-    if (!out->failed)
-        memcpy(out->data, &n, sizeof n);
+    list.models = models.data;
+    list.models_bytes = models.len;
+    ps_put_model_list(out, &list);
+    out->head->failed |= models.failed;
+    pd_buf_release(&models);
     return 0;
 }
 
-/* sec 0: str folder, str file ("": all that is here). Answer: u32 code (0: it is whole), str what is not. */
-static int verify(struct ps_shard *s, struct pd_rd *r, struct pd_buf *out, struct pd_err *err) {
-    char folder[PATH_MAX], file[MODEL_FILE_MAX + 1];
+static int on_verify(struct ps_shard *s, const struct ps_body *b, struct ps_body *out, struct pd_err *err) {
+    char folder[PATH_MAX];
+    struct ps_msg_verify q;
     struct pd_err why = {0};
     struct model *m = NULL;
-    int rc = shard_folder(s, r, folder, err);
-    pd_get_str(r, file, sizeof file);
-    if (rc || !pd_rd_done(r))
-        return rc ? rc : pd_fail(err, PD_EPROTO, "a malformed PS_VERIFY");
+    int rc = ps_get_verify(b, &q, err);
+    if (!rc)
+        rc = shard_folder(s, q.folder_text, folder, err);
+    if (rc)
+        return rc;
     rc = model_open(&m, folder, &why);
     if (!rc)
-        rc = *file ? model_verify_part(m, file, &why) : model_verify_here(m, &why);
+        rc = *q.file ? model_verify_part(m, q.file, &why) : model_verify_here(m, &why);
     model_close(m);
-    pd_put_u32(out, (uint32_t)-rc);
-    pd_put_str(out, rc ? why.msg : "");
+    ps_put_verified(out, &(struct ps_msg_verified){.code = (uint32_t)-rc, .message = rc ? why.msg : ""});
     return 0;
 }
 
 /* --- bytes --- */
 
-/* sec 0: str folder, str file, u64 offset, u32 n. Answer: u64 size of the file; sec 1: its bytes from there, at most n. */
-static int read_file(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_rd *r, struct pd_err *err) {
-    char folder[PATH_MAX], file[MODEL_FILE_MAX + 1], path[PATH_MAX];
-    int rc = shard_folder(s, r, folder, err);
+/* Answered here, since the bytes are not copied. */
+static int on_read(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, const struct ps_body *b, struct pd_err *err) {
+    char folder[PATH_MAX], path[PATH_MAX];
+    struct ps_msg_read q;
+    int rc = ps_get_read(b, &q, err);
     if (!rc)
-        rc = file_name(r, file, err);
-    uint64_t offset = pd_get_u64(r);
-    uint32_t n = pd_get_u32(r);
-    if (rc || !pd_rd_done(r) || n > PS_PIECE)
-        return rc ? rc : pd_fail(err, PD_EPROTO, "a malformed PS_READ");
-    if (pd_fmt(path, sizeof path, "%s/%s", folder, file))
+        rc = check_file(q.file, err);
+    if (!rc)
+        rc = shard_folder(s, q.folder_text, folder, err);
+    if (rc)
+        return rc;
+    if (pd_fmt(path, sizeof path, "%s/%s", folder, q.file))
         return pd_fail(err, PD_EIO, "path too long: %s", folder);
     struct stat st;
-    struct pd_buf head;
-    void *mem = pd_malloc(n);
+    void *mem = pd_malloc(q.n);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = -1;
-    pd_buf_init(&head);
     if (!mem)
         rc = pd_fail(err, PD_ENOMEM, "no memory to read %s", path);
-    else if (fd < 0 || fstat(fd, &st) || (got = pread(fd, mem, n, (off_t)offset)) < 0)
+    else if (fd < 0 || fstat(fd, &st) || (got = pread(fd, mem, q.n, (off_t)q.offset)) < 0)
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", path);
     if (!rc) {
-        pd_put_u64(&head, (uint64_t)st.st_size);
-        rc = answer2(s, trainer, f, &head, mem, (size_t)got, err);
+        struct ps_body out = shard_body(s);
+        ps_put_piece(&out, &(struct ps_msg_piece){.size = (uint64_t)st.st_size, .data = mem, .n_data = (size_t)got});
+        rc = shard_answer(s, trainer, f, &out, err);
     }
     if (fd >= 0)
         close(fd);
     free(mem);
-    pd_buf_release(&head);
     return rc;
 }
 
@@ -157,15 +149,18 @@ static int has(const char *path, uint64_t offset, uint64_t size, const uint8_t *
     return yes;
 }
 
-/* sec 0: str folder, str file, u64 offset, u64 size of the file; sec 1: its bytes from there. The file is there when it is whole;
- * manifest.json comes last, and makes the folder a model. Answer: nothing. */
-static int store(struct ps_shard *s, const struct wire_frame *f, struct pd_rd *r, struct pd_err *err) {
-    char folder[PATH_MAX], file[MODEL_FILE_MAX + 1], path[PATH_MAX], aside[PATH_MAX];
-    int rc = shard_folder(s, r, folder, err);
+/* The file is there when it is whole; manifest.json comes last, and makes the folder a model. */
+static int on_store(struct ps_shard *s, const struct ps_body *b, struct pd_err *err) {
+    char folder[PATH_MAX], path[PATH_MAX], aside[PATH_MAX];
+    struct ps_msg_store q;
+    int rc = ps_get_store(b, &q, err);
     if (!rc)
-        rc = file_name(r, file, err);
-    uint64_t offset = pd_get_u64(r), size = pd_get_u64(r), n = f->len[1];
-    if (rc || !pd_rd_done(r) || offset > size || n > size - offset)
+        rc = check_file(q.file, err);
+    if (!rc)
+        rc = shard_folder(s, q.folder_text, folder, err);
+    const char *file = q.file;
+    const uint64_t offset = q.offset, size = q.size, n = q.n_data;
+    if (rc || offset > size || n > size - offset)
         return rc ? rc : pd_fail(err, PD_EPROTO, "a malformed PS_STORE");
     if (pd_fmt(path, sizeof path, "%s/%s", folder, file) || pd_fmt(aside, sizeof aside, "%s/.%s.tmp", folder, file))
         return pd_fail(err, PD_EIO, "path too long: %s", folder);
@@ -173,9 +168,9 @@ static int store(struct ps_shard *s, const struct wire_frame *f, struct pd_rd *r
     if (rc)
         return rc;
     int fd = open(aside, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | (offset ? 0 : O_CREAT | O_TRUNC), 0644);
-    if (fd < 0 && errno == ENOENT && offset && offset + n == size && has(path, offset, size, f->sec[1], n))
+    if (fd < 0 && errno == ENOENT && offset && offset + n == size && has(path, offset, size, q.data, n))
         return 0; /* the last piece, a second time */
-    if (fd < 0 || lseek(fd, (off_t)offset, SEEK_SET) < 0 || pd_write_all(fd, f->sec[1], n) || (offset + n == size && fsync(fd)))
+    if (fd < 0 || lseek(fd, (off_t)offset, SEEK_SET) < 0 || pd_write_all(fd, q.data, n) || (offset + n == size && fsync(fd)))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", aside);
     if (!rc && offset + n < size) /* so that little is left to be written when the last piece is synced */
         (void)sync_file_range(fd, (off_t)offset, (off_t)n, SYNC_FILE_RANGE_WRITE);
@@ -206,22 +201,24 @@ static int has_file(const char *folder, const struct model_part *want, struct st
     return yes;
 }
 
-/* sec 0: str folder, str file, str older folder, u64 size of the file, 16 bytes of hash. Answer: u32 1: a link to the older one's is
- * there; 0: it has no such file, or the file system no links. */
-static int link_older(struct ps_shard *s, struct pd_rd *r, struct pd_buf *out, struct pd_err *err) {
+/* The answer is 0 when the older model has no such file, or the file system has no links. */
+static int on_link(struct ps_shard *s, const struct ps_body *b, struct ps_body *out, struct pd_err *err) {
     char folder[PATH_MAX], older[PATH_MAX], from[PATH_MAX], to[PATH_MAX];
+    struct ps_msg_link q;
     struct model_part part = {0};
     struct stat st, there;
-    int rc = shard_folder(s, r, folder, err);
+    int rc = ps_get_link(b, &q, err);
     if (!rc)
-        rc = file_name(r, part.file, err);
+        rc = check_file(q.file, err);
     if (!rc)
-        rc = shard_folder(s, r, older, err);
-    part.bytes = pd_get_u64(r);
-    const uint8_t *hash = pd_get(r, sizeof part.hash);
-    if (rc || !pd_rd_done(r))
-        return rc ? rc : pd_fail(err, PD_EPROTO, "a malformed PS_LINK");
-    memcpy(part.hash, hash, sizeof part.hash);
+        rc = shard_folder(s, q.folder_text, folder, err);
+    if (!rc)
+        rc = shard_folder(s, q.older_text, older, err);
+    if (rc)
+        return rc;
+    part.bytes = q.size;
+    memcpy(part.file, q.file_text, sizeof part.file);
+    memcpy(part.hash, q.hash, sizeof part.hash);
     if (pd_fmt(from, sizeof from, "%s/%s", older, part.file) || pd_fmt(to, sizeof to, "%s/%s", folder, part.file))
         return pd_fail(err, PD_EIO, "path too long: %s", folder);
     rc = pd_mkdirs(folder, 0755, err);
@@ -232,16 +229,18 @@ static int link_older(struct ps_shard *s, struct pd_rd *r, struct pd_buf *out, s
         (void)unlink(to); /* of a save that came to nothing */
         yes = !pd_fault("ps.link") && !link(from, to);
     }
-    pd_put_u32(out, (uint32_t)yes);
+    ps_put_linked(out, &(struct ps_msg_linked){.linked = (uint32_t)yes});
     return yes ? pd_fsync_dir(folder, err) : 0;
 }
 
-/* sec 0: str dir, str name. Answer: nothing. */
-static int remove_model(struct ps_shard *s, struct pd_rd *r, struct pd_err *err) {
-    char dir[PATH_MAX], name[256], path[PATH_MAX], away[PATH_MAX];
-    int rc = shard_folder(s, r, dir, err);
-    pd_get_str(r, name, sizeof name);
-    if (rc || !pd_rd_done(r) || !pd_starts(name, "pass-") || strchr(name, '/'))
+static int on_remove(struct ps_shard *s, const struct ps_body *b, struct pd_err *err) {
+    char dir[PATH_MAX], path[PATH_MAX], away[PATH_MAX];
+    struct ps_msg_remove q;
+    int rc = ps_get_remove(b, &q, err);
+    if (!rc)
+        rc = shard_folder(s, q.dir_text, dir, err);
+    const char *name = q.name;
+    if (rc || !pd_starts(name, "pass-") || strchr(name, '/'))
         return rc ? rc : pd_fail(err, PD_EPROTO, "a malformed PS_REMOVE");
     if (pd_fmt(path, sizeof path, "%s/%s", *dir ? dir : ".", name) || pd_fmt(away, sizeof away, "%s/.%s.old", *dir ? dir : ".", name))
         return pd_fail(err, PD_EIO, "path too long: %s", dir);
@@ -252,23 +251,19 @@ static int remove_model(struct ps_shard *s, struct pd_rd *r, struct pd_err *err)
 }
 
 int shard_models(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
-    struct pd_rd r;
-    struct pd_buf out;
+    const struct ps_body b = ps_body_of(f);
+    struct ps_body out = shard_body(s);
     int rc;
-    pd_buf_init(&out);
-    pd_rd_init(&r, f->sec[0], f->len[0]);
+    ps_put_empty(&out, &(struct ps_msg_empty){});
     switch (f->type) {
-    case WIRE_PS_READ: return read_file(s, trainer, f, &r, err);
-    case WIRE_PS_MODELS: rc = list(s, &r, &out, err); break;
-    case WIRE_PS_VERIFY: rc = verify(s, &r, &out, err); break;
-    case WIRE_PS_STORE: rc = store(s, f, &r, err); break;
-    case WIRE_PS_LINK: rc = link_older(s, &r, &out, err); break;
-    default: rc = remove_model(s, &r, err); break;
+    case WIRE_PS_READ: return on_read(s, trainer, f, &b, err);
+    case WIRE_PS_MODELS: rc = on_models(s, &b, &out, err); break;
+    case WIRE_PS_VERIFY: rc = on_verify(s, &b, &out, err); break;
+    case WIRE_PS_STORE: rc = on_store(s, &b, err); break;
+    case WIRE_PS_LINK: rc = on_link(s, &b, &out, err); break;
+    default: rc = on_remove(s, &b, err); break;
     }
-    if (!rc)
-        rc = answer2(s, trainer, f, &out, NULL, 0, err);
-    pd_buf_release(&out);
-    return rc;
+    return rc ? rc : shard_answer(s, trainer, f, &out, err);
 }
 
 int shard_is_about_models(uint16_t type) { return (type >= WIRE_PS_MODELS && type <= WIRE_PS_REMOVE) || type == WIRE_PS_LINK; }

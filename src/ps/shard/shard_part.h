@@ -31,7 +31,10 @@ struct ps_saving {
     struct ps_changed *fresh;  /* [n_sparse]: of a chain, to be watched from here on */
     struct chain_layer *layer; /* [n_layers], the lowest first: the files of the part, the last is the one that is written */
     uint32_t n_layers;
-    struct pd_buf tail;        /* of the answer: what is known before the part is written */
+    /* What the answer says besides: as it was when the save began. */
+    struct pd_buf table_rows, notes; /* u64s; elements of PS_SAVE's answer */
+    uint32_t n_notes;
+    uint64_t updates, samples;
 
     struct ps_values *values;  /* dense ones that a child of fork would share and not have a copy of, or NULL: they are kept as they are */
     struct model_entry *entries;

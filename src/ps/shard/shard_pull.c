@@ -12,8 +12,8 @@
 struct reply {
     struct pd_pool *pool;
     struct ps_values *values; /* lent, or NULL: gathered into data */
-    uint64_t step;
-    uint8_t pad[64 - 2 * sizeof(void *) - sizeof(uint64_t)];
+    uint8_t head[8]; /* section 0 */
+    uint8_t pad[64 - 2 * sizeof(void *) - 8];
     float data[];
 };
 
@@ -22,7 +22,6 @@ static struct reply *reply_new(const struct ps_shard *s, size_t floats) {
     if (r) {
         r->pool = s->opts.pool;
         r->values = NULL;
-        r->step = s->step;
     }
     return r;
 }
@@ -34,47 +33,34 @@ static void reply_release(void *arg) {
 }
 
 static void reply_send(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct reply *r, const float *v, size_t n) {
-    struct iovec io[3] = {{&r->step, sizeof r->step}, {NULL, 0}, {(void *)(uintptr_t)v, n * sizeof *v}};
+    struct ps_body b = shard_body(s);
+    ps_put_pulled(&b, &(struct ps_msg_pulled){.applied = s->step, .values = v, .n_values = n});
+    struct iovec io[3] = {{memcpy(r->head, b.sec[0], sizeof r->head), b.len[0]}, {NULL, 0}, {(void *)(uintptr_t)b.sec[2], b.len[2]}};
     s->ops.answer(s->arg, trainer, f->type, f->req, io, 3, reply_release, r);
 }
 
 /* --- dense --- */
 
-struct pull_dense {
-    uint64_t after;
-    uint32_t n;
-    const uint8_t *ids; /* n times u32 */
-};
-
-/* sec 0: u64 after, u32 n, u32 0, n times u32 id (each has a segment here). */
-static int read_pull_dense(const struct ps_shard *s, const struct wire_frame *f, struct pull_dense *p, struct pd_err *err) {
-    struct pd_rd r;
-    pd_rd_init(&r, f->sec[0], f->len[0]);
-    p->after = pd_get_u64(&r);
-    p->n = pd_get_u32(&r);
-    uint32_t zero = pd_get_u32(&r);
-    p->ids = pd_get(&r, (size_t)p->n * 4);
-    if (!pd_rd_done(&r) || zero || p->n > (uint64_t)PS_PARAMS_MAX * s->planes)
-        return pd_fail(err, PD_EPROTO, "PS_PULL_DENSE of %zu bytes", f->len[0]);
-    struct pd_rd ids;
-    pd_rd_init(&ids, p->ids, (size_t)p->n * 4);
-    for (uint32_t i = 0; i < p->n; i++) {
-        uint32_t id = pd_get_u32(&ids);
-        if (!s->segs || id >= shard_n_planes(s) || !shard_seg(s, id)->count)
-            return pd_fail(err, PD_EPROTO, "PS_PULL_DENSE: no parameter %u here", id);
-    }
+/* Every parameter that it names has a segment here. */
+static int get_pull_dense(const struct ps_shard *s, const struct wire_frame *f, struct ps_msg_pull_dense *m, struct pd_err *err) {
+    const struct ps_body b = ps_body_of(f);
+    if (ps_get_pull_dense(&b, m, err))
+        return PD_EPROTO;
+    if (m->n > (uint64_t)PS_PARAMS_MAX * s->planes)
+        return pd_fail(err, PD_EPROTO, "PS_PULL_DENSE of %u parameters", m->n);
+    for (uint32_t i = 0; i < m->n; i++)
+        if (!s->segs || m->parameters[i] >= shard_n_planes(s) || !shard_seg(s, m->parameters[i])->count)
+            return pd_fail(err, PD_EPROTO, "PS_PULL_DENSE: no parameter %u here", m->parameters[i]);
     return 0;
 }
 
 /* Are the segments one after the other in memory? Then they leave from there, without being gathered. */
-static int contiguous(const struct ps_shard *s, const struct pull_dense *p, const float **from, uint64_t *floats) {
-    struct pd_rd ids;
-    pd_rd_init(&ids, p->ids, (size_t)p->n * 4);
+static int contiguous(const struct ps_shard *s, const struct ps_msg_pull_dense *p, const float **from, uint64_t *floats) {
     uint64_t end = 0;
     int one = 1;
     *floats = 0;
     for (uint32_t i = 0; i < p->n; i++) {
-        const uint32_t id = pd_get_u32(&ids);
+        const uint32_t id = p->parameters[i];
         const struct ps_seg *g = shard_seg(s, id);
         one &= id < s->job.n_dense && (i == 0 || g->off == end);
         if (i == 0)
@@ -85,10 +71,9 @@ static int contiguous(const struct ps_shard *s, const struct pull_dense *p, cons
     return one;
 }
 
-/* Answer: sec 0: u64 step applied; sec 2: the segments, each padded to 16 values. */
 static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
-    struct pull_dense p;
-    int rc = read_pull_dense(s, f, &p, err);
+    struct ps_msg_pull_dense p;
+    int rc = get_pull_dense(s, f, &p, err);
     if (rc)
         return rc;
     const float *from = NULL;
@@ -100,11 +85,9 @@ static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_
     if (lend) {
         r->values = floats ? ps_values_lend(s->values) : NULL;
     } else {
-        struct pd_rd ids;
-        pd_rd_init(&ids, p.ids, (size_t)p.n * 4);
         float *to = r->data;
         for (uint32_t i = 0; i < p.n; i++) {
-            uint32_t id = pd_get_u32(&ids);
+            const uint32_t id = p.parameters[i];
             memcpy(to, shard_plane(s, id), ps_seg_padded(shard_seg(s, id)->count) * sizeof *to);
             to += ps_seg_padded(shard_seg(s, id)->count);
         }
@@ -120,24 +103,9 @@ const float *ps_shard_dense(const struct ps_shard *s, uint32_t id) {
 
 /* --- rows --- */
 
-struct pull_rows {
-    uint64_t after, n;
-    uint32_t table, create, list;
-};
-
-/* sec 0: u64 after, u32 table, u32 create, u32 list, u32 0, u64 n; sec 1: n keys. */
-static int read_pull_rows(const struct wire_frame *f, struct pull_rows *p, struct pd_err *err) {
-    struct pd_rd r;
-    pd_rd_init(&r, f->sec[0], f->len[0]);
-    p->after = pd_get_u64(&r);
-    p->table = pd_get_u32(&r);
-    p->create = pd_get_u32(&r);
-    p->list = pd_get_u32(&r);
-    uint32_t zero = pd_get_u32(&r);
-    p->n = pd_get_u64(&r);
-    if (!pd_rd_done(&r) || zero || p->create > 1)
-        return pd_fail(err, PD_EPROTO, "PS_PULL_ROWS of %zu bytes", f->len[0]);
-    return 0;
+static int get_pull_rows(const struct wire_frame *f, struct ps_msg_pull_rows *m, struct pd_err *err) {
+    const struct ps_body b = ps_body_of(f);
+    return ps_get_pull_rows(&b, m, err);
 }
 
 struct known_list *shard_known(struct member *m, uint32_t table, uint32_t id) {
@@ -159,15 +127,15 @@ static struct known_list *place_for(struct member *m, uint32_t table, uint32_t i
 
 /* A creating pull's rows become a known list of the member, which its push can name, if it has a number. */
 static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
-    struct pull_rows p;
-    int rc = read_pull_rows(f, &p, err);
+    struct ps_msg_pull_rows p;
+    int rc = get_pull_rows(f, &p, err);
     if (!rc)
-        rc = shard_keys(s, f, p.table, p.n, err);
+        rc = shard_keys(s, "PS_PULL_ROWS", p.table, p.n, p.keys, p.n_keys, err);
     if (rc || !p.create)
         return rc;
     struct known_list *k = p.list ? place_for(&s->members[trainer], p.table, p.list) : NULL;
     struct row_list *list = k ? &k->list : &s->scratch;
-    const uint64_t *keys = (const uint64_t *)(const void *)f->sec[1];
+    const uint64_t *keys = p.keys;
     const int life = s->lives[p.table].active;
     if (k)
         k->id = 0;
@@ -193,14 +161,13 @@ void shard_gather(struct ps_shard *s, uint32_t id, const uint64_t *keys, const u
         ps_decay_catch_up(d, rows[i] == PS_ROW_NONE ? 0 : ps_table_note(t, rows[i])->step, out + i * dim, dim);
 }
 
-/* Answer: sec 0: u64 step applied; sec 2: n rows. */
 static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
-    struct pull_rows p;
-    int rc = read_pull_rows(f, &p, err);
+    struct ps_msg_pull_rows p;
+    int rc = get_pull_rows(f, &p, err);
     if (rc)
         return rc;
     struct ps_table *t = s->tables[p.table];
-    const uint64_t *keys = (const uint64_t *)(const void *)f->sec[1];
+    const uint64_t *keys = p.keys;
     const int life = s->lives[p.table].active;
     struct known_list *k = p.create ? shard_known(&s->members[trainer], p.table, p.list) : NULL;
     const uint32_t *rows = k ? k->list.rows : NULL;
@@ -229,11 +196,10 @@ static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_f
 /* --- waiting --- */
 
 static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct ps_body b = shard_body(s);
     int rc;
-    struct pull_dense pd = {0};
-    int values = f->type == WIRE_PS_PULL_ROWS || (f->type == WIRE_PS_PULL_DENSE && !read_pull_dense(s, f, &pd, err) && pd.n);
+    struct ps_msg_pull_dense pd = {0};
+    int values = f->type == WIRE_PS_PULL_ROWS || (f->type == WIRE_PS_PULL_DENSE && !get_pull_dense(s, f, &pd, err) && pd.n);
     if (values) {
         struct member *m = &s->members[trainer];
         if (!m->has_pulled)
@@ -244,15 +210,15 @@ static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame 
     case WIRE_PS_PULL_DENSE: return answer_dense(s, trainer, f, err);
     case WIRE_PS_PULL_ROWS: return answer_rows(s, trainer, f, err);
     case WIRE_PS_SAVE: return shard_save(s, trainer, f, err);
-    case WIRE_PS_COMMIT: rc = shard_commit(s, f, &b, err); break;
+    case WIRE_PS_COMMIT:
+        rc = shard_commit(s, f, err);
+        ps_put_empty(&b, &(struct ps_msg_empty){});
+        break;
     case WIRE_PS_DAY_END: rc = shard_day_end(s, f, &b, err); break;
     default: rc = shard_load(s, f, &b, err); break;
     }
-    if (!rc && b.failed)
+    if (!rc && shard_answer_kept(s, trainer, f->type, f->req, &b))
         rc = pd_fail(err, PD_ENOMEM, "no memory for an answer");
-    if (!rc)
-        shard_answer_kept(s, trainer, f->type, f->req, b.data, b.len);
-    pd_buf_release(&b);
     return rc;
 }
 
@@ -273,19 +239,18 @@ static size_t n_waiting(const struct ps_shard *s, uint32_t trainer) {
 }
 
 int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
-    struct pd_rd r;
-    pd_rd_init(&r, (*f)->sec[0], (*f)->len[0]);
-    uint64_t after = pd_get_u64(&r);
-    struct pull_dense pd;
+    const struct ps_body b = ps_body_of(*f);
+    uint64_t after;
+    struct ps_msg_pull_dense pd;
     int rc = 0;
     int ahead = (*f)->type == WIRE_PS_PULL_ROWS || (*f)->type == WIRE_PS_PULL_DENSE; /* of the step that it is at */
-    if (r.failed || after > s->members[trainer].step + (uint64_t)ahead)
+    if (ps_get_after(&b, &after) || after > s->members[trainer].step + (uint64_t)ahead)
         return pd_fail(err, PD_EPROTO, "%s after step %llu; this trainer has ended %llu", wire_msg_name((*f)->type),
                        (unsigned long long)after, (unsigned long long)s->members[trainer].step);
     if ((*f)->type == WIRE_PS_PULL_ROWS)
         rc = look_up(s, trainer, *f, err);
     else if ((*f)->type == WIRE_PS_PULL_DENSE)
-        rc = read_pull_dense(s, *f, &pd, err);
+        rc = get_pull_dense(s, *f, &pd, err);
     if (rc)
         return rc;
     if (may_answer(s, trainer, after) && !congested(s, trainer))

@@ -57,7 +57,8 @@ static void saving_free(struct ps_saving *j) {
     free(j->fresh);
     free(j->folder);
     free(j->layer);
-    pd_buf_release(&j->tail);
+    pd_buf_release(&j->table_rows);
+    pd_buf_release(&j->notes);
     free(j);
 }
 
@@ -133,38 +134,35 @@ static const struct pd_buf *note_of(const struct ps_shard *s, const struct membe
     return &m->note[m->note[0].after > (s->rule->barrier ? s->step : m->step)].text;
 }
 
-/* u32 n, n times u64 rows of a table here; u64 updates, u64 samples; u32 n, n times {u32 lo, u32 hi, blob}: notes. */
-static void put_tail(struct ps_saving *j) {
+/* What the answer says of the shard as it is now. 0 or PD_ENOMEM. */
+static int remember(struct ps_saving *j) {
     const struct ps_shard *s = j->s;
-    uint32_t n = 0;
-    pd_put_u32(&j->tail, s->job.n_sparse);
     for (uint32_t i = 0; i < s->job.n_sparse; i++)
-        pd_put_u64(&j->tail, s->tables ? ps_table_rows(s->tables[i]) : 0);
-    pd_put_u64(&j->tail, s->updates);
-    pd_put_u64(&j->tail, s->samples);
-    for (uint32_t i = 0; i < s->n_joined; i++)
-        n += note_of(s, &s->members[s->order[i]])->len > 0;
-    pd_put_u32(&j->tail, n);
+        pd_put_u64(&j->table_rows, s->tables ? ps_table_rows(s->tables[i]) : 0);
+    j->updates = s->updates;
+    j->samples = s->samples;
     for (uint32_t i = 0; i < s->n_joined; i++) {
         const struct member *m = &s->members[s->order[i]];
         const struct pd_buf *note = note_of(s, m);
+        const struct ps_msg_saved_note n = {.stream_lo = m->streams.lo, .stream_hi = m->streams.hi,
+                                            .text = note->data, .n_text = (uint32_t)note->len};
         if (!note->len)
             continue;
-        pd_put_u32(&j->tail, m->streams.lo);
-        pd_put_u32(&j->tail, m->streams.hi);
-        pd_put_blob(&j->tail, note->data, note->len);
+        ps_append_saved_note(&j->notes, &n);
+        j->n_notes++;
     }
+    return j->table_rows.failed || j->notes.failed ? PD_ENOMEM : 0;
 }
 
-/* sec 0: u64 after, blob: whatever the trainer wants to be in a checkpoint made after so many steps. No answer. */
+/* What the trainer wants to be in a checkpoint made after so many steps. No answer. */
 int shard_note(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
     struct member *m = &s->members[trainer];
-    struct pd_rd r;
-    size_t n;
-    pd_rd_init(&r, f->sec[0], f->len[0]);
-    uint64_t after = pd_get_u64(&r);
-    const uint8_t *p = pd_get_blob(&r, &n);
-    if (!pd_rd_done(&r) || after > m->step + 1 || n > PS_NOTE_MAX * (uint64_t)(m->streams.hi - m->streams.lo))
+    const struct ps_body b = ps_body_of(f);
+    struct ps_msg_note q;
+    if (ps_get_note(&b, &q, err))
+        return PD_EPROTO;
+    const uint64_t after = q.after;
+    if (after > m->step + 1 || q.n_text > PS_NOTE_MAX * (uint64_t)(m->streams.hi - m->streams.lo))
         return pd_fail(err, PD_EPROTO, "PS_NOTE of %zu bytes", f->len[0]);
     if (after != m->note[0].after) {
         struct note older = m->note[0];
@@ -173,28 +171,23 @@ int shard_note(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
     }
     m->note[0].after = after;
     pd_buf_clear(&m->note[0].text);
-    pd_put(&m->note[0].text, p, n);
+    pd_put(&m->note[0].text, q.text, q.n_text);
     return m->note[0].text.failed ? pd_fail(err, PD_ENOMEM, "no memory for a note") : 0;
 }
 
-/* sec 0: u64 after, u64 tag, str dir, str name, u32 create_rows, u32 full, u32 enum ps_chain.
- * Answer: u32 n, n times {str file, u64 bytes, u64 rows, 16 bytes of hash, u32 layer}, the highest first, and the tail. */
 int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
-    char dir[PATH_MAX], name[256], path[PATH_MAX];
-    struct pd_rd r;
-    pd_rd_init(&r, f->sec[0], f->len[0]);
-    (void)pd_get_u64(&r);
-    uint64_t tag = pd_get_u64(&r);
-    int rc = shard_folder(s, &r, dir, err);
-    pd_get_str(&r, name, sizeof name);
-    uint32_t create = pd_get_u32(&r), full = pd_get_u32(&r), chain = pd_get_u32(&r);
-    if (!pd_rd_done(&r) || create > 1 || full > 1 || chain > PS_CHAIN_DELTA)
-        return pd_fail(err, PD_EPROTO, "PS_SAVE of %zu bytes", f->len[0]);
+    char dir[PATH_MAX], path[PATH_MAX];
+    const struct ps_body b = ps_body_of(f);
+    struct ps_msg_save q;
+    if (ps_get_save(&b, &q, err))
+        return PD_EPROTO;
+    const char *name = q.name;
+    int rc = shard_folder(s, q.dir_text, dir, err);
     struct ps_saving *j = pd_calloc(1, sizeof *j);
     if (!rc && !j)
         rc = pd_fail(err, PD_ENOMEM, "no memory to save");
     if (!rc)
-        rc = model_stage(dir, name, tag, path, err);
+        rc = model_stage(dir, name, q.tag, path, err);
     if (!rc) {
         if (s->staged && strcmp(s->staged, path))
             pd_rm_tree(s->staged, NULL); /* of a save that nobody will commit any more */
@@ -203,13 +196,11 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
         if (!s->staged)
             rc = pd_fail(err, PD_ENOMEM, "no memory to save");
     }
-    for (uint32_t i = 0; create && s->tables && i < s->job.n_sparse && !rc; i++)
+    for (uint32_t i = 0; q.create_rows && s->tables && i < s->job.n_sparse && !rc; i++)
         rc = s->lives[i].active ? 0 : create_all(s, i, err);
     if (!rc) {
-        *j = (struct ps_saving){.s = s, .trainer = trainer, .incarnation = s->members[trainer].incarnation, .req = f->req, .full = (int)full, .chain = (enum ps_chain)chain};
-        pd_buf_init(&j->tail);
-        put_tail(j);
-        rc = j->tail.failed ? pd_fail(err, PD_ENOMEM, "no memory to save") : make_room(j, path, err);
+        *j = (struct ps_saving){.s = s, .trainer = trainer, .incarnation = s->members[trainer].incarnation, .req = f->req, .full = (int)q.full, .chain = (enum ps_chain)q.chain};
+        rc = remember(j) ? pd_fail(err, PD_ENOMEM, "no memory to save") : make_room(j, path, err);
     }
     if (!rc && pd_fmt(path, sizeof path, "%s/%s", *dir ? dir : ".", name))
         rc = pd_fail(err, PD_EIO, "path too long: %s/%s", dir, name);
@@ -241,23 +232,35 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
     return 0;
 }
 
-static void put_part(struct pd_buf *b, const struct model_part *p) {
-    pd_put_str(b, p->file);
-    pd_put_u64(b, p->bytes);
-    pd_put_u64(b, p->rows);
-    pd_put(b, p->hash, sizeof p->hash);
-    pd_put_u32(b, p->layer);
-}
-
-/* The part is written: it, and what it lies on. */
-static void put_files(struct ps_saving *j, const struct model_part *part, struct pd_buf *b) {
+/* The part is written: the answer tells of it, and of the files that it lies on. 0 or PD_ENOMEM. */
+static int put_saved(struct ps_saving *j, const struct model_part *part, struct ps_body *b) {
     struct model_part *own = &j->layer[j->n_layers - 1].part;
+    struct pd_buf files;
     *own = *part;
     own->layer = j->n_layers - 1;
-    pd_put_u32(b, j->n_layers);
-    for (uint32_t i = j->n_layers; i-- > 0;)
-        put_part(b, &j->layer[i].part);
-    pd_put(b, j->tail.data, j->tail.len);
+    pd_buf_init(&files);
+    for (uint32_t i = j->n_layers; i-- > 0;) {
+        const struct model_part *p = &j->layer[i].part;
+        struct ps_msg_saved_file m = {.file = p->file, .bytes = p->bytes, .rows = p->rows, .layer = p->layer};
+        memcpy(m.hash, p->hash, sizeof m.hash);
+        ps_append_saved_file(&files, &m);
+    }
+    const struct ps_msg_saved m = {
+        .files = files.data,
+        .files_bytes = files.len,
+        .n_files = j->n_layers,
+        .n_tables = j->s->job.n_sparse,
+        .rows = j->table_rows.data,
+        .updates = j->updates,
+        .samples = j->samples,
+        .notes = j->notes.data,
+        .notes_bytes = j->notes.len,
+        .n_notes = j->n_notes,
+    };
+    ps_put_saved(b, &m);
+    const int rc = files.failed || b->head->failed ? PD_ENOMEM : 0;
+    pd_buf_release(&files);
+    return rc;
 }
 
 /* The next save of the chain lies on this one, unless its rows were watched since another's cut. */
@@ -277,14 +280,11 @@ static void chain_on(struct ps_shard *s, struct ps_saving *j, int ok) {
 void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_part *part, const struct pd_err *why) {
     struct ps_saving **at = &s->savings;
     struct pd_err err = {0};
-    struct pd_buf b;
+    struct ps_body b = shard_body(s);
     while (*at != j)
         at = &(*at)->next;
     *at = j->next;
-    pd_buf_init(&b);
-    if (part)
-        put_files(j, part, &b);
-    if (b.failed) {
+    if (part && put_saved(j, part, &b)) {
         pd_fail(&err, PD_ENOMEM, "no memory for an answer");
         part = NULL;
         why = &err;
@@ -294,28 +294,22 @@ void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_
     const struct member *m = &s->members[j->trainer];
     if (m->state == MEMBER_JOINED && m->incarnation == j->incarnation && !s->failed.code) {
         if (part)
-            shard_answer_kept(s, j->trainer, WIRE_PS_SAVE, j->req, b.data, b.len);
+            (void)shard_answer_kept(s, j->trainer, WIRE_PS_SAVE, j->req, &b);
         else
             s->ops.fail(s->arg, j->trainer, WIRE_PS_SAVE, j->req, why);
     }
-    pd_buf_release(&b);
     saving_free(j);
 }
 
-/* sec 0: u64 after, u64 tag, str dir, str name; sec 1: manifest.json. Answer: nothing. */
-int shard_commit(struct ps_shard *s, const struct wire_frame *f, struct pd_buf *out, struct pd_err *err) {
-    char dir[PATH_MAX], name[256];
-    struct pd_rd r;
-    (void)out;
-    pd_rd_init(&r, f->sec[0], f->len[0]);
-    (void)pd_get_u64(&r);
-    uint64_t tag = pd_get_u64(&r);
-    int rc = shard_folder(s, &r, dir, err);
-    pd_get_str(&r, name, sizeof name);
-    if (!pd_rd_done(&r))
-        return pd_fail(err, PD_EPROTO, "PS_COMMIT of %zu bytes", f->len[0]);
+int shard_commit(struct ps_shard *s, const struct wire_frame *f, struct pd_err *err) {
+    char dir[PATH_MAX];
+    const struct ps_body b = ps_body_of(f);
+    struct ps_msg_commit q;
+    if (ps_get_commit(&b, &q, err))
+        return PD_EPROTO;
+    int rc = shard_folder(s, q.dir_text, dir, err);
     if (!rc)
-        rc = model_commit(dir, name, tag, f->sec[1], f->len[1], err);
+        rc = model_commit(dir, q.name, q.tag, q.manifest, q.n_manifest, err);
     if (!rc) {
         free(s->staged);
         s->staged = NULL;

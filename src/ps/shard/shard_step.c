@@ -170,16 +170,17 @@ int ps_shard_own_pushes(struct ps_shard *s) {
 
 /* --- contributions come in --- */
 
+struct push_id {
+    uint64_t epoch, step;
+    struct ps_range streams;
+};
+#define PUSH_ID(m) ((struct push_id){(m).epoch, (m).step, {(m).stream_lo, (m).stream_hi}})
+
 /* What every push begins with: whose it is. 0: go on, it is for the step that the trainer is at; 1: recognised as stale, drop it. */
-static int identify(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_rd *r, struct ps_range *streams,
-                    struct pd_err *err) {
-    struct member *m = &s->members[trainer];
-    const char *what = wire_msg_name(f->type);
-    uint64_t epoch = pd_get_u64(r), step = pd_get_u64(r);
-    uint32_t lo = pd_get_u32(r), hi = pd_get_u32(r);
-    *streams = (struct ps_range){lo, hi};
-    if (r->failed)
-        return pd_fail(err, PD_EPROTO, "%s of %zu bytes", what, f->len[0]);
+static int identify(struct ps_shard *s, uint32_t trainer, const char *what, const struct push_id *id, struct pd_err *err) {
+    const struct member *m = &s->members[trainer];
+    const uint64_t epoch = id->epoch, step = id->step;
+    const uint32_t lo = id->streams.lo, hi = id->streams.hi;
     if (epoch != s->opts.epoch || lo >= hi || lo < m->streams.lo || hi > m->streams.hi)
         return pd_fail(err, PD_EPROTO, "%s for epoch %llu, streams %u to %u; here epoch %llu, streams %u to %u", what,
                        (unsigned long long)epoch, lo, hi, (unsigned long long)s->opts.epoch, m->streams.lo,
@@ -197,60 +198,59 @@ static int identify(struct ps_shard *s, uint32_t trainer, const struct wire_fram
     return 0;
 }
 
-/* The same from the beginning of the frame on, and the contribution that the push belongs to; NULL: it is stale. */
-static int begin_push(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_rd *r, struct contribution **c,
+/* The same for a push, and the contribution that it belongs to; NULL: it is stale. */
+static int begin_push(struct ps_shard *s, uint32_t trainer, const char *what, struct push_id id, struct contribution **c,
                       struct pd_err *err) {
-    struct ps_range streams;
-    pd_rd_init(r, f->sec[0], f->len[0]);
-    int rc = identify(s, trainer, f, r, &streams, err);
+    int rc = identify(s, trainer, what, &id, err);
     *c = NULL;
-    return rc ? (rc < 0 ? rc : 0) : part_of(s, &s->members[trainer], streams, c, err);
+    return rc ? (rc < 0 ? rc : 0) : part_of(s, &s->members[trainer], id.streams, c, err);
 }
 
-/* sec 0: identity, u32 n, u32 0, n times {u32 id, u32 0, u64 count}; sec 2: the segments' values, each padded to 16. */
-static int read_dense(struct ps_shard *s, struct contribution *c, const struct wire_frame *f, struct pd_rd *r,
-                      int set, uint32_t *fresh, struct pd_err *err) {
-    uint32_t n = pd_get_u32(r), zero = pd_get_u32(r);
-    uint64_t at = 0, have = f->len[2] / sizeof(float);
-    for (uint32_t i = 0; i < n && !r->failed; i++) {
-        uint32_t id = pd_get_u32(r), z = pd_get_u32(r);
-        uint64_t count = pd_get_u64(r);
-        if (r->failed || z || !s->segs || id >= shard_n_planes(s))
+/* set 0: checks all of it; 1: it counts. *fresh: how many segments had not come before. */
+static int read_dense(struct ps_shard *s, struct contribution *c, const struct ps_msg_push_dense *m, int set, uint32_t *fresh,
+                      struct pd_err *err) {
+    const uint32_t n = m->n;
+    uint64_t at = 0, have = m->n_values;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t id = m->segments[i].parameter;
+        const uint64_t count = m->segments[i].count;
+        if (!s->segs || id >= shard_n_planes(s))
             return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: no parameter %u here", id);
         if (count != shard_seg(s, id)->count || count == 0 || at > have || count > have - at)
             return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: %llu values for parameter '%s', which has %llu here",
                            (unsigned long long)count, shard_dense_name(s, id), (unsigned long long)shard_seg(s, id)->count);
-        if (!set && s->job.on_nan == PS_NAN_REFUSE && !ps_all_finite((const float *)(const void *)f->sec[2] + at, count))
+        if (!set && s->job.on_nan == PS_NAN_REFUSE && !ps_all_finite(m->values + at, count))
             return pd_fail(err, PD_ENUM, "PS_PUSH_DENSE: the gradient of parameter '%s' is not a finite number (reject_nan)",
                            shard_dense_name(s, id));
         if (set && c->dense[id])
             s->stats.duplicates++;
         else if (set) {
-            c->dense[id] = (const float *)(const void *)f->sec[2] + at;
+            c->dense[id] = m->values + at;
             ++*fresh;
         }
         at += i + 1 < n ? ps_seg_padded(count) : count;
     }
-    if (zero || !pd_rd_done(r) || (n && at != have) || f->len[2] % sizeof(float))
-        return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: %zu bytes of values, %llu described", f->len[2],
-                       (unsigned long long)(at * sizeof(float)));
+    if (n && at != have)
+        return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: %zu values, %llu described", m->n_values, (unsigned long long)at);
     return 0;
 }
 
 int shard_push_dense(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
     struct contribution *c;
-    struct pd_rd r;
-    int rc = begin_push(s, trainer, *f, &r, &c, err);
+    const struct ps_body b = ps_body_of(*f);
+    struct ps_msg_push_dense m;
+    int rc = ps_get_push_dense(&b, &m, err);
+    if (!rc)
+        rc = begin_push(s, trainer, "PS_PUSH_DENSE", PUSH_ID(m), &c, err);
     if (rc || !c)
         return rc;
-    struct pd_rd again = r;
     uint32_t fresh = 0;
-    rc = read_dense(s, c, *f, &r, 0, &fresh, err); /* first all of it is checked, then all of it counts */
+    rc = read_dense(s, c, &m, 0, &fresh, err); /* first all of it is checked, then all of it counts */
     if (rc)
         return rc;
     if (shard_room(&c->frames, &c->cap_frames, c->n_frames + 1, sizeof *c->frames))
         return pd_fail(err, PD_ENOMEM, "no memory for a push");
-    (void)read_dense(s, c, *f, &again, 1, &fresh, err);
+    (void)read_dense(s, c, &m, 1, &fresh, err);
     return fresh ? keep_frame(c, f) : 0;
 }
 
@@ -265,21 +265,22 @@ static int check_keys(const struct ps_shard *s, const uint64_t *keys, uint64_t n
     return 0;
 }
 
-int shard_keys(const struct ps_shard *s, const struct wire_frame *f, uint32_t table, uint64_t n, struct pd_err *err) {
+int shard_keys(const struct ps_shard *s, const char *what, uint32_t table, uint64_t n, const uint64_t *keys, size_t n_keys,
+               struct pd_err *err) {
     if (!s->tables || table >= s->job.n_sparse)
-        return pd_fail(err, PD_EPROTO, "%s: no table %u here", wire_msg_name(f->type), table);
-    if (n >= PS_ROW_NONE || f->len[1] != n * sizeof(uint64_t))
-        return pd_fail(err, PD_EPROTO, "%s: %llu keys in %zu bytes", wire_msg_name(f->type), (unsigned long long)n,
-                       f->len[1]);
-    return check_keys(s, (const uint64_t *)(const void *)f->sec[1], n, err);
+        return pd_fail(err, PD_EPROTO, "%s: no table %u here", what, table);
+    if (n >= PS_ROW_NONE || n_keys != n)
+        return pd_fail(err, PD_EPROTO, "%s: %llu keys announced, %zu there", what, (unsigned long long)n, n_keys);
+    return check_keys(s, keys, n, err);
 }
 
 /* Rows of the push into p->list: those of the last pull by its number, or looked up (and made) here. */
-static int push_keys(struct ps_shard *s, struct member *m, const struct wire_frame *f, uint32_t table, uint32_t list,
-                     uint64_t n, struct row_push *p, struct pd_err *err) {
+static int push_keys(struct ps_shard *s, struct member *m, const struct ps_msg_push_rows *q, struct row_push *p, struct pd_err *err) {
+    const uint32_t table = q->table, list = q->list;
+    const uint64_t n = q->n;
     if (list) {
         struct known_list *k = shard_known(m, table, list);
-        if (!k || k->list.n != n || f->len[1])
+        if (!k || k->list.n != n || q->n_keys)
             return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: key list %u of %llu keys is not known", list,
                            (unsigned long long)n);
         struct row_list mine = p->list;
@@ -288,10 +289,10 @@ static int push_keys(struct ps_shard *s, struct member *m, const struct wire_fra
         k->id = 0;
         return 0;
     }
-    int rc = shard_keys(s, f, table, n, err);
+    const uint64_t *keys = q->keys;
+    int rc = shard_keys(s, "PS_PUSH_ROWS", table, n, keys, q->n_keys, err);
     if (rc)
         return rc;
-    const uint64_t *keys = (const uint64_t *)(const void *)f->sec[1];
     const int life = s->lives[table].active;
     if (shard_room(&p->list.rows, &p->list.cap, n, sizeof *p->list.rows) || shard_keep_keys(&p->list, keys, n) ||
         ps_table_find(s->tables[table], keys, n, !life, p->list.rows))
@@ -300,37 +301,37 @@ static int push_keys(struct ps_shard *s, struct member *m, const struct wire_fra
     return 0;
 }
 
-/* sec 0: identity, u32 table, u32 list, u64 n; sec 1: n keys, or nothing with a list; sec 2: n rows; sec 3, of a
- * table with a life of rows: n times {u32 shows, u32 clicks}. */
 int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
     struct contribution *c;
-    struct pd_rd r;
-    int rc = begin_push(s, trainer, *f, &r, &c, err);
+    const struct ps_body b = ps_body_of(*f);
+    struct ps_msg_push_rows m;
+    int rc = ps_get_push_rows(&b, &m, err);
+    if (!rc)
+        rc = begin_push(s, trainer, "PS_PUSH_ROWS", PUSH_ID(m), &c, err);
     if (rc || !c)
         return rc;
-    uint32_t table = pd_get_u32(&r), list = pd_get_u32(&r);
-    uint64_t n = pd_get_u64(&r);
-    if (!pd_rd_done(&r) || !s->tables || table >= s->job.n_sparse)
+    const uint32_t table = m.table;
+    const uint64_t n = m.n;
+    if (!s->tables || table >= s->job.n_sparse)
         return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: no table %u here", table);
     uint32_t dim = shard_width(s, table);
-    if (n >= PS_ROW_NONE || (*f)->len[2] != n * dim * sizeof(float))
-        return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: %llu rows of %u floats in %zu bytes", (unsigned long long)n, dim,
-                       (*f)->len[2]);
+    if (n >= PS_ROW_NONE || m.n_values != n * dim)
+        return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: %llu rows of %u floats in %zu floats", (unsigned long long)n, dim, m.n_values);
     const int life = s->lives[table].active;
-    const uint32_t *seen = (const uint32_t *)(const void *)(*f)->sec[3];
-    if ((*f)->len[3] != (life ? n * 2 * sizeof *seen : 0) || (life && shard_check_seen(seen, n)))
-        return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: shows and clicks of %llu rows of table '%s' in %zu bytes", (unsigned long long)n,
-                       s->job.sparse[table].name, (*f)->len[3]);
+    const uint32_t *seen = m.seen;
+    if (m.n_seen != (life ? n * 2 : 0) || (life && shard_check_seen(seen, n)))
+        return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: shows and clicks of %llu rows of table '%s' in %zu numbers", (unsigned long long)n,
+                       s->job.sparse[table].name, m.n_seen);
     struct row_push *p = &c->tables[table];
     if (p->here) {
         s->stats.duplicates++;
         return 0;
     }
-    const float *grad = (const float *)(const void *)(*f)->sec[2];
+    const float *grad = m.values;
     if (s->job.on_nan == PS_NAN_REFUSE && !ps_all_finite(grad, n * dim))
         return pd_fail(err, PD_ENUM, "PS_PUSH_ROWS: the gradient of table '%s' is not a finite number (reject_nan)",
                        s->job.sparse[table].name);
-    rc = push_keys(s, &s->members[trainer], *f, table, list, n, p, err);
+    rc = push_keys(s, &s->members[trainer], &m, p, err);
     if (rc)
         return rc;
     if (keep_frame(c, f))
@@ -342,14 +343,14 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
 }
 
 /* The numbers of one contribution; `streams` of it are among the member's. */
-static int take_stats(struct ps_shard *s, const struct member *m, struct ps_range streams, struct pd_rd *r, uint32_t n,
+static int take_stats(struct ps_shard *s, const struct member *m, struct ps_range streams, const double *stats, uint32_t n,
                       struct pd_err *err) {
     struct contribution *c = NULL;
-    if (r->failed || streams.lo >= streams.hi || streams.lo < m->streams.lo || streams.hi > m->streams.hi)
+    if (streams.lo >= streams.hi || streams.lo < m->streams.lo || streams.hi > m->streams.hi)
         return pd_fail(err, PD_EPROTO, "PS_STEP_END: numbers of streams %u to %u", streams.lo, streams.hi);
     int rc = part_of(s, m, streams, &c, err);
-    for (uint32_t i = 0; i < n && !rc; i++)
-        c->stats[i] = pd_get_f64(r);
+    if (!rc && n)
+        memcpy(c->stats, stats, n * sizeof *stats);
     return rc;
 }
 
@@ -364,35 +365,29 @@ static void add_to_pass(struct ps_shard *s, struct member *m, const struct membe
         s->pass_began_ns = pd_mono_ns();
 }
 
-/* sec 0: identity, u64 n_samples, u32 n, u32 parts, n doubles; with parts > 0: for each {u32 lo, u32 hi, n doubles}. */
 int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
     struct member *m = &s->members[trainer];
-    struct ps_range streams;
-    struct pd_rd r;
-    pd_rd_init(&r, (*f)->sec[0], (*f)->len[0]);
-    int rc = identify(s, trainer, *f, &r, &streams, err);
+    const struct ps_body b = ps_body_of(*f);
+    struct ps_msg_step_end e;
+    int rc = ps_get_step_end(&b, &e, err);
+    if (!rc)
+        rc = identify(s, trainer, "PS_STEP_END", &PUSH_ID(e), err);
     if (rc)
         return rc < 0 ? rc : 0;
-    uint64_t n_samples = pd_get_u64(&r);
-    uint32_t n = pd_get_u32(&r), parts = pd_get_u32(&r);
-    if (r.failed || n > PS_STATS_MAX || parts > PS_PARTS_MAX || n_samples >> 40 || streams.lo != m->streams.lo ||
-        streams.hi != m->streams.hi)
-        return pd_fail(err, PD_EPROTO, "PS_STEP_END of streams %u to %u: %llu samples, %u numbers of %u contributions", streams.lo,
-                       streams.hi, (unsigned long long)n_samples, n, parts);
-    if (n && !parts)
-        rc = take_stats(s, m, streams, &r, n, err);
-    for (uint32_t k = 0; k < parts && !rc; k++) {
-        streams.lo = pd_get_u32(&r);
-        streams.hi = pd_get_u32(&r);
-        rc = take_stats(s, m, streams, &r, n, err);
+    if (e.stream_lo != m->streams.lo || e.stream_hi != m->streams.hi)
+        return pd_fail(err, PD_EPROTO, "PS_STEP_END of streams %u to %u, which are not all of this trainer's", e.stream_lo, e.stream_hi);
+    if (e.n_stats && !e.n_parts)
+        rc = take_stats(s, m, m->streams, e.words, e.n_stats, err);
+    for (uint32_t k = 0; k < e.n_parts && !rc; k++) {
+        const double *stats;
+        const struct ps_step_part part = ps_step_part_get(&e, k, &stats);
+        rc = take_stats(s, m, (struct ps_range){part.stream_lo, part.stream_hi}, stats, e.n_stats, err);
     }
     if (rc)
         return rc;
-    if (!pd_rd_done(&r))
-        return pd_fail(err, PD_EPROTO, "PS_STEP_END of %zu bytes", (*f)->len[0]);
     struct member_step *p = shard_step_of(m, m->step);
-    p->n_samples = n_samples;
-    p->n_stats = n;
+    p->n_samples = e.n_samples;
+    p->n_stats = e.n_stats;
     p->req = (*f)->req;
     add_to_pass(s, m, p);
     if (!s->rule->barrier)

@@ -53,11 +53,13 @@ void shard_tasks_over(struct ps_shard *s) {
 
 static void answer(struct ps_shard *s, uint32_t trainer, enum ps_task what, uint64_t file) {
     struct member *m = &s->members[trainer];
-    const uint64_t v[] = {what, file, s->tasks.n_done, shard_furthest(s), m->hint};
+    const struct ps_msg_task_given given = {.what = what, .file = file, .n_done = s->tasks.n_done, .furthest = shard_furthest(s), .next = m->hint};
     const uint64_t req = m->task_req;
+    struct ps_body b = shard_body(s);
+    ps_put_task_given(&b, &given);
     m->task_req = 0;
     s->stats.progress++;
-    shard_answer_kept(s, trainer, WIRE_PS_TASK, req, v, sizeof v);
+    shard_answer_kept(s, trainer, WIRE_PS_TASK, req, &b);
 }
 
 static int is_left(const struct ps_shard *s, uint64_t file) { return s->tasks.owner[file] == TASK_LEFT; }
@@ -130,18 +132,19 @@ void shard_hand_out(struct ps_shard *s) {
     }
 }
 
-/* sec 0: u64 epoch, u64 pass, u64 n_files, u64 the file that is done, counted from 1; 0: none; u64 1: its own first. */
 int shard_task(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
     struct member *m = &s->members[trainer];
-    struct pd_rd r;
-    pd_rd_init(&r, f->sec[0], f->len[0]);
-    uint64_t epoch = pd_get_u64(&r), pass = pd_get_u64(&r), n = pd_get_u64(&r), done = pd_get_u64(&r), own_first = pd_get_u64(&r);
-    if (!pd_rd_done(&r) || epoch != s->opts.epoch || pass != s->pass || (!m->in_pass && m->pass_req) || m->task_req)
-        return pd_fail(err, PD_EPROTO, "PS_TASK of pass %llu does not fit: pass %llu%s", (unsigned long long)pass, (unsigned long long)s->pass,
+    const struct ps_body b = ps_body_of(f);
+    struct ps_msg_task t;
+    if (ps_get_task(&b, &t, err))
+        return PD_EPROTO;
+    const uint64_t n = t.n_files, done = t.done;
+    if (t.epoch != s->opts.epoch || t.pass != s->pass || (!m->in_pass && m->pass_req) || m->task_req)
+        return pd_fail(err, PD_EPROTO, "PS_TASK of pass %llu does not fit: pass %llu%s", (unsigned long long)t.pass, (unsigned long long)s->pass,
                        m->task_req ? ", and one is under way" : m->in_pass ? "" : ", which this trainer has ended");
     if (s->rule->barrier)
         return pd_fail(err, PD_ECONF, "files are not handed out under update = %s: trainers would not have the same steps", s->rule->name);
-    if (n < 1 || n > PS_TASKS_MAX || (s->tasks.owner && n != s->tasks.n))
+    if (n < 1 || (s->tasks.owner && n != s->tasks.n))
         return pd_fail(err, PD_EPROTO, "PS_TASK of %llu files, others have %llu; at most %d", (unsigned long long)n, (unsigned long long)s->tasks.n,
                        PS_TASKS_MAX);
     if (done != m->task)
@@ -151,7 +154,7 @@ int shard_task(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
             return pd_fail(err, PD_ENOMEM, "no memory for a list of %llu files", (unsigned long long)n);
         s->tasks.n = s->tasks.n_left = n;
     }
-    m->own_first = own_first != 0;
+    m->own_first = t.own_first != 0;
     if (done) {
         s->tasks.owner[done - 1] = TASK_DONE;
         s->tasks.n_done++;

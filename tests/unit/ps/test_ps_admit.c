@@ -11,6 +11,7 @@
 
 #include "base/fs.h"
 #include "base/str.h"
+#include "ps/client/client.h"
 #include "ps/plan/job.h"
 #include "ps/table/life.h"
 #include "tests/support/ps_frames.h"

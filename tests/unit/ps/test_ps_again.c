@@ -55,36 +55,19 @@ static int remove_dir(void **state) {
 static uint64_t tag = 1;
 
 static struct wire_frame *f_save(uint64_t after, uint64_t req) {
-    struct pd_buf b;
-    pd_buf_init(&b);
-    pd_put_u64(&b, after);
-    pd_put_u64(&b, tag);
-    pd_put_str(&b, dir);
-    pd_put_str(&b, "m");
-    for (int i = 0; i < 3; i++) /* create_rows, full, chain */
-        pd_put_u32(&b, 0);
-    struct wire_frame *f = frame_of(WIRE_PS_SAVE, req, &b);
-    pd_buf_release(&b);
-    return f;
+    return FRAME_AS(PS_SAVE, req, save, .after = after, .tag = tag, .dir = dir, .name = "m");
 }
 
 /* Updates applied when the part was written, of every answer to PS_SAVE; their number. */
 static int saved(const struct recorder *r, uint64_t updates[64]) {
     int n = 0;
     for (int i = 0; i < r->n_answers; i++) {
-        struct pd_rd rd;
-        size_t len;
+        const struct ps_body b = {.n = 1, .sec = {r->a[i].head}, .len = {r->a[i].n_head}};
+        struct ps_msg_saved m;
         if (r->a[i].type != WIRE_PS_SAVE)
             continue;
-        pd_rd_init(&rd, r->a[i].head, r->a[i].n_head);
-        for (uint32_t k = pd_get_u32(&rd); k > 0; k--) {
-            (void)pd_get_blob(&rd, &len);
-            (void)pd_get(&rd, 8 + 8 + 16 + 4);
-        }
-        for (uint32_t k = pd_get_u32(&rd); k > 0; k--)
-            (void)pd_get_u64(&rd);
-        updates[n++] = pd_get_u64(&rd);
-        assert_int_equal(rd.failed, 0);
+        assert_int_equal(ps_get_saved(&b, &m, NULL), 0);
+        updates[n++] = m.updates;
     }
     return n;
 }
@@ -199,15 +182,7 @@ static void test_a_save_that_is_not_committed_goes_with_the_next(void **state) {
 /* --- copies of a model's files --- */
 
 static struct wire_frame *f_store(const char *file, const uint8_t *p, uint64_t offset, size_t n, uint64_t size, uint64_t req) {
-    struct pd_buf b;
-    pd_buf_init(&b);
-    pd_put_str(&b, dir);
-    pd_put_str(&b, file);
-    pd_put_u64(&b, offset);
-    pd_put_u64(&b, size);
-    struct wire_frame *f = frame(WIRE_PS_STORE, req, b.data, b.len, p + offset, n, NULL, 0);
-    pd_buf_release(&b);
-    return f;
+    return FRAME_AS(PS_STORE, req, store, .folder = dir, .file = file, .offset = offset, .size = size, .data = p + offset, .n_data = n);
 }
 
 /* The answer to any piece is lost with the connection, and the piece comes again. */

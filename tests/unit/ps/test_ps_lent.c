@@ -152,19 +152,7 @@ static void count(void *arg, uint32_t trainer, uint16_t type, uint64_t req, cons
     ((struct slow *)arg)->n_fails += type == WIRE_PS_SAVE;
 }
 
-static struct wire_frame *f_save(const char *dir) {
-    struct pd_buf b;
-    pd_buf_init(&b);
-    pd_put_u64(&b, 0);
-    pd_put_u64(&b, 1);
-    pd_put_str(&b, dir);
-    pd_put_str(&b, "m");
-    for (int i = 0; i < 3; i++) /* create_rows, full, chain */
-        pd_put_u32(&b, 0);
-    struct wire_frame *f = frame_of(WIRE_PS_SAVE, next_req(), &b);
-    pd_buf_release(&b);
-    return f;
-}
+static struct wire_frame *f_save(const char *dir) { return FRAME(PS_SAVE, save, .tag = 1, .dir = dir, .name = "m"); }
 
 /* Memory that is mapped is not copied by fork: as long as a child writes from it, steps go elsewhere. */
 static void a_save_keeps_what_it_writes(void **state) {

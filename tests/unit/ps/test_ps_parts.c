@@ -12,6 +12,7 @@
 #include "math/hash.h"
 #include "math/rng.h"
 #include "base/str.h"
+#include "ps/client/client.h"
 #include "ps/plan/job.h"
 #include "ps/plan/layout.h"
 #include "ps/plan/optim.h"

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "ps/client/client.h"
 #include "ps/plan/job.h"
 #include "tests/support/ps_client.h"
 #include "wire/msg.h"

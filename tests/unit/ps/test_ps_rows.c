@@ -84,16 +84,8 @@ static void make_push(struct push *p, const struct setting *c, uint32_t trainer,
 }
 
 static struct wire_frame *frame_of_push(const struct push *p, const struct setting *c, uint32_t trainer, uint32_t step, uint32_t list) {
-    struct pd_buf b;
-    pd_buf_init(&b);
-    put_identity(&b, step, trainer);
-    pd_put_u32(&b, 0);
-    pd_put_u32(&b, list);
-    pd_put_u64(&b, p->n);
-    struct wire_frame *f = frame(WIRE_PS_PUSH_ROWS, next_req(), b.data, b.len, p->keys, list ? 0 : p->n * sizeof *p->keys, p->grad,
-                                 p->n * c->dim * sizeof *p->grad);
-    pd_buf_release(&b);
-    return f;
+    return FRAME(PS_PUSH_ROWS, push_rows, PUSH_OF(trainer, step), .list = list, .n = p->n, .keys = p->keys, .n_keys = list ? 0 : p->n,
+                 .values = p->grad, .n_values = p->n * c->dim);
 }
 
 /* Every value by itself: its contributions added in the tree, then the rule. */

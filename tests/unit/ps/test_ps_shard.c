@@ -569,17 +569,10 @@ static void a_load_and_a_days_end_that_had_to_wait(void **state) {
     (void)state;
     struct recorder r;
     struct ps_shard *s = rec_shard(&r, 1);
-    struct pd_buf load;
-    const uint8_t zeros[8] = {0};
-    pd_buf_init(&load);
-    pd_put_u64(&load, 0);
-    pd_put_str(&load, "/nonexistent");
-    pd_put_u32(&load, 0);
-    pd_put_u32(&load, 0);
     ok(s, 0, f_declare(1, 0));
     const int before = r.n_answers;
     fr_congested = 1;
-    ok(s, 0, frame(WIRE_PS_DAY_END, next_req(), zeros, 8, NULL, 0, NULL, 0));
+    ok(s, 0, FRAME(PS_DAY_END, day_end, .after = 0));
     ps_shard_drained(s);
     assert_int_equal(r.n_answers + r.n_fails, before);
     fr_congested = 0;
@@ -588,12 +581,11 @@ static void a_load_and_a_days_end_that_had_to_wait(void **state) {
         fail_msg("%s", r.last_fail.msg);
     assert_int_equal(r.n_answers, before + 1);
     fr_congested = 1;
-    ok(s, 0, frame(WIRE_PS_LOAD, next_req(), load.data, load.len, NULL, 0, NULL, 0));
+    ok(s, 0, FRAME(PS_LOAD, load, .folder = "/nonexistent"));
     fr_congested = 0;
     ps_shard_drained(s);
     assert_int_equal(r.n_fails, 1);
     assert_int_equal(r.last_fail.code, PD_ENOENT);
-    pd_buf_release(&load);
     ps_shard_free(s);
 }
 

@@ -36,8 +36,7 @@ static struct ps_shard *joined(uint32_t n, const char *update, enum ps_lost on_l
 static uint64_t own_first; /* of what is asked below */
 
 static struct wire_frame *f_task(uint64_t pass, uint64_t n, uint64_t done) {
-    const uint64_t v[] = {FR_EPOCH, pass, n, done, own_first};
-    return frame(WIRE_PS_TASK, next_req(), v, sizeof v, NULL, 0, NULL, 0);
+    return FRAME(PS_TASK, task, .epoch = FR_EPOCH, .pass = pass, .n_files = n, .done = done, .own_first = own_first);
 }
 
 enum { NOTHING = -1, OVER = -2, LATER = -3 };
@@ -128,18 +127,14 @@ static void a_trainer_that_is_started_again_is_handed_files(void **state) {
 static void a_repeated_request_gets_the_same_file(void **state) {
     (void)state;
     struct ps_shard *s = joined(1, "async", PS_LOST_FAIL);
-    const uint64_t v[] = {FR_EPOCH, 0, 5, 0, 0}, req = next_req(), incarnation = 100;
+    const uint64_t req = next_req();
     int n = r.n_answers;
-    ok(s, 0, frame(WIRE_PS_TASK, req, v, sizeof v, NULL, 0, NULL, 0));
+    ok(s, 0, FRAME_AS(PS_TASK, req, task, .epoch = FR_EPOCH, .n_files = 5));
     assert_int_equal(given(n, 0), 0);
     assert_int_equal(ps_shard_detach(s, 0), 1);
-    struct wire_frame *f = f_declare_as(1, 0, "sgd", "async");
-    const uint64_t epoch = FR_EPOCH;
-    memcpy(f->data + 40, &incarnation, 8);
-    memcpy(f->data + 48, &epoch, 8);
-    ok(s, 0, f);
+    ok(s, 0, f_declare_full(1, 0, "sgd", "async", 100, FR_EPOCH));
     n = r.n_answers;
-    ok(s, 0, frame(WIRE_PS_TASK, req, v, sizeof v, NULL, 0, NULL, 0));
+    ok(s, 0, FRAME_AS(PS_TASK, req, task, .epoch = FR_EPOCH, .n_files = 5));
     assert_int_equal(given(n, 0), 0);
     assert_int_equal(asks(s, 0, 5, 0), 1);
     ps_shard_free(s);
@@ -223,7 +218,7 @@ static void what_does_not_fit_is_refused(void **state) {
     refused(s, 1, f_task(1, 3, 0), "PS_TASK of pass 1 does not fit");
     refused(s, 0, f_task(0, 3, 0), "file -1 is done, but 0 was handed out");
     refused(s, 0, f_task(0, UINT64_MAX, 1), "at most 16777216");
-    refused(s, 0, frame(WIRE_PS_TASK, next_req(), &s, 8, NULL, 0, NULL, 0), "does not fit");
+    refused(s, 0, frame(WIRE_PS_TASK, next_req(), &s, 8, NULL, 0, NULL, 0), "PS_TASK of 8 bytes");
     assert_int_equal(asks(s, 0, 3, 0), 1);
     assert_int_equal(asks(s, 0, 3, 1), 2);
     assert_int_equal(asks(s, 0, 3, 2), OVER);
