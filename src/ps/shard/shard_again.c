@@ -10,7 +10,7 @@
 static uint8_t *bytes_of(struct kept_answer *a) { return a->n <= sizeof a->small ? a->small : a->data; }
 
 int shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const struct ps_body *b) {
-    struct member *m = &s->members[trainer];
+    struct member *m = &s->barrier.members[trainer];
     struct kept_answer *a = &m->answers[m->next_answer++ % SHARD_ANSWERS];
     const uint8_t *p = b->sec[0];
     const size_t n = b->len[0];
@@ -56,20 +56,20 @@ static int is_pull(uint16_t type) { return type == WIRE_PS_PULL_DENSE || type ==
 
 static void forget(struct ps_shard *s, uint32_t trainer, int pulls_only) {
     size_t kept = 0;
-    for (size_t i = 0; i < s->n_waiting; i++)
-        if (s->waiting[i].trainer == trainer && (!pulls_only || is_pull(s->waiting[i].f->type)))
-            wire_frame_free(s->waiting[i].f);
+    for (size_t i = 0; i < s->barrier.n_waiting; i++)
+        if (s->barrier.waiting[i].trainer == trainer && (!pulls_only || is_pull(s->barrier.waiting[i].f->type)))
+            wire_frame_free(s->barrier.waiting[i].f);
         else
-            s->waiting[kept++] = s->waiting[i];
-    s->n_waiting = kept;
+            s->barrier.waiting[kept++] = s->barrier.waiting[i];
+    s->barrier.n_waiting = kept;
 }
 
 void shard_forget_pulls(struct ps_shard *s, uint32_t trainer) { forget(s, trainer, 1); }
 void shard_forget_waiting(struct ps_shard *s, uint32_t trainer) { forget(s, trainer, 0); }
 
 static int is_waiting(const struct ps_shard *s, uint32_t trainer, uint64_t req) {
-    for (size_t i = 0; i < s->n_waiting; i++)
-        if (s->waiting[i].trainer == trainer && s->waiting[i].f->req == req)
+    for (size_t i = 0; i < s->barrier.n_waiting; i++)
+        if (s->barrier.waiting[i].trainer == trainer && s->barrier.waiting[i].f->req == req)
             return 1;
     return 0;
 }
@@ -78,7 +78,7 @@ static int is_waiting(const struct ps_shard *s, uint32_t trainer, uint64_t req) 
  * answer will come: so does that of one that waits for a step (save, load) when the connection breaks, for what it is to save is there
  * then and not later; one that failed, or whose answer could not be kept for lack of memory: done again, unless it is too late. */
 int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
-    struct member *m = &s->members[trainer];
+    struct member *m = &s->barrier.members[trainer];
     struct kept_answer *a = find(m, (*f)->type, (*f)->req);
     const uint16_t type = (*f)->type;
     s->stats.repeated++;
@@ -99,9 +99,9 @@ int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, 
     const struct ps_body b = ps_body_of(*f);
     uint64_t after;
     (void)ps_get_after(&b, &after); /* cut short: shard_pull refuses it */
-    if (type == WIRE_PS_SAVE && s->rule->barrier && after < s->step)
+    if (type == WIRE_PS_SAVE && s->params.rule->barrier && after < s->barrier.step)
         return pd_fail(err, PD_EFAIL, "the model after step %llu was not saved, and is not there any more: step %llu", (unsigned long long)after,
-                       (unsigned long long)s->step);
+                       (unsigned long long)s->barrier.step);
     if (m->state == MEMBER_JOINED)
         return shard_pull(s, trainer, f, err);
     return pd_fail(err, PD_EPROTO, "%s after PS_BYE", wire_msg_name(type));

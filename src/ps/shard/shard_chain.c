@@ -17,9 +17,9 @@
 #include "ps/shard/shard_int.h"
 
 void shard_chain_drop(struct ps_shard *s) {
-    struct chain *c = &s->chain;
-    for (uint32_t i = 0; s->changed && i < s->job.n_sparse; i++)
-        ps_changed_release(&s->changed[i]);
+    struct chain *c = &s->saves.chain;
+    for (uint32_t i = 0; s->params.changed && i < s->params.job.n_sparse; i++)
+        ps_changed_release(&s->params.changed[i]);
     free(c->folder);
     free(c->layer);
     *c = (struct chain){0};
@@ -27,7 +27,7 @@ void shard_chain_drop(struct ps_shard *s) {
 
 /* Rows of tables with l1 or l2 change in every update. */
 int shard_chain_changes(const struct ps_shard *s, uint32_t id) {
-    return ps_changed_watched(&s->changed[id]) && !ps_decay_active(&s->decays[id]);
+    return ps_changed_watched(&s->params.changed[id]) && !ps_decay_active(&s->params.decays[id]);
 }
 
 static int is_file(const struct chain_layer *l, const char *path) {
@@ -50,9 +50,9 @@ static int link_layers(const struct chain *c, const char *folder) {
 }
 
 int shard_chain_go_on(struct ps_shard *s, const char *folder, int full) {
-    const struct chain *c = &s->chain;
+    const struct chain *c = &s->saves.chain;
     int any = 0;
-    for (uint32_t i = 0; s->tables && i < s->job.n_sparse; i++)
+    for (uint32_t i = 0; s->params.tables && i < s->params.job.n_sparse; i++)
         any |= shard_chain_changes(s, i);
     if (!any || !c->n || c->n > MODEL_LAYERS_MAX || c->full != full)
         return 0;
@@ -68,7 +68,7 @@ int shard_chain_go_on(struct ps_shard *s, const char *folder, int full) {
 }
 
 void shard_chain_set(struct ps_shard *s, char *folder, int full, struct chain_layer *layer, uint32_t n) {
-    struct chain *c = &s->chain;
+    struct chain *c = &s->saves.chain;
     free(c->folder);
     free(c->layer);
     *c = (struct chain){.folder = folder, .full = full, .layer = layer, .n = n};

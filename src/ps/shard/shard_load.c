@@ -23,16 +23,16 @@ int shard_folder(const struct ps_shard *s, char name[PATH_MAX], char out[PATH_MA
 }
 
 static int load_dense(struct ps_shard *s, struct model *m, uint32_t id, uint32_t missing, int full, struct pd_err *err) {
-    const struct ps_dense *d = &s->job.dense[id];
-    const struct ps_seg *seg = &s->segs[id];
+    const struct ps_dense *d = &s->params.job.dense[id];
+    const struct ps_seg *seg = &s->params.segs[id];
     const struct model_param *p = model_find(m, d->name);
     if (!p && missing == PS_MISSING_FAIL)
         return pd_fail(err, PD_ENOENT, "the model has no parameter '%s'", d->name);
     if (!p) {
         if (missing == PS_MISSING_ZERO)
-            memset(shard_w(s, id), 0, seg->count * sizeof(float));
+            memset(params_w(&s->params, id), 0, seg->count * sizeof(float));
         else
-            shard_initial_dense(s, id);
+            ps_params_initial_dense(&s->params, id);
         return 0;
     }
     int same = p->kind == MODEL_DENSE && p->n_dims == d->n_dims;
@@ -41,9 +41,9 @@ static int load_dense(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
     if (!same)
         return pd_fail(err, PD_ECONF, "parameter '%s' has %llu values here and %llu, or another shape, in the model",
                        d->name, (unsigned long long)d->n, (unsigned long long)model_param_values(p));
-    int rc = model_read_dense(m, d->name, seg->first, seg->count, shard_w(s, id), err);
+    int rc = model_read_dense(m, d->name, seg->first, seg->count, params_w(&s->params, id), err);
     if (!rc && full)
-        rc = model_read_state(m, d->name, seg->first, seg->count, s->optim->state, s->state + seg->off, s->n_values, err);
+        rc = model_read_state(m, d->name, seg->first, seg->count, s->params.optim->state, s->params.state + seg->off, s->params.n_values, err);
     return rc;
 }
 
@@ -62,27 +62,27 @@ static int load_row(void *arg, uint64_t key, const float *row, const float *stat
     struct loading *l = arg;
     const struct ps_shard *s = l->s;
     const uint32_t dim = ps_table_dim(l->t);
-    uint32_t at, step = s->decays[l->id].n;
-    if (ps_row_thread(key, s->job.n_sparse_threads) != s->thread)
+    uint32_t at, step = s->params.decays[l->id].n;
+    if (ps_row_thread(key, s->params.job.n_sparse_threads) != s->params.thread)
         return 0;
     if (l->seen && width < MODEL_SEEN_WIDTH)
-        return pd_fail(err, PD_EDATA, "the model has %u numbers of state per row of table '%s'", width, s->job.sparse[l->id].name);
+        return pd_fail(err, PD_EDATA, "the model has %u numbers of state per row of table '%s'", width, s->params.job.sparse[l->id].name);
     width -= l->seen ? MODEL_SEEN_WIDTH : 0;
     if (l->full && width != l->width)
         return pd_fail(err, PD_ECONF, "the checkpoint has %u floats of state per row of table '%s', this optimizer has %u", width,
-                       s->job.sparse[l->id].name, l->width);
+                       s->params.job.sparse[l->id].name, l->width);
     if (ps_table_find(l->t, &key, 1, 1, &at))
         return pd_fail(err, PD_ENOMEM, "no memory for a table's rows");
     float *to = ps_table_change(l->t, at);
     memcpy(to, row, dim * sizeof *row);
     if (l->width) { /* then there is some */
-        const uint32_t n = dim * s->optim->state;
+        const uint32_t n = dim * s->params.optim->state;
         memcpy(to + dim, state, n * sizeof *state);
-        if (ps_decay_active(&s->decays[l->id]) && s->rule->barrier) {
+        if (ps_decay_active(&s->params.decays[l->id]) && s->params.rule->barrier) {
             memcpy(to, state + n, dim * sizeof *state);
             memcpy(&step, state + n + dim, sizeof step);
             if (step > l->history)
-                return pd_fail(err, PD_EDATA, "a row of table '%s' was touched in update %u of %u", s->job.sparse[l->id].name, step,
+                return pd_fail(err, PD_EDATA, "a row of table '%s' was touched in update %u of %u", s->params.job.sparse[l->id].name, step,
                                l->history);
         }
     }
@@ -96,29 +96,29 @@ static int load_row(void *arg, uint64_t key, const float *row, const float *stat
 
 static int load_waiting(void *arg, uint64_t key, uint32_t state, struct pd_err *err) {
     struct loading *l = arg;
-    if (ps_row_thread(key, l->s->job.n_sparse_threads) != l->s->thread)
+    if (ps_row_thread(key, l->s->params.job.n_sparse_threads) != l->s->params.thread)
         return 0;
     int rc = ps_life_restore(&l->life, key, state);
-    return rc ? pd_fail(err, rc, "id %llu of table '%s', which waits for a row", (unsigned long long)key, l->s->job.sparse[l->id].name) : 0;
+    return rc ? pd_fail(err, rc, "id %llu of table '%s', which waits for a row", (unsigned long long)key, l->s->params.job.sparse[l->id].name) : 0;
 }
 
 static int load_history(struct ps_shard *s, struct model *m, uint32_t id, uint32_t *n, struct pd_err *err) {
     const double *pairs = NULL;
     uint64_t count;
-    int rc = model_history(m, s->job.sparse[id].name, &pairs, &count, err);
+    int rc = model_history(m, s->params.job.sparse[id].name, &pairs, &count, err);
     if (rc)
         return rc;
     if (!count || count > UINT32_MAX)
-        return pd_fail(err, PD_ECONF, "table '%s' was trained without l1 and l2, or has none of their history", s->job.sparse[id].name);
+        return pd_fail(err, PD_ECONF, "table '%s' was trained without l1 and l2, or has none of their history", s->params.job.sparse[id].name);
     *n = (uint32_t)(count - 1);
-    if (ps_decay_restore(&s->decays[id], (const struct ps_decay_at *)(const void *)pairs, *n))
-        return pd_fail(err, PD_ENOMEM, "no memory for table '%s'", s->job.sparse[id].name);
+    if (ps_decay_restore(&s->params.decays[id], (const struct ps_decay_at *)(const void *)pairs, *n))
+        return pd_fail(err, PD_ENOMEM, "no memory for table '%s'", s->params.job.sparse[id].name);
     return 0;
 }
 
 /* A fresh table takes the old one's place: rows that the model lacks are initial values again. */
 static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t missing, int full, struct pd_err *err) {
-    const struct ps_sparse *d = &s->job.sparse[id];
+    const struct ps_sparse *d = &s->params.job.sparse[id];
     const struct model_param *p = model_find(m, d->name);
     if (!p && missing == PS_MISSING_FAIL)
         return pd_fail(err, PD_ENOENT, "the model has no table '%s'", d->name);
@@ -127,22 +127,22 @@ static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
     if (p && p->n_rows && d->n_rows && p->n_rows != d->n_rows)
         return pd_fail(err, PD_ECONF, "table '%s' has %llu ids here and %llu in the model: another vocabulary", d->name,
                        (unsigned long long)d->n_rows, (unsigned long long)p->n_rows);
-    struct ps_table_opts o = {.name = d->name, .dim = d->dim, .state = s->optim->state, .seed = s->job.seed, .ageing = d->life.ageing > 0};
-    struct loading l = {.s = s, .id = id, .full = full, .width = full ? shard_row_width(s, id) : 0};
+    struct ps_table_opts o = {.name = d->name, .dim = d->dim, .state = s->params.optim->state, .seed = s->params.job.seed, .ageing = d->life.ageing > 0};
+    struct loading l = {.s = s, .id = id, .full = full, .width = full ? ps_params_state_width(&s->params, id) : 0};
     int rc = ps_table_new(&l.t, &o);
     if (!rc)
-        rc = ps_life_init(&l.life, &d->life, s->job.seed, d->name);
+        rc = ps_life_init(&l.life, &d->life, s->params.job.seed, d->name);
     if (rc) {
         ps_table_free(l.t);
         return pd_fail(err, rc, "no memory for table '%s'", d->name);
     }
     l.seen = p ? model_has_seen(m, d->name, err) : 0;
     rc = l.seen < 0 ? l.seen : 0;
-    if (p && !rc && full && ps_decay_active(&s->decays[id]))
+    if (p && !rc && full && ps_decay_active(&s->params.decays[id]))
         rc = load_history(s, m, id, &l.history, err);
     if (p && !rc)
         rc = model_each_state(m, d->name, load_row, &l, err);
-    if (p && !rc && s->lives[id].active)
+    if (p && !rc && s->params.lives[id].active)
         rc = model_each_waiting(m, d->name, load_waiting, &l, err);
     if (rc) {
         ps_life_release(&l.life);
@@ -151,47 +151,36 @@ static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
     }
     if (p || missing != PS_MISSING_ZERO)
         ps_table_set_initial(l.t, d->mean, d->std);
-    ps_table_free(s->tables[id]);
-    s->tables[id] = l.t;
-    ps_life_release(&s->lives[id]);
-    s->lives[id] = l.life;
+    ps_table_free(s->params.tables[id]);
+    s->params.tables[id] = l.t;
+    ps_life_release(&s->params.lives[id]);
+    s->params.lives[id] = l.life;
     return 0;
 }
 
 /* Row numbers that members remember belong to the tables of before. */
 void shard_forget_rows(struct ps_shard *s) {
-    for (uint32_t i = 0; i < s->n_joined; i++)
-        for (uint32_t t = 0; t < s->job.n_sparse * SHARD_LISTS; t++)
-            s->members[s->order[i]].known[t].id = 0;
-}
-
-int shard_steps_under_way(const struct ps_shard *s) {
-    int any = s->n_waiting > s->n_answering;
-    for (uint32_t i = 0; i < s->n_joined; i++) {
-        const struct member *m = &s->members[s->order[i]];
-        any |= m->step > s->step;
-        for (uint32_t k = 0; m->ring && k < SHARD_RING; k++)
-            any |= m->ring[k].n_parts > 0;
-    }
-    return any;
+    for (uint32_t i = 0; i < s->barrier.n_joined; i++)
+        for (uint32_t t = 0; t < s->params.job.n_sparse * SHARD_LISTS; t++)
+            s->barrier.members[s->barrier.order[i]].known[t].id = 0;
 }
 
 /* The numbers that go on where they were; members stand at the step that the checkpoint was made after. */
 static void go_on(struct ps_shard *s, const struct model_manifest *m) {
-    s->step = m->step;
-    s->pass = m->resume.pass;
-    s->updates = m->resume.updates;
-    s->samples = m->resume.samples;
-    for (uint32_t i = 0; i < s->n_joined; i++)
-        s->members[s->order[i]].step = s->step;
-    s->reduced_full = 1; /* until this pass is over no other process can take a trainer's place: it would begin elsewhere */
+    s->barrier.step = m->step;
+    s->barrier.pass = m->resume.pass;
+    s->params.updates = m->resume.updates;
+    s->params.samples = m->resume.samples;
+    for (uint32_t i = 0; i < s->barrier.n_joined; i++)
+        s->barrier.members[s->barrier.order[i]].step = s->barrier.step;
+    s->barrier.reduced_full = 1; /* until this pass is over no other process can take a trainer's place: it would begin elsewhere */
 }
 
 /* The part that this thread would write holds all that it owns, if the model was saved by as many threads. */
 static void prefer_own(const struct ps_shard *s, struct model *m) {
     char file[MODEL_FILE_MAX + 1];
     shard_part_name(s, file);
-    (void)model_prefer(m, file, s->tables != NULL);
+    (void)model_prefer(m, file, s->params.tables != NULL);
 }
 
 /* The answer: step and pass of the model, or with `full` those that the trainers go on with. */
@@ -203,10 +192,10 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *o
         return PD_EPROTO;
     const uint32_t missing = q.missing, full = q.full;
     int rc = shard_folder(s, q.folder_text, folder, err);
-    if (shard_steps_under_way(s))
+    if (barrier_steps_under_way(&s->barrier))
         return pd_fail(err, PD_EPROTO, "PS_LOAD while a step is under way");
     struct model *m = NULL;
-    if (!rc && s->values && ps_values_own(&s->values))
+    if (!rc && s->params.values && ps_values_own(&s->params.values))
         rc = pd_fail(err, PD_ENOMEM, "no memory to load a model");
     if (!rc)
         rc = model_open(&m, folder, err);
@@ -214,19 +203,35 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *o
         rc = pd_fail(err, PD_ECONF, "%s has no optimizer state: a training can begin with it (init_model_path), not go on from it", folder);
     if (!rc)
         prefer_own(s, m);
-    if (!rc && s->segs)
-        memset(s->state, 0, s->n_values * s->optim->state * sizeof *s->state);
-    for (uint32_t i = 0; s->segs && i < s->job.n_dense && !rc; i++)
+    if (!rc && s->params.segs)
+        memset(s->params.state, 0, s->params.n_values * s->params.optim->state * sizeof *s->params.state);
+    for (uint32_t i = 0; s->params.segs && i < s->params.job.n_dense && !rc; i++)
         rc = load_dense(s, m, i, missing, (int)full, err);
     shard_forget_rows(s);
     shard_chain_drop(s);
-    for (uint32_t i = 0; s->tables && i < s->job.n_sparse && !rc; i++)
+    for (uint32_t i = 0; s->params.tables && i < s->params.job.n_sparse && !rc; i++)
         rc = load_table(s, m, i, missing, (int)full, err);
     if (!rc && full)
         go_on(s, model_info(m));
     if (!rc)
-        ps_put_loaded(out, &(struct ps_msg_loaded){.step = full ? s->step : model_info(m)->step,
-                                                   .pass = full ? s->pass : model_info(m)->pass});
+        ps_put_loaded(out, &(struct ps_msg_loaded){.step = full ? s->barrier.step : model_info(m)->step,
+                                                   .pass = full ? s->barrier.pass : model_info(m)->pass});
     model_close(m);
     return rc;
+}
+
+int shard_day_end(struct ps_shard *s, const struct wire_frame *f, struct ps_body *out, struct pd_err *err) {
+    const struct ps_body b = ps_body_of(f);
+    struct ps_msg_day_end m;
+    struct ps_life_day day;
+    if (ps_get_day_end(&b, &m, err))
+        return PD_EPROTO;
+    if (barrier_steps_under_way(&s->barrier))
+        return pd_fail(err, PD_EPROTO, "PS_DAY_END while a step is under way");
+    if (ps_params_day_end(&s->params, &day, err))
+        return err->code;
+    shard_forget_rows(s);
+    shard_chain_drop(s); /* what is gone cannot be said by a save of changes */
+    ps_put_day_ended(out, &(struct ps_msg_day_ended){.removed = day.removed, .rows = day.rows, .candidates = day.candidates});
+    return 0;
 }

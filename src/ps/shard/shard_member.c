@@ -20,32 +20,32 @@ enum { REDUCED_MAX = 256, REDUCED_BYTES = 16 << 20 };
 /* --- reductions that a trainer which is started again repeats --- */
 
 void shard_keep_reduced(struct ps_shard *s, const double *sum, uint32_t n) {
-    if (s->opts.on_lost != PS_LOST_WAIT || s->reduced_full)
+    if (s->opts.on_lost != PS_LOST_WAIT || s->barrier.reduced_full)
         return;
     double *v = NULL;
-    if (s->n_reduced == REDUCED_MAX || (s->reduced_bytes += n * sizeof *v) > REDUCED_BYTES ||
-        shard_room(&s->reduced, &s->cap_reduced, s->n_reduced + 1, sizeof *s->reduced) || !(v = pd_malloc((n + 1) * sizeof *v))) {
-        s->reduced_full = 1;
+    if (s->barrier.n_reduced == REDUCED_MAX || (s->barrier.reduced_bytes += n * sizeof *v) > REDUCED_BYTES ||
+        shard_room(&s->barrier.reduced, &s->barrier.cap_reduced, s->barrier.n_reduced + 1, sizeof *s->barrier.reduced) || !(v = pd_malloc((n + 1) * sizeof *v))) {
+        s->barrier.reduced_full = 1;
         return;
     }
     if (n)
         memcpy(v, sum, n * sizeof *v);
-    s->reduced[s->n_reduced++] = (struct reduced){n, v};
+    s->barrier.reduced[s->barrier.n_reduced++] = (struct reduced){n, v};
 }
 
 void shard_forget_reduced(struct ps_shard *s) {
-    for (uint32_t i = 0; i < s->n_reduced; i++)
-        free(s->reduced[i].v);
-    s->n_reduced = 0;
-    s->reduced_bytes = 0;
-    s->reduced_full = 0;
-    for (uint32_t i = 0; i < s->n_joined; i++)
-        s->members[s->order[i]].n_replayed = 0;
+    for (uint32_t i = 0; i < s->barrier.n_reduced; i++)
+        free(s->barrier.reduced[i].v);
+    s->barrier.n_reduced = 0;
+    s->barrier.reduced_bytes = 0;
+    s->barrier.reduced_full = 0;
+    for (uint32_t i = 0; i < s->barrier.n_joined; i++)
+        s->barrier.members[s->barrier.order[i]].n_replayed = 0;
 }
 
 int shard_reduce_again(struct ps_shard *s, uint32_t trainer, uint32_t n, uint64_t req, struct pd_err *err) {
-    struct member *m = &s->members[trainer];
-    const struct reduced *r = &s->reduced[m->n_replayed];
+    struct member *m = &s->barrier.members[trainer];
+    const struct reduced *r = &s->barrier.reduced[m->n_replayed];
     if (r->n != n)
         return pd_fail(err, PD_EPROTO, "was started again and reduces %u numbers where it reduced %u before", n, r->n);
     struct ps_body b = shard_body(s);
@@ -60,26 +60,26 @@ int shard_reduce_again(struct ps_shard *s, uint32_t trainer, uint32_t n, uint64_
 
 /* What it had begun and not ended. The steps that it has ended stay. */
 static void drop_unfinished(struct ps_shard *s, uint32_t trainer) {
-    struct member *m = &s->members[trainer];
-    shard_step_clear(s, shard_step_of(m, m->step));
+    struct member *m = &s->barrier.members[trainer];
+    shard_step_clear(s, barrier_step_of(m, m->step));
     shard_forget_waiting(s, trainer);
     shard_task_back(s, trainer);
     while (m->n_reduces)
         free(m->reduces[(m->first_reduce + --m->n_reduces) % SHARD_REDUCES].v);
-    for (uint32_t t = 0; t < s->job.n_sparse * SHARD_LISTS; t++)
+    for (uint32_t t = 0; t < s->params.job.n_sparse * SHARD_LISTS; t++)
         m->known[t].id = 0;
 }
 
 /* Another process in the place of the one that is gone. */
 static int take_place(struct ps_shard *s, uint32_t trainer, const struct ps_declare *d, const struct ps_job *job, struct pd_err *err) {
-    struct member *m = &s->members[trainer];
-    if (d->stream_lo != m->streams.lo || d->stream_hi != m->streams.hi || d->thread != s->thread || d->kind != s->opts.kind)
+    struct member *m = &s->barrier.members[trainer];
+    if (d->stream_lo != m->streams.lo || d->stream_hi != m->streams.hi || d->thread != s->params.thread || d->kind != s->opts.kind)
         return pd_fail(err, PD_ECONF, "trainer %u is started again with streams %u-%u as thread %u; it had %u-%u and thread %u", trainer,
-                       d->stream_lo, d->stream_hi - 1, d->thread, m->streams.lo, m->streams.hi - 1, s->thread);
-    if (s->reduced_full)
+                       d->stream_lo, d->stream_hi - 1, d->thread, m->streams.lo, m->streams.hi - 1, s->params.thread);
+    if (s->barrier.reduced_full)
         return pd_fail(err, PD_EFAIL, "trainer %u cannot take up the work of the process before it: there were too many reductions since "
                        "the pass began", trainer);
-    int rc = ps_job_same(&s->job, job, err);
+    int rc = ps_job_same(&s->params.job, job, err);
     if (rc)
         return rc;
     drop_unfinished(s, trainer);
@@ -95,13 +95,13 @@ static int take_place(struct ps_shard *s, uint32_t trainer, const struct ps_decl
     m->resumed = 1;
     s->stats.progress++;
     pd_info(s->opts.log, "trainer %u is started again and goes on in step %llu of pass %llu", trainer, (unsigned long long)m->step,
-            (unsigned long long)s->pass);
+            (unsigned long long)s->barrier.pass);
     return 1;
 }
 
 int shard_comes_back(struct ps_shard *s, uint32_t trainer, const char *addr, const struct ps_declare *d, const struct ps_job *job,
                      struct pd_err *err) {
-    struct member *m = &s->members[trainer];
+    struct member *m = &s->barrier.members[trainer];
     int same = m->state != MEMBER_ABSENT && m->incarnation == d->incarnation && (!d->epoch || d->epoch == s->opts.epoch), rc = same;
     if (m->lost && (same || s->opts.on_lost == PS_LOST_CONTINUE))
         return pd_fail(err, PD_EGONE, "trainer %u was given up in step %llu%s", trainer, (unsigned long long)m->step,
@@ -124,22 +124,22 @@ int shard_comes_back(struct ps_shard *s, uint32_t trainer, const char *addr, con
 }
 
 int ps_shard_detach(struct ps_shard *s, uint32_t trainer) {
-    if (trainer >= s->opts.n_trainers || s->members[trainer].state != MEMBER_JOINED)
+    if (trainer >= s->opts.n_trainers || s->barrier.members[trainer].state != MEMBER_JOINED)
         return 0;
-    s->members[trainer].attached = 0;
+    s->barrier.members[trainer].attached = 0;
     shard_forget_pulls(s, trainer);
     return 1;
 }
 
-int ps_shard_has_lost(const struct ps_shard *s, uint32_t trainer) { return trainer < s->opts.n_trainers && s->members[trainer].lost; }
+int ps_shard_has_lost(const struct ps_shard *s, uint32_t trainer) { return trainer < s->opts.n_trainers && s->barrier.members[trainer].lost; }
 
 /* The job goes on with those that are left. */
 static int go_on(struct ps_shard *s, uint32_t trainer, const struct pd_err *why, struct pd_err *err) {
-    struct member *m = &s->members[trainer];
+    struct member *m = &s->barrier.members[trainer];
     drop_unfinished(s, trainer);
     m->in_pass = 0;
-    m->knows = 1;
-    if (s->n_left == s->opts.n_trainers && !s->n_byes)
+    m->knows_bye = 1;
+    if (s->barrier.n_left == s->opts.n_trainers && !s->barrier.n_byes)
         return pd_fail(err, PD_EFAIL, "%.800s; no trainer is left", why->msg);
     pd_warn(s->opts.log, "%s; its streams %u-%u are left out from here on (on_trainer_lost = continue)", why->msg, m->streams.lo,
             m->streams.hi - 1);
@@ -148,13 +148,13 @@ static int go_on(struct ps_shard *s, uint32_t trainer, const struct pd_err *why,
 
 /* It was here on another thread, and lost there. */
 static int never_comes(struct ps_shard *s, uint32_t trainer, const struct pd_err *why, struct pd_err *err) {
-    struct member *m = &s->members[trainer];
+    struct member *m = &s->barrier.members[trainer];
     struct pd_err e = {0};
     m->state = MEMBER_LEFT;
-    m->lost = m->knows = 1;
-    s->n_left++;
-    s->n_absent++;
-    int rc = s->n_left == s->opts.n_trainers && !s->n_byes ? pd_fail(&e, PD_EFAIL, "%.800s; no trainer is left", why->msg) : shard_advance(s, &e);
+    m->lost = m->knows_bye = 1;
+    s->barrier.n_left++;
+    s->barrier.n_absent++;
+    int rc = s->barrier.n_left == s->opts.n_trainers && !s->barrier.n_byes ? pd_fail(&e, PD_EFAIL, "%.800s; no trainer is left", why->msg) : shard_advance(s, &e);
     if (!rc)
         return 0;
     ps_shard_fail(s, &e);
@@ -162,7 +162,7 @@ static int never_comes(struct ps_shard *s, uint32_t trainer, const struct pd_err
 }
 
 int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why, struct pd_err *err) {
-    struct member *m = &s->members[trainer];
+    struct member *m = &s->barrier.members[trainer];
     if (trainer >= s->opts.n_trainers || m->state == MEMBER_LEFT || m->lost)
         return 0;
     if (m->state == MEMBER_ABSENT)
@@ -180,7 +180,7 @@ int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why
         return 0;
     }
     m->state = MEMBER_LEFT; /* nothing is answered to it any more */
-    s->n_left++;
+    s->barrier.n_left++;
     if (!s->failed.code && s->opts.on_lost == PS_LOST_CONTINUE) {
         if (!go_on(s, trainer, &e, &then))
             return 0;
@@ -190,76 +190,15 @@ int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why
     return pd_fail(err, s->failed.code, "%s", s->failed.msg);
 }
 
-int ps_shard_all_left(const struct ps_shard *s) { return s->n_left == s->opts.n_trainers; }
+int ps_shard_all_left(const struct ps_shard *s) { return s->barrier.n_left == s->opts.n_trainers; }
 
 int ps_shard_all_known(const struct ps_shard *s) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->opts.n_trainers; i++)
-        n += s->members[i].state == MEMBER_LEFT && s->members[i].knows;
+        n += s->barrier.members[i].state == MEMBER_LEFT && s->barrier.members[i].knows_bye;
     return n == s->opts.n_trainers;
 }
 
-uint32_t ps_shard_absent(const struct ps_shard *s, char *text, size_t cap) {
-    enum { NAMED = 8, ROOM = 40 };
-    uint32_t n = 0, named = 0;
-    size_t at = 0;
-    for (uint32_t i = 0; i < s->opts.n_trainers; i++) {
-        if (s->members[i].state != MEMBER_ABSENT)
-            continue;
-        n++;
-        if (!text || named == NAMED || at + ROOM > cap)
-            continue;
-        at += (size_t)snprintf(text + at, cap - at, "%s %u", named++ ? "," : "trainer", i);
-    }
-    if (text && n > named)
-        snprintf(text + at, cap - at, " and %u more", n - named);
-    return n;
-}
+uint32_t ps_shard_absent(const struct ps_shard *s, char *text, size_t cap) { return barrier_absent(&s->barrier, text, cap); }
 
-/* Has it done its part? */
-static int is_waiting(const struct ps_shard *s, const struct member *m, int reduce) {
-    return reduce ? m->n_reduces > 0 : m->in_pass ? m->step > s->step : m->pass_req != 0;
-}
-
-/* Is anybody waiting for somebody else, and for what? */
-static const char *wait_reason(const struct ps_shard *s, int *reduce) {
-    *reduce = 0;
-    int out = 0, ahead = s->n_waiting > 0;
-    for (uint32_t i = 0; i < s->n_joined; i++) {
-        const struct member *m = &s->members[s->order[i]];
-        *reduce |= m->n_reduces > 0;
-        out |= m->state == MEMBER_JOINED && !m->in_pass;
-        ahead |= m->step > s->step;
-    }
-    return *reduce ? "in a reduction" : ahead || out ? "in step" : NULL;
-}
-
-int ps_shard_waiting(const struct ps_shard *s, char *text, size_t cap) {
-    int reduce;
-    const char *what = wait_reason(s, &reduce);
-    if (!what || s->failed.code)
-        return 0;
-    size_t n = (size_t)snprintf(text, cap, "waiting for");
-    uint32_t named = 0, missing = 0;
-    for (uint32_t t = 0; t < s->opts.n_trainers; t++) {
-        const struct member *m = &s->members[t];
-        if (m->state == MEMBER_LEFT || (m->state == MEMBER_JOINED && (is_waiting(s, m, reduce))))
-            continue;
-        missing++;
-        if (named == 8 || n + 100 > cap)
-            continue;
-        named++;
-        if (m->state == MEMBER_ABSENT)
-            n += (size_t)snprintf(text + n, cap - n, "%s trainer %u (not here yet)", named > 1 ? "," : "", t);
-        else
-            n += (size_t)snprintf(text + n, cap - n, "%s trainer %u (streams %u-%u%s)", named > 1 ? "," : "", t,
-                                  m->streams.lo, m->streams.hi - 1, m->attached ? "" : "; it has no connection");
-    }
-    if (missing > named)
-        n += (size_t)snprintf(text + n, cap - n, " and %u more", missing - named);
-    if (reduce)
-        snprintf(text + n, cap - n, " %s", what);
-    else
-        snprintf(text + n, cap - n, " %s %llu", what, (unsigned long long)s->step);
-    return missing > 0;
-}
+int ps_shard_waiting(const struct ps_shard *s, char *text, size_t cap) { return !s->failed.code && barrier_waiting(&s->barrier, text, cap); }

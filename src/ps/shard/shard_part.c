@@ -23,11 +23,6 @@ _Static_assert((int)MODEL_NAME_MAX == (int)PS_NAME_MAX, "names are copied whole"
 _Static_assert(sizeof(struct ps_decay_at) == 16, "a pair of a table's history");
 _Static_assert(sizeof(struct ps_row_seen) == 4 * MODEL_SEEN_WIDTH, "what was seen of a row is written as it is");
 
-uint32_t shard_row_width(const struct ps_shard *s, uint32_t id) {
-    uint32_t dim = s->job.sparse[id].dim;
-    return dim * s->optim->state + (ps_decay_active(&s->decays[id]) ? dim + 1 : 0);
-}
-
 /* --- room --- */
 
 static void add_entry(struct ps_saving *j, const struct model_entry *e, const char *name) {
@@ -38,16 +33,16 @@ static void add_entry(struct ps_saving *j, const struct model_entry *e, const ch
 
 static void describe_table(struct ps_saving *j, uint32_t id) {
     const struct ps_shard *s = j->s;
-    const char *name = s->job.sparse[id].name;
+    const char *name = s->params.job.sparse[id].name;
     struct part_table *p = &j->tables[id];
     p->changes = j->delta && shard_chain_changes(s, id);
-    p->n = p->changes ? ps_changed_count(&s->changed[id], ps_table_places(s->tables[id])) : ps_table_rows(s->tables[id]);
-    p->n_waiting = ps_life_candidates(&s->lives[id]);
-    p->dim = s->job.sparse[id].dim;
-    p->life = s->lives[id].active;
-    p->decay = s->decays[id];
+    p->n = p->changes ? ps_changed_count(&s->params.changed[id], ps_table_places(s->params.tables[id])) : ps_table_rows(s->params.tables[id]);
+    p->n_waiting = ps_life_candidates(&s->params.lives[id]);
+    p->dim = s->params.job.sparse[id].dim;
+    p->life = s->params.lives[id].active;
+    p->decay = s->params.decays[id];
     p->decay.at = NULL;
-    p->state_width = (j->full ? shard_row_width(s, id) : 0) + (p->life ? MODEL_SEEN_WIDTH : 0);
+    p->state_width = (j->full ? ps_params_state_width(&s->params, id) : 0) + (p->life ? MODEL_SEEN_WIDTH : 0);
     add_entry(j, &(struct model_entry){.kind = p->changes ? MODEL_CHANGES : MODEL_TABLE, .dim = p->dim, .count = p->n,
                                        .state_width = p->state_width}, name);
     if (j->full && ps_decay_active(&p->decay))
@@ -58,11 +53,11 @@ static void describe_table(struct ps_saving *j, uint32_t id) {
 
 static void describe(struct ps_saving *j) {
     const struct ps_shard *s = j->s;
-    for (uint32_t i = 0; s->segs && i < s->job.n_dense; i++)
-        if (s->segs[i].count)
-            add_entry(j, &(struct model_entry){.kind = MODEL_DENSE, .dim = 1, .first = s->segs[i].first, .count = s->segs[i].count,
-                                               .state_width = j->full ? s->optim->state : 0}, s->job.dense[i].name);
-    for (uint32_t i = 0; s->tables && i < s->job.n_sparse; i++)
+    for (uint32_t i = 0; s->params.segs && i < s->params.job.n_dense; i++)
+        if (s->params.segs[i].count)
+            add_entry(j, &(struct model_entry){.kind = MODEL_DENSE, .dim = 1, .first = s->params.segs[i].first, .count = s->params.segs[i].count,
+                                               .state_width = j->full ? s->params.optim->state : 0}, s->params.job.dense[i].name);
+    for (uint32_t i = 0; s->params.tables && i < s->params.job.n_sparse; i++)
         describe_table(j, i);
 }
 
@@ -77,7 +72,7 @@ static void *take(struct ps_saving *j, size_t *at, size_t bytes) {
 /* Where the lists are in j->lists, or with that NULL how much they need. */
 static size_t place_lists(struct ps_saving *j) {
     size_t at = 0;
-    for (uint32_t i = 0; j->tables && i < j->s->job.n_sparse; i++) {
+    for (uint32_t i = 0; j->tables && i < j->s->params.job.n_sparse; i++) {
         struct part_table *p = &j->tables[i];
         p->heaps = take(j, &at, sizeof *p->heaps);
         p->decay.at = take(j, &at, decay_bytes(p));
@@ -103,22 +98,22 @@ static int map_lists(struct ps_saving *j) {
 
 static int cut_tables(struct ps_saving *j) {
     int rc = 0;
-    for (uint32_t i = 0; j->tables && i < j->s->job.n_sparse && !rc; i++)
-        rc = ps_cut_begin(&j->tables[i].cut, j->s->tables[i]);
+    for (uint32_t i = 0; j->tables && i < j->s->params.job.n_sparse && !rc; i++)
+        rc = ps_cut_begin(&j->tables[i].cut, j->s->params.tables[i]);
     return rc;
 }
 
 int part_make_room(struct ps_saving *j, const char *folder, const char *file, struct pd_err *err) {
     const struct ps_shard *s = j->s;
     uint32_t widest = 1;
-    j->entries = pd_calloc((size_t)s->job.n_dense + 3 * (size_t)s->job.n_sparse, sizeof *j->entries);
-    j->tables = s->tables ? pd_calloc(s->job.n_sparse, sizeof *j->tables) : NULL;
-    if (!j->entries || (s->tables && !j->tables))
+    j->entries = pd_calloc((size_t)s->params.job.n_dense + 3 * (size_t)s->params.job.n_sparse, sizeof *j->entries);
+    j->tables = s->params.tables ? pd_calloc(s->params.job.n_sparse, sizeof *j->tables) : NULL;
+    if (!j->entries || (s->params.tables && !j->tables))
         return pd_fail(err, PD_ENOMEM, "no memory to save");
-    if (s->values && s->values->in_region)
-        j->values = ps_values_lend(s->values);
+    if (s->params.values && s->params.values->in_region)
+        j->values = ps_values_lend(s->params.values);
     describe(j);
-    for (uint32_t i = 0; j->tables && i < s->job.n_sparse; i++) {
+    for (uint32_t i = 0; j->tables && i < s->params.job.n_sparse; i++) {
         widest = j->tables[i].dim > widest ? j->tables[i].dim : widest;
         widest = j->tables[i].state_width > widest ? j->tables[i].state_width : widest;
     }
@@ -138,7 +133,7 @@ static void drop_lists(struct ps_saving *j) {
 void part_release(struct ps_saving *j) {
     model_writer_free(j->w);
     ps_values_drop(j->values);
-    for (uint32_t i = 0; j->tables && i < j->s->job.n_sparse; i++)
+    for (uint32_t i = 0; j->tables && i < j->s->params.job.n_sparse; i++)
         ps_cut_end(j->tables[i].cut);
     drop_lists(j);
     free(j->tables);
@@ -150,16 +145,16 @@ void part_release(struct ps_saving *j) {
 
 static int put_dense(const struct ps_saving *j, uint32_t id, struct pd_err *err) {
     const struct ps_shard *s = j->s;
-    const struct ps_seg *seg = &s->segs[id];
-    int rc = model_writer_put(j->w, shard_w(s, id), seg->count * sizeof(float), err);
-    for (uint32_t k = 0; j->full && k < s->optim->state && !rc; k++)
-        rc = model_writer_put(j->w, s->state + k * s->n_values + seg->off, seg->count * sizeof(float), err);
+    const struct ps_seg *seg = &s->params.segs[id];
+    int rc = model_writer_put(j->w, params_w(&s->params, id), seg->count * sizeof(float), err);
+    for (uint32_t k = 0; j->full && k < s->params.optim->state && !rc; k++)
+        rc = model_writer_put(j->w, s->params.state + k * s->params.n_values + seg->off, seg->count * sizeof(float), err);
     return rc;
 }
 
 static int put_all_dense(const struct ps_saving *j, struct pd_err *err) {
     int rc = 0;
-    for (uint32_t i = 0; j->s->segs && i < j->s->job.n_dense && !rc; i++)
+    for (uint32_t i = 0; j->s->params.segs && i < j->s->params.job.n_dense && !rc; i++)
         rc = put_dense(j, i, err);
     return rc;
 }
@@ -167,13 +162,13 @@ static int put_all_dense(const struct ps_saving *j, struct pd_err *err) {
 static int list_table(const struct ps_saving *j, uint32_t id, struct pd_err *err) {
     const struct ps_shard *s = j->s;
     const struct part_table *p = &j->tables[id];
-    const uint64_t n = ps_table_list(s->tables[id], p->changes ? &s->changed[id] : NULL, p->rows, p->n, p->heaps);
+    const uint64_t n = ps_table_list(s->params.tables[id], p->changes ? &s->params.changed[id] : NULL, p->rows, p->n, p->heaps);
     if (n != p->n)
-        return pd_fail(err, PD_EFAIL, "table '%s' has %llu rows to be saved, not %llu", s->job.sparse[id].name, (unsigned long long)n,
+        return pd_fail(err, PD_EFAIL, "table '%s' has %llu rows to be saved, not %llu", s->params.job.sparse[id].name, (unsigned long long)n,
                        (unsigned long long)p->n);
-    ps_life_list(&s->lives[id], p->waiting);
+    ps_life_list(&s->params.lives[id], p->waiting);
     if (decay_bytes(p))
-        memcpy(p->decay.at, s->decays[id].at, decay_bytes(p));
+        memcpy(p->decay.at, s->params.decays[id].at, decay_bytes(p));
     return 0;
 }
 
@@ -186,7 +181,7 @@ static void touch_lists(const struct ps_saving *j) {
 int ps_saving_image(const struct ps_saving *j, struct model_part *part, struct pd_err *err) {
     int rc = pd_fault("ps.save") ? pd_fail(err, PD_EFAIL, "fault: ps.save") : 0;
     touch_lists(j);
-    for (uint32_t i = 0; j->tables && i < j->s->job.n_sparse && !rc; i++)
+    for (uint32_t i = 0; j->tables && i < j->s->params.job.n_sparse && !rc; i++)
         rc = list_table(j, i, err);
     if (rc || j->tables)
         return rc;
@@ -235,7 +230,7 @@ static void read_values(const struct ps_saving *j, const struct part_table *p, u
 
 /* The rule's numbers; of a table that decays, the row as it was when it was last touched, and when; what was seen of it. */
 static void read_state(const struct ps_saving *j, const struct part_table *p, uint64_t from, uint64_t n, float *to) {
-    const uint32_t of_rule = j->full ? p->dim * j->s->optim->state : 0;
+    const uint32_t of_rule = j->full ? p->dim * j->s->params.optim->state : 0;
     if (of_rule == p->state_width) {
         ps_cut_read(p->cut, p->rows + from, n, p->n - from, p->dim, of_rule, to);
         return;
@@ -314,7 +309,7 @@ int ps_saving_rest(struct ps_saving *j, struct model_part *part, struct pd_err *
         return 0;
     touch_lists(j);
     int rc = put_all_dense(j, err);
-    for (uint32_t i = 0; i < j->s->job.n_sparse && !rc; i++)
+    for (uint32_t i = 0; i < j->s->params.job.n_sparse && !rc; i++)
         rc = put_table(j, &j->tables[i], err);
     drop_lists(j); /* here: giving 32 MB back takes 10 to 15 ms, for which the shard's thread would stand still */
     return rc ? rc : model_writer_seal(j->w, part, err);

@@ -34,7 +34,7 @@ static void reply_release(void *arg) {
 
 static void reply_send(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct reply *r, const float *v, size_t n) {
     struct ps_body b = shard_body(s);
-    ps_put_pulled(&b, &(struct ps_msg_pulled){.applied = s->step, .values = v, .n_values = n});
+    ps_put_pulled(&b, &(struct ps_msg_pulled){.applied = s->barrier.step, .values = v, .n_values = n});
     struct iovec io[3] = {{memcpy(r->head, b.sec[0], sizeof r->head), b.len[0]}, {NULL, 0}, {(void *)(uintptr_t)b.sec[2], b.len[2]}};
     s->ops.answer(s->arg, trainer, f->type, f->req, io, 3, reply_release, r);
 }
@@ -46,10 +46,10 @@ static int get_pull_dense(const struct ps_shard *s, const struct wire_frame *f, 
     const struct ps_body b = ps_body_of(f);
     if (ps_get_pull_dense(&b, m, err))
         return PD_EPROTO;
-    if (m->n > (uint64_t)PS_PARAMS_MAX * s->planes)
+    if (m->n > (uint64_t)PS_PARAMS_MAX * s->params.planes)
         return pd_fail(err, PD_EPROTO, "PS_PULL_DENSE of %u parameters", m->n);
     for (uint32_t i = 0; i < m->n; i++)
-        if (!s->segs || m->parameters[i] >= shard_n_planes(s) || !shard_seg(s, m->parameters[i])->count)
+        if (!s->params.segs || m->parameters[i] >= params_n_planes(&s->params) || !params_seg(&s->params, m->parameters[i])->count)
             return pd_fail(err, PD_EPROTO, "PS_PULL_DENSE: no parameter %u here", m->parameters[i]);
     return 0;
 }
@@ -61,10 +61,10 @@ static int contiguous(const struct ps_shard *s, const struct ps_msg_pull_dense *
     *floats = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         const uint32_t id = p->parameters[i];
-        const struct ps_seg *g = shard_seg(s, id);
-        one &= id < s->job.n_dense && (i == 0 || g->off == end);
+        const struct ps_seg *g = params_seg(&s->params, id);
+        one &= id < s->params.job.n_dense && (i == 0 || g->off == end);
         if (i == 0)
-            *from = s->values->w + g->off;
+            *from = s->params.values->w + g->off;
         end = g->off + ps_seg_padded(g->count);
         *floats += ps_seg_padded(g->count);
     }
@@ -83,13 +83,13 @@ static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_
     if (!r)
         return pd_fail(err, PD_ENOMEM, "no memory for an answer");
     if (lend) {
-        r->values = floats ? ps_values_lend(s->values) : NULL;
+        r->values = floats ? ps_values_lend(s->params.values) : NULL;
     } else {
         float *to = r->data;
         for (uint32_t i = 0; i < p.n; i++) {
             const uint32_t id = p.parameters[i];
-            memcpy(to, shard_plane(s, id), ps_seg_padded(shard_seg(s, id)->count) * sizeof *to);
-            to += ps_seg_padded(shard_seg(s, id)->count);
+            memcpy(to, params_plane(&s->params, id), ps_seg_padded(params_seg(&s->params, id)->count) * sizeof *to);
+            to += ps_seg_padded(params_seg(&s->params, id)->count);
         }
         from = r->data;
     }
@@ -98,7 +98,7 @@ static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_
 }
 
 const float *ps_shard_dense(const struct ps_shard *s, uint32_t id) {
-    return s->segs && id < s->job.n_dense && s->segs[id].count == s->job.dense[id].n ? shard_w(s, id) : NULL;
+    return s->params.segs && id < s->params.job.n_dense && s->params.segs[id].count == s->params.job.dense[id].n ? params_w(&s->params, id) : NULL;
 }
 
 /* --- rows --- */
@@ -133,32 +133,19 @@ static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame
         rc = shard_keys(s, "PS_PULL_ROWS", p.table, p.n, p.keys, p.n_keys, err);
     if (rc || !p.create)
         return rc;
-    struct known_list *k = p.list ? place_for(&s->members[trainer], p.table, p.list) : NULL;
-    struct row_list *list = k ? &k->list : &s->scratch;
+    struct known_list *k = p.list ? place_for(&s->barrier.members[trainer], p.table, p.list) : NULL;
+    struct row_list *list = k ? &k->list : &s->params.scratch.rows;
     const uint64_t *keys = p.keys;
-    const int life = s->lives[p.table].active;
+    const int life = s->params.lives[p.table].active;
     if (k)
         k->id = 0;
-    if (shard_room(&list->rows, &list->cap, p.n, sizeof *list->rows) || (k && shard_keep_keys(list, keys, p.n)) ||
-        ps_table_find(s->tables[p.table], keys, p.n, !life, list->rows))
-        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[p.table].name);
+    if (shard_room(&list->rows, &list->cap, p.n, sizeof *list->rows) || (k && row_list_keep_keys(list, keys, p.n)) ||
+        ps_table_find(s->params.tables[p.table], keys, p.n, !life, list->rows))
+        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->params.job.sparse[p.table].name);
     list->n = p.n;
     if (k)
         k->id = p.list;
     return 0;
-}
-
-/* Rows as they are after the last update, also those that it did not touch. */
-void shard_gather(struct ps_shard *s, uint32_t id, const uint64_t *keys, const uint32_t *rows, size_t n, float *out) {
-    const struct ps_decay *d = &s->decays[id];
-    const struct ps_table *t = s->tables[id];
-    uint32_t dim = s->job.sparse[id].dim;
-    ps_table_gather(t, keys, rows, n, out);
-    for (size_t i = 0; s->lives[id].conf.admit_zero > 0 && i < n; i++)
-        if (rows[i] == PS_ROW_NONE)
-            memset(out + i * dim, 0, dim * sizeof *out);
-    for (size_t i = 0; ps_decay_active(d) && i < n; i++)
-        ps_decay_catch_up(d, rows[i] == PS_ROW_NONE ? 0 : ps_table_note(t, rows[i])->step, out + i * dim, dim);
 }
 
 static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
@@ -166,29 +153,29 @@ static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_f
     int rc = get_pull_rows(f, &p, err);
     if (rc)
         return rc;
-    struct ps_table *t = s->tables[p.table];
+    struct ps_table *t = s->params.tables[p.table];
     const uint64_t *keys = p.keys;
-    const int life = s->lives[p.table].active;
-    struct known_list *k = p.create ? shard_known(&s->members[trainer], p.table, p.list) : NULL;
+    const int life = s->params.lives[p.table].active;
+    struct known_list *k = p.create ? shard_known(&s->barrier.members[trainer], p.table, p.list) : NULL;
     const uint32_t *rows = k ? k->list.rows : NULL;
-    if (k && life && shard_look_again(t, &k->list))
-        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[p.table].name);
+    if (k && life && row_list_look_again(t, &k->list))
+        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->params.job.sparse[p.table].name);
     if (!k || k->list.n != p.n) {
-        if (shard_room(&s->scratch.rows, &s->scratch.cap, p.n, sizeof *s->scratch.rows) ||
-            ps_table_find(t, keys, p.n, p.create && !life, s->scratch.rows))
-            return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[p.table].name);
-        rows = s->scratch.rows;
+        if (shard_room(&s->params.scratch.rows.rows, &s->params.scratch.rows.cap, p.n, sizeof *s->params.scratch.rows.rows) ||
+            ps_table_find(t, keys, p.n, p.create && !life, s->params.scratch.rows.rows))
+            return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->params.job.sparse[p.table].name);
+        rows = s->params.scratch.rows.rows;
     }
-    size_t floats = p.n * shard_width(s, p.table);
+    size_t floats = p.n * params_width(&s->params, p.table);
     float *to = s->ops.place ? s->ops.place(s->arg, f->req, floats) : NULL;
     struct reply *r = reply_new(s, to ? 0 : floats);
     if (!r)
         return pd_fail(err, PD_ENOMEM, "no memory for an answer");
     to = to ? to : r->data;
-    if (s->planes > 1)
+    if (s->params.planes > 1)
         ps_table_gather_all(t, keys, rows, p.n, to);
     else
-        shard_gather(s, p.table, keys, rows, p.n, to);
+        ps_params_gather(&s->params, p.table, keys, rows, p.n, to);
     reply_send(s, trainer, f, r, to, floats);
     return 0;
 }
@@ -201,9 +188,9 @@ static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame 
     struct ps_msg_pull_dense pd = {0};
     int values = f->type == WIRE_PS_PULL_ROWS || (f->type == WIRE_PS_PULL_DENSE && !get_pull_dense(s, f, &pd, err) && pd.n);
     if (values) {
-        struct member *m = &s->members[trainer];
+        struct member *m = &s->barrier.members[trainer];
         if (!m->has_pulled)
-            m->updates_seen = s->updates;
+            m->updates_seen = s->params.updates;
         m->has_pulled = 1;
     }
     switch (f->type) {
@@ -224,17 +211,17 @@ static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame 
 
 /* Has the trainer ended all before step `after`, is that applied, and may it go on? */
 static int may_answer(const struct ps_shard *s, uint32_t trainer, uint64_t after) {
-    if (s->rule->barrier)
-        return s->step >= after;
-    return s->members[trainer].step >= after && (!s->rule->bounded || after <= s->step + s->job.staleness);
+    if (s->params.rule->barrier)
+        return s->barrier.step >= after;
+    return s->barrier.members[trainer].step >= after && (!s->params.rule->bounded || after <= s->barrier.step + s->params.job.staleness);
 }
 
 static int congested(const struct ps_shard *s, uint32_t trainer) { return s->ops.congested && s->ops.congested(s->arg, trainer); }
 
 static size_t n_waiting(const struct ps_shard *s, uint32_t trainer) {
     size_t n = 0;
-    for (size_t i = 0; i < s->n_waiting; i++)
-        n += s->waiting[i].trainer == trainer;
+    for (size_t i = 0; i < s->barrier.n_waiting; i++)
+        n += s->barrier.waiting[i].trainer == trainer;
     return n;
 }
 
@@ -244,9 +231,9 @@ int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, stru
     struct ps_msg_pull_dense pd;
     int rc = 0;
     int ahead = (*f)->type == WIRE_PS_PULL_ROWS || (*f)->type == WIRE_PS_PULL_DENSE; /* of the step that it is at */
-    if (ps_get_after(&b, &after) || after > s->members[trainer].step + (uint64_t)ahead)
+    if (ps_get_after(&b, &after) || after > s->barrier.members[trainer].step + (uint64_t)ahead)
         return pd_fail(err, PD_EPROTO, "%s after step %llu; this trainer has ended %llu", wire_msg_name((*f)->type),
-                       (unsigned long long)after, (unsigned long long)s->members[trainer].step);
+                       (unsigned long long)after, (unsigned long long)s->barrier.members[trainer].step);
     if ((*f)->type == WIRE_PS_PULL_ROWS)
         rc = look_up(s, trainer, *f, err);
     else if ((*f)->type == WIRE_PS_PULL_DENSE)
@@ -257,30 +244,30 @@ int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, stru
         return answer(s, trainer, *f, err);
     if (n_waiting(s, trainer) == SHARD_WAITING)
         return pd_fail(err, PD_EPROTO, "more than %d requests of this trainer wait in step %llu", SHARD_WAITING,
-                       (unsigned long long)s->step);
-    if (shard_room(&s->waiting, &s->cap_waiting, s->n_waiting + 1, sizeof *s->waiting))
+                       (unsigned long long)s->barrier.step);
+    if (shard_room(&s->barrier.waiting, &s->barrier.cap_waiting, s->barrier.n_waiting + 1, sizeof *s->barrier.waiting))
         return pd_fail(err, PD_ENOMEM, "no memory for a waiting request");
-    s->waiting[s->n_waiting++] = (struct waiting){trainer, after, *f};
+    s->barrier.waiting[s->barrier.n_waiting++] = (struct waiting){trainer, after, *f};
     *f = NULL;
     return 0;
 }
 
 void shard_answer_waiting(struct ps_shard *s) {
     size_t kept = 0;
-    for (size_t i = 0; i < s->n_waiting; i++) {
-        struct waiting w = s->waiting[i];
+    for (size_t i = 0; i < s->barrier.n_waiting; i++) {
+        struct waiting w = s->barrier.waiting[i];
         if (!may_answer(s, w.trainer, w.after) || congested(s, w.trainer)) {
-            s->waiting[kept++] = w;
+            s->barrier.waiting[kept++] = w;
             continue;
         }
         struct pd_err err = {0};
-        s->n_answering++;
-        if (s->members[w.trainer].state == MEMBER_JOINED && answer(s, w.trainer, w.f, &err))
+        s->barrier.n_answering++;
+        if (s->barrier.members[w.trainer].state == MEMBER_JOINED && answer(s, w.trainer, w.f, &err))
             s->ops.fail(s->arg, w.trainer, w.f->type, w.f->req, &err);
         wire_frame_free(w.f);
     }
-    s->n_waiting = kept;
-    s->n_answering = 0;
+    s->barrier.n_waiting = kept;
+    s->barrier.n_answering = 0;
 }
 
 void ps_shard_drained(struct ps_shard *s) { shard_answer_waiting(s); }

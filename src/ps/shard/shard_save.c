@@ -21,8 +21,8 @@
 static const char *const kind_names[] = {"", "dense", "sparse", "local"};
 
 void shard_part_name(const struct ps_shard *s, char file[MODEL_FILE_MAX + 1]) {
-    uint32_t threads = s->opts.kind == PS_KIND_SPARSE ? s->job.n_sparse_threads : s->job.n_dense_threads;
-    (void)pd_fmt(file, MODEL_FILE_MAX + 1, "%s-%05u-of-%05u.bin", kind_names[s->opts.kind], s->thread, threads);
+    uint32_t threads = s->opts.kind == PS_KIND_SPARSE ? s->params.job.n_sparse_threads : s->params.job.n_dense_threads;
+    (void)pd_fmt(file, MODEL_FILE_MAX + 1, "%s-%05u-of-%05u.bin", kind_names[s->opts.kind], s->params.thread, threads);
 }
 
 /* Ids 0..n_rows-1 that belong here get their rows, so that the model is complete before anything was trained. */
@@ -31,15 +31,15 @@ static int create_all(struct ps_shard *s, uint32_t id, struct pd_err *err) {
     uint64_t keys[BATCH];
     uint32_t rows[BATCH];
     size_t n = 0;
-    if (s->job.sparse[id].n_rows > MAX_CREATED)
+    if (s->params.job.sparse[id].n_rows > MAX_CREATED)
         return pd_fail(err, PD_ECONF, "table '%s' has %llu ids: too many to make all rows of an initial model (save_initial)",
-                       s->job.sparse[id].name, (unsigned long long)s->job.sparse[id].n_rows);
-    for (uint64_t key = 0; key <= s->job.sparse[id].n_rows; key++) {
-        int last = key == s->job.sparse[id].n_rows;
-        if (!last && ps_row_thread(key, s->job.n_sparse_threads) == s->thread)
+                       s->params.job.sparse[id].name, (unsigned long long)s->params.job.sparse[id].n_rows);
+    for (uint64_t key = 0; key <= s->params.job.sparse[id].n_rows; key++) {
+        int last = key == s->params.job.sparse[id].n_rows;
+        if (!last && ps_row_thread(key, s->params.job.n_sparse_threads) == s->params.thread)
             keys[n++] = key;
-        if ((n == BATCH || last) && ps_table_find(s->tables[id], keys, n, 1, rows))
-            return pd_fail(err, PD_ENOMEM, "no memory for the rows of table '%s'", s->job.sparse[id].name);
+        if ((n == BATCH || last) && ps_table_find(s->params.tables[id], keys, n, 1, rows))
+            return pd_fail(err, PD_ENOMEM, "no memory for the rows of table '%s'", s->params.job.sparse[id].name);
         if (n == BATCH)
             n = 0;
     }
@@ -52,7 +52,7 @@ static void saving_free(struct ps_saving *j) {
     if (!j)
         return;
     part_release(j);
-    for (uint32_t i = 0; j->fresh && i < j->s->job.n_sparse; i++)
+    for (uint32_t i = 0; j->fresh && i < j->s->params.job.n_sparse; i++)
         ps_changed_release(&j->fresh[i]);
     free(j->fresh);
     free(j->folder);
@@ -63,16 +63,16 @@ static void saving_free(struct ps_saving *j) {
 }
 
 void shard_savings_release(struct ps_shard *s) {
-    while (s->savings) {
-        struct ps_saving *j = s->savings;
-        s->savings = j->next;
+    while (s->saves.under_way) {
+        struct ps_saving *j = s->saves.under_way;
+        s->saves.under_way = j->next;
         saving_free(j);
     }
 }
 
 int shard_is_saving(const struct ps_shard *s, uint32_t trainer, uint64_t req) {
-    for (const struct ps_saving *j = s->savings; j; j = j->next)
-        if (j->trainer == trainer && j->incarnation == s->members[trainer].incarnation && j->req == req)
+    for (const struct ps_saving *j = s->saves.under_way; j; j = j->next)
+        if (j->trainer == trainer && j->incarnation == s->barrier.members[trainer].incarnation && j->req == req)
             return 1;
     return 0;
 }
@@ -80,11 +80,11 @@ int shard_is_saving(const struct ps_shard *s, uint32_t trainer, uint64_t req) {
 static int watch(struct ps_saving *j, struct pd_err *err) {
     const struct ps_shard *s = j->s;
     int rc = 0;
-    if (j->chain == PS_CHAIN_NONE || !s->tables)
+    if (j->chain == PS_CHAIN_NONE || !s->params.tables)
         return 0;
-    j->fresh = pd_calloc(s->job.n_sparse, sizeof *j->fresh);
-    for (uint32_t i = 0; j->fresh && i < s->job.n_sparse && !rc; i++)
-        rc = ps_changed_begin(&j->fresh[i], ps_table_places(s->tables[i]));
+    j->fresh = pd_calloc(s->params.job.n_sparse, sizeof *j->fresh);
+    for (uint32_t i = 0; j->fresh && i < s->params.job.n_sparse && !rc; i++)
+        rc = ps_changed_begin(&j->fresh[i], ps_table_places(s->params.tables[i]));
     return !j->fresh || rc ? pd_fail(err, PD_ENOMEM, "no memory to save") : 0;
 }
 
@@ -94,12 +94,12 @@ static int make_room(struct ps_saving *j, const char *folder, struct pd_err *err
     char base[MODEL_FILE_MAX + 1], file[MODEL_FILE_MAX + 1];
     struct stat st;
     shard_part_name(s, base);
-    j->delta = j->chain == PS_CHAIN_DELTA && !s->savings && shard_chain_go_on(s, folder, j->full);
+    j->delta = j->chain == PS_CHAIN_DELTA && !s->saves.under_way && shard_chain_go_on(s, folder, j->full);
     if (!j->delta)
         memcpy(file, base, sizeof file);
-    else if (model_layer_name(base, s->chain.n, file))
+    else if (model_layer_name(base, s->saves.chain.n, file))
         return pd_fail(err, PD_EIO, "name too long: %s", base);
-    j->n_layers = j->delta ? s->chain.n + 1 : 1;
+    j->n_layers = j->delta ? s->saves.chain.n + 1 : 1;
     j->layer = pd_calloc(j->n_layers, sizeof *j->layer);
     if (!j->layer)
         return pd_fail(err, PD_ENOMEM, "no memory to save");
@@ -111,7 +111,7 @@ static int make_room(struct ps_saving *j, const char *folder, struct pd_err *err
     if (rc)
         return rc;
     if (j->delta)
-        memcpy(j->layer, s->chain.layer, s->chain.n * sizeof *j->layer);
+        memcpy(j->layer, s->saves.chain.layer, s->saves.chain.n * sizeof *j->layer);
     j->layer[j->n_layers - 1] = (struct chain_layer){.dev = st.st_dev, .ino = st.st_ino};
     return 0;
 }
@@ -119,30 +119,30 @@ static int make_room(struct ps_saving *j, const char *folder, struct pd_err *err
 /* The cut is made: what changes from here on belongs to the next save. */
 static void watch_from_here(struct ps_saving *j) {
     struct ps_shard *s = j->s;
-    for (uint32_t i = 0; j->fresh && i < s->job.n_sparse; i++) {
-        struct ps_changed before = s->changed[i];
-        s->changed[i] = j->fresh[i];
+    for (uint32_t i = 0; j->fresh && i < s->params.job.n_sparse; i++) {
+        struct ps_changed before = s->params.changed[i];
+        s->params.changed[i] = j->fresh[i];
         j->fresh[i] = before;
     }
     if (j->fresh)
-        s->chain.latest = j;
+        s->saves.chain.latest = j;
 }
 
 /* The newest note of the member that is not ahead of what the shard has applied: of the common
  * step, or without a barrier of the member's own steps. */
 static const struct pd_buf *note_of(const struct ps_shard *s, const struct member *m) {
-    return &m->note[m->note[0].after > (s->rule->barrier ? s->step : m->step)].text;
+    return &m->note[m->note[0].after > (s->params.rule->barrier ? s->barrier.step : m->step)].text;
 }
 
 /* What the answer says of the shard as it is now. 0 or PD_ENOMEM. */
 static int remember(struct ps_saving *j) {
     const struct ps_shard *s = j->s;
-    for (uint32_t i = 0; i < s->job.n_sparse; i++)
-        pd_put_u64(&j->table_rows, s->tables ? ps_table_rows(s->tables[i]) : 0);
-    j->updates = s->updates;
-    j->samples = s->samples;
-    for (uint32_t i = 0; i < s->n_joined; i++) {
-        const struct member *m = &s->members[s->order[i]];
+    for (uint32_t i = 0; i < s->params.job.n_sparse; i++)
+        pd_put_u64(&j->table_rows, s->params.tables ? ps_table_rows(s->params.tables[i]) : 0);
+    j->updates = s->params.updates;
+    j->samples = s->params.samples;
+    for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
+        const struct member *m = &s->barrier.members[s->barrier.order[i]];
         const struct pd_buf *note = note_of(s, m);
         const struct ps_msg_saved_note n = {.stream_lo = m->streams.lo, .stream_hi = m->streams.hi,
                                             .text = note->data, .n_text = (uint32_t)note->len};
@@ -156,7 +156,7 @@ static int remember(struct ps_saving *j) {
 
 /* What the trainer wants to be in a checkpoint made after so many steps. No answer. */
 int shard_note(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
-    struct member *m = &s->members[trainer];
+    struct member *m = &s->barrier.members[trainer];
     const struct ps_body b = ps_body_of(f);
     struct ps_msg_note q;
     if (ps_get_note(&b, &q, err))
@@ -189,17 +189,17 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
     if (!rc)
         rc = model_stage(dir, name, q.tag, path, err);
     if (!rc) {
-        if (s->staged && strcmp(s->staged, path))
-            pd_rm_tree(s->staged, NULL); /* of a save that nobody will commit any more */
-        free(s->staged);
-        s->staged = pd_strdup(path);
-        if (!s->staged)
+        if (s->saves.staged && strcmp(s->saves.staged, path))
+            pd_rm_tree(s->saves.staged, NULL); /* of a save that nobody will commit any more */
+        free(s->saves.staged);
+        s->saves.staged = pd_strdup(path);
+        if (!s->saves.staged)
             rc = pd_fail(err, PD_ENOMEM, "no memory to save");
     }
-    for (uint32_t i = 0; q.create_rows && s->tables && i < s->job.n_sparse && !rc; i++)
-        rc = s->lives[i].active ? 0 : create_all(s, i, err);
+    for (uint32_t i = 0; q.create_rows && s->params.tables && i < s->params.job.n_sparse && !rc; i++)
+        rc = s->params.lives[i].active ? 0 : create_all(s, i, err);
     if (!rc) {
-        *j = (struct ps_saving){.s = s, .trainer = trainer, .incarnation = s->members[trainer].incarnation, .req = f->req, .full = (int)q.full, .chain = (enum ps_chain)q.chain};
+        *j = (struct ps_saving){.s = s, .trainer = trainer, .incarnation = s->barrier.members[trainer].incarnation, .req = f->req, .full = (int)q.full, .chain = (enum ps_chain)q.chain};
         rc = remember(j) ? pd_fail(err, PD_ENOMEM, "no memory to save") : make_room(j, path, err);
     }
     if (!rc && pd_fmt(path, sizeof path, "%s/%s", *dir ? dir : ".", name))
@@ -210,12 +210,12 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
         saving_free(j);
         return rc;
     }
-    j->next = s->savings;
-    s->savings = j;
+    j->next = s->saves.under_way;
+    s->saves.under_way = j;
     if (s->ops.save) {
         rc = s->ops.save(s->arg, j, err);
         if (rc) {
-            s->savings = j->next;
+            s->saves.under_way = j->next;
             saving_free(j);
         } else {
             watch_from_here(j);
@@ -249,7 +249,7 @@ static int put_saved(struct ps_saving *j, const struct model_part *part, struct 
         .files = files.data,
         .files_bytes = files.len,
         .n_files = j->n_layers,
-        .n_tables = j->s->job.n_sparse,
+        .n_tables = j->s->params.job.n_sparse,
         .rows = j->table_rows.data,
         .updates = j->updates,
         .samples = j->samples,
@@ -265,9 +265,9 @@ static int put_saved(struct ps_saving *j, const struct model_part *part, struct 
 
 /* The next save of the chain lies on this one, unless its rows were watched since another's cut. */
 static void chain_on(struct ps_shard *s, struct ps_saving *j, int ok) {
-    if (s->chain.latest != j)
+    if (s->saves.chain.latest != j)
         return;
-    s->chain.latest = NULL;
+    s->saves.chain.latest = NULL;
     if (!ok) {
         shard_chain_drop(s);
         return;
@@ -278,7 +278,7 @@ static void chain_on(struct ps_shard *s, struct ps_saving *j, int ok) {
 }
 
 void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_part *part, const struct pd_err *why) {
-    struct ps_saving **at = &s->savings;
+    struct ps_saving **at = &s->saves.under_way;
     struct pd_err err = {0};
     struct ps_body b = shard_body(s);
     while (*at != j)
@@ -291,7 +291,7 @@ void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_
     }
     chain_on(s, j, part != NULL);
     s->stats.progress++;
-    const struct member *m = &s->members[j->trainer];
+    const struct member *m = &s->barrier.members[j->trainer];
     if (m->state == MEMBER_JOINED && m->incarnation == j->incarnation && !s->failed.code) {
         if (part)
             (void)shard_answer_kept(s, j->trainer, WIRE_PS_SAVE, j->req, &b);
@@ -311,8 +311,8 @@ int shard_commit(struct ps_shard *s, const struct wire_frame *f, struct pd_err *
     if (!rc)
         rc = model_commit(dir, q.name, q.tag, q.manifest, q.n_manifest, err);
     if (!rc) {
-        free(s->staged);
-        s->staged = NULL;
+        free(s->saves.staged);
+        s->saves.staged = NULL;
     }
     return rc;
 }

@@ -13,7 +13,7 @@ static void contribution_release(const struct ps_shard *s, struct contribution *
         wire_frame_free(c->frames[k]);
     free(c->frames);
     free(c->dense);
-    for (uint32_t t = 0; c->tables && t < s->job.n_sparse; t++) {
+    for (uint32_t t = 0; c->tables && t < s->params.job.n_sparse; t++) {
         free(c->tables[t].list.rows);
         free(c->tables[t].list.keys);
     }
@@ -28,7 +28,7 @@ void shard_member_release(struct ps_shard *s, struct member *m) {
         free(m->ring[i].parts);
     }
     free(m->ring);
-    for (uint32_t t = 0; m->known && t < s->job.n_sparse * SHARD_LISTS; t++) {
+    for (uint32_t t = 0; m->known && t < s->params.job.n_sparse * SHARD_LISTS; t++) {
         free(m->known[t].list.rows);
         free(m->known[t].list.keys);
     }
@@ -45,7 +45,7 @@ void shard_member_release(struct ps_shard *s, struct member *m) {
 
 int shard_member_init(struct ps_shard *s, struct member *m) {
     m->ring = pd_calloc(SHARD_RING, sizeof *m->ring);
-    m->known = pd_calloc((size_t)s->job.n_sparse * SHARD_LISTS, sizeof *m->known);
+    m->known = pd_calloc((size_t)s->params.job.n_sparse * SHARD_LISTS, sizeof *m->known);
     m->answers = pd_calloc(SHARD_ANSWERS, sizeof *m->answers);
     pd_buf_init(&m->note[0].text);
     pd_buf_init(&m->note[1].text);
@@ -62,8 +62,8 @@ void shard_step_clear(struct ps_shard *s, struct member_step *p) {
             wire_frame_free(c->frames[i]);
         c->n_frames = c->n_owned = 0;
         memset(c->stats, 0, sizeof c->stats);
-        memset(c->dense, 0, shard_n_planes(s) * sizeof *c->dense);
-        for (uint32_t t = 0; t < s->job.n_sparse; t++)
+        memset(c->dense, 0, params_n_planes(&s->params) * sizeof *c->dense);
+        for (uint32_t t = 0; t < s->params.job.n_sparse; t++)
             c->tables[t].here = 0;
     }
     p->n_parts = 0;
@@ -81,8 +81,8 @@ static int room_for_part(const struct ps_shard *s, struct member_step *p) {
     p->parts = more;
     struct contribution *c = &more[p->cap_parts];
     memset(c, 0, sizeof *c);
-    c->dense = pd_calloc(shard_n_planes(s), sizeof *c->dense);
-    c->tables = pd_calloc(s->job.n_sparse, sizeof *c->tables);
+    c->dense = pd_calloc(params_n_planes(&s->params), sizeof *c->dense);
+    c->tables = pd_calloc(s->params.job.n_sparse, sizeof *c->tables);
     if (!c->dense || !c->tables) {
         contribution_release(s, c);
         return PD_ENOMEM;
@@ -95,7 +95,7 @@ static int room_for_part(const struct ps_shard *s, struct member_step *p) {
  * stays where it is until the next one is made. */
 static int part_of(const struct ps_shard *s, const struct member *m, struct ps_range r, struct contribution **out,
                    struct pd_err *err) {
-    struct member_step *p = shard_step_of(m, m->step);
+    struct member_step *p = barrier_step_of(m, m->step);
     uint32_t at = 0;
     while (at < p->n_parts && p->parts[at].streams.hi <= r.lo)
         at++;
@@ -145,12 +145,12 @@ static const void *own(struct ps_shard *s, struct contribution *c, const void *p
 static int own_contribution(struct ps_shard *s, struct contribution *c) {
     if (c->n_owned == c->n_frames)
         return 0;
-    for (uint32_t i = 0; i < shard_n_planes(s); i++)
-        if (c->dense[i] && !(c->dense[i] = own(s, c, c->dense[i], shard_seg(s, i)->count * sizeof(float))))
+    for (uint32_t i = 0; i < params_n_planes(&s->params); i++)
+        if (c->dense[i] && !(c->dense[i] = own(s, c, c->dense[i], params_seg(&s->params, i)->count * sizeof(float))))
             return PD_ENOMEM;
-    for (uint32_t t = 0; t < s->job.n_sparse; t++) {
+    for (uint32_t t = 0; t < s->params.job.n_sparse; t++) {
         struct row_push *p = &c->tables[t];
-        if (p->here && !(p->grad = own(s, c, p->grad, p->list.n * shard_width(s, t) * sizeof(float))))
+        if (p->here && !(p->grad = own(s, c, p->grad, p->list.n * params_width(&s->params, t) * sizeof(float))))
             return PD_ENOMEM;
     }
     c->n_owned = c->n_frames;
@@ -159,9 +159,9 @@ static int own_contribution(struct ps_shard *s, struct contribution *c) {
 
 int ps_shard_own_pushes(struct ps_shard *s) {
     int rc = 0;
-    for (uint32_t i = 0; i < s->n_joined && !rc; i++) {
-        const struct member *m = &s->members[s->order[i]];
-        struct member_step *p = shard_step_of(m, m->step);
+    for (uint32_t i = 0; i < s->barrier.n_joined && !rc; i++) {
+        const struct member *m = &s->barrier.members[s->barrier.order[i]];
+        struct member_step *p = barrier_step_of(m, m->step);
         for (uint32_t k = 0; k < p->n_parts && !rc; k++)
             rc = own_contribution(s, &p->parts[k]);
     }
@@ -178,7 +178,7 @@ struct push_id {
 
 /* What every push begins with: whose it is. 0: go on, it is for the step that the trainer is at; 1: recognised as stale, drop it. */
 static int identify(struct ps_shard *s, uint32_t trainer, const char *what, const struct push_id *id, struct pd_err *err) {
-    const struct member *m = &s->members[trainer];
+    const struct member *m = &s->barrier.members[trainer];
     const uint64_t epoch = id->epoch, step = id->step;
     const uint32_t lo = id->streams.lo, hi = id->streams.hi;
     if (epoch != s->opts.epoch || lo >= hi || lo < m->streams.lo || hi > m->streams.hi)
@@ -192,9 +192,9 @@ static int identify(struct ps_shard *s, uint32_t trainer, const char *what, cons
     if (step > m->step || !m->in_pass)
         return pd_fail(err, PD_EPROTO, "%s for step %llu; this trainer is at step %llu%s", what, (unsigned long long)step,
                        (unsigned long long)m->step, m->in_pass ? "" : " and has ended the pass");
-    if (s->rule->barrier && step - s->step >= SHARD_AHEAD)
+    if (s->params.rule->barrier && step - s->barrier.step >= SHARD_AHEAD)
         return pd_fail(err, PD_EPROTO, "%s for step %llu while step %llu is not complete", what, (unsigned long long)step,
-                       (unsigned long long)s->step);
+                       (unsigned long long)s->barrier.step);
     return 0;
 }
 
@@ -203,7 +203,7 @@ static int begin_push(struct ps_shard *s, uint32_t trainer, const char *what, st
                       struct pd_err *err) {
     int rc = identify(s, trainer, what, &id, err);
     *c = NULL;
-    return rc ? (rc < 0 ? rc : 0) : part_of(s, &s->members[trainer], id.streams, c, err);
+    return rc ? (rc < 0 ? rc : 0) : part_of(s, &s->barrier.members[trainer], id.streams, c, err);
 }
 
 /* set 0: checks all of it; 1: it counts. *fresh: how many segments had not come before. */
@@ -214,14 +214,14 @@ static int read_dense(struct ps_shard *s, struct contribution *c, const struct p
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t id = m->segments[i].parameter;
         const uint64_t count = m->segments[i].count;
-        if (!s->segs || id >= shard_n_planes(s))
+        if (!s->params.segs || id >= params_n_planes(&s->params))
             return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: no parameter %u here", id);
-        if (count != shard_seg(s, id)->count || count == 0 || at > have || count > have - at)
+        if (count != params_seg(&s->params, id)->count || count == 0 || at > have || count > have - at)
             return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: %llu values for parameter '%s', which has %llu here",
-                           (unsigned long long)count, shard_dense_name(s, id), (unsigned long long)shard_seg(s, id)->count);
-        if (!set && s->job.on_nan == PS_NAN_REFUSE && !ps_all_finite(m->values + at, count))
+                           (unsigned long long)count, params_dense_name(&s->params, id), (unsigned long long)params_seg(&s->params, id)->count);
+        if (!set && s->params.job.on_nan == PS_NAN_REFUSE && !ps_all_finite(m->values + at, count))
             return pd_fail(err, PD_ENUM, "PS_PUSH_DENSE: the gradient of parameter '%s' is not a finite number (reject_nan)",
-                           shard_dense_name(s, id));
+                           params_dense_name(&s->params, id));
         if (set && c->dense[id])
             s->stats.duplicates++;
         else if (set) {
@@ -255,11 +255,11 @@ int shard_push_dense(struct ps_shard *s, uint32_t trainer, struct wire_frame **f
 }
 
 static int check_keys(const struct ps_shard *s, const uint64_t *keys, uint64_t n, struct pd_err *err) {
-    uint32_t threads = s->job.n_sparse_threads;
+    uint32_t threads = s->params.job.n_sparse_threads;
     for (uint64_t i = 0; i < n; i++) {
         if (i && keys[i] <= keys[i - 1])
             return pd_fail(err, PD_EPROTO, "keys are not sorted and unique at %llu", (unsigned long long)i);
-        if (ps_row_thread(keys[i], threads) != s->thread)
+        if (ps_row_thread(keys[i], threads) != s->params.thread)
             return pd_fail(err, PD_EPROTO, "key %llu belongs to another server thread", (unsigned long long)keys[i]);
     }
     return 0;
@@ -267,7 +267,7 @@ static int check_keys(const struct ps_shard *s, const uint64_t *keys, uint64_t n
 
 int shard_keys(const struct ps_shard *s, const char *what, uint32_t table, uint64_t n, const uint64_t *keys, size_t n_keys,
                struct pd_err *err) {
-    if (!s->tables || table >= s->job.n_sparse)
+    if (!s->params.tables || table >= s->params.job.n_sparse)
         return pd_fail(err, PD_EPROTO, "%s: no table %u here", what, table);
     if (n >= PS_ROW_NONE || n_keys != n)
         return pd_fail(err, PD_EPROTO, "%s: %llu keys announced, %zu there", what, (unsigned long long)n, n_keys);
@@ -293,11 +293,19 @@ static int push_keys(struct ps_shard *s, struct member *m, const struct ps_msg_p
     int rc = shard_keys(s, "PS_PUSH_ROWS", table, n, keys, q->n_keys, err);
     if (rc)
         return rc;
-    const int life = s->lives[table].active;
-    if (shard_room(&p->list.rows, &p->list.cap, n, sizeof *p->list.rows) || shard_keep_keys(&p->list, keys, n) ||
-        ps_table_find(s->tables[table], keys, n, !life, p->list.rows))
-        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->job.sparse[table].name);
+    const int life = s->params.lives[table].active;
+    if (shard_room(&p->list.rows, &p->list.cap, n, sizeof *p->list.rows) || row_list_keep_keys(&p->list, keys, n) ||
+        ps_table_find(s->params.tables[table], keys, n, !life, p->list.rows))
+        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->params.job.sparse[table].name);
     p->list.n = n;
+    return 0;
+}
+
+/* u32 shows and u32 clicks of each key. */
+static int check_seen(const uint32_t *seen, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (seen[2 * i + 1] > seen[2 * i])
+            return PD_EPROTO;
     return 0;
 }
 
@@ -312,26 +320,26 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
         return rc;
     const uint32_t table = m.table;
     const uint64_t n = m.n;
-    if (!s->tables || table >= s->job.n_sparse)
+    if (!s->params.tables || table >= s->params.job.n_sparse)
         return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: no table %u here", table);
-    uint32_t dim = shard_width(s, table);
+    uint32_t dim = params_width(&s->params, table);
     if (n >= PS_ROW_NONE || m.n_values != n * dim)
         return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: %llu rows of %u floats in %zu floats", (unsigned long long)n, dim, m.n_values);
-    const int life = s->lives[table].active;
+    const int life = s->params.lives[table].active;
     const uint32_t *seen = m.seen;
-    if (m.n_seen != (life ? n * 2 : 0) || (life && shard_check_seen(seen, n)))
+    if (m.n_seen != (life ? n * 2 : 0) || (life && check_seen(seen, n)))
         return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: shows and clicks of %llu rows of table '%s' in %zu numbers", (unsigned long long)n,
-                       s->job.sparse[table].name, m.n_seen);
+                       s->params.job.sparse[table].name, m.n_seen);
     struct row_push *p = &c->tables[table];
     if (p->here) {
         s->stats.duplicates++;
         return 0;
     }
     const float *grad = m.values;
-    if (s->job.on_nan == PS_NAN_REFUSE && !ps_all_finite(grad, n * dim))
+    if (s->params.job.on_nan == PS_NAN_REFUSE && !ps_all_finite(grad, n * dim))
         return pd_fail(err, PD_ENUM, "PS_PUSH_ROWS: the gradient of table '%s' is not a finite number (reject_nan)",
-                       s->job.sparse[table].name);
-    rc = push_keys(s, &s->members[trainer], &m, p, err);
+                       s->params.job.sparse[table].name);
+    rc = push_keys(s, &s->barrier.members[trainer], &m, p, err);
     if (rc)
         return rc;
     if (keep_frame(c, f))
@@ -361,12 +369,12 @@ static void add_to_pass(struct ps_shard *s, struct member *m, const struct membe
     for (uint32_t j = 0; j < p->n_parts; j++)
         for (uint32_t i = 0; i < p->n_stats; i++)
             m->in_this.stats[i] += p->parts[j].stats[i];
-    if (!s->pass_began_ns)
-        s->pass_began_ns = pd_mono_ns();
+    if (!s->barrier.pass_began_ns)
+        s->barrier.pass_began_ns = pd_mono_ns();
 }
 
 int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
-    struct member *m = &s->members[trainer];
+    struct member *m = &s->barrier.members[trainer];
     const struct ps_body b = ps_body_of(*f);
     struct ps_msg_step_end e;
     int rc = ps_get_step_end(&b, &e, err);
@@ -385,12 +393,12 @@ int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, 
     }
     if (rc)
         return rc;
-    struct member_step *p = shard_step_of(m, m->step);
+    struct member_step *p = barrier_step_of(m, m->step);
     p->n_samples = e.n_samples;
     p->n_stats = e.n_stats;
     p->req = (*f)->req;
     add_to_pass(s, m, p);
-    if (!s->rule->barrier)
+    if (!s->params.rule->barrier)
         return shard_apply_one(s, m, err);
     m->step++;
     return 0;

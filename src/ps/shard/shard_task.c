@@ -24,12 +24,12 @@ void shard_tasks_release(struct ps_shard *s) {
 }
 
 void shard_task_back(struct ps_shard *s, uint32_t trainer) {
-    struct member *m = &s->members[trainer];
+    struct member *m = &s->barrier.members[trainer];
     m->task_req = 0;
     if (!m->task)
         return;
     pd_info(s->opts.log, "file %llu of pass %llu, which trainer %u has not read to its end, is handed out again", (unsigned long long)m->task - 1,
-            (unsigned long long)s->pass, trainer);
+            (unsigned long long)s->barrier.pass, trainer);
     s->tasks.owner[m->task - 1] = TASK_BACK;
     s->tasks.n_back++;
     s->tasks.n_again++;
@@ -42,18 +42,18 @@ void shard_tasks_over(struct ps_shard *s) {
         char text[500];
         size_t n = 0;
         for (uint32_t i = 0; i < s->opts.n_trainers && n < sizeof text; i++)
-            n += (size_t)snprintf(text + n, sizeof text - n, ", trainer %u: %llu", i, (unsigned long long)s->members[i].n_tasks);
-        pd_info(s->opts.log, "pass %llu: %llu of %llu files read (%s), %llu handed out again", (unsigned long long)s->pass,
+            n += (size_t)snprintf(text + n, sizeof text - n, ", trainer %u: %llu", i, (unsigned long long)s->barrier.members[i].n_tasks);
+        pd_info(s->opts.log, "pass %llu: %llu of %llu files read (%s), %llu handed out again", (unsigned long long)s->barrier.pass,
                 (unsigned long long)s->tasks.n_done, (unsigned long long)s->tasks.n, text + 2, (unsigned long long)s->tasks.n_again);
     }
     for (uint32_t i = 0; i < s->opts.n_trainers; i++)
-        s->members[i].n_tasks = s->members[i].task = s->members[i].own_next = s->members[i].hint = 0;
+        s->barrier.members[i].n_tasks = s->barrier.members[i].task = s->barrier.members[i].own_next = s->barrier.members[i].hint = 0;
     shard_tasks_release(s);
 }
 
 static void answer(struct ps_shard *s, uint32_t trainer, enum ps_task what, uint64_t file) {
-    struct member *m = &s->members[trainer];
-    const struct ps_msg_task_given given = {.what = what, .file = file, .n_done = s->tasks.n_done, .furthest = shard_furthest(s), .next = m->hint};
+    struct member *m = &s->barrier.members[trainer];
+    const struct ps_msg_task_given given = {.what = what, .file = file, .n_done = s->tasks.n_done, .furthest = barrier_furthest(&s->barrier), .next = m->hint};
     const uint64_t req = m->task_req;
     struct ps_body b = shard_body(s);
     ps_put_task_given(&b, &given);
@@ -66,14 +66,14 @@ static int is_left(const struct ps_shard *s, uint64_t file) { return s->tasks.ow
 
 static int expected_by_others(const struct ps_shard *s, uint32_t trainer, uint64_t file) {
     for (uint32_t i = 0; i < s->opts.n_trainers; i++)
-        if (i != trainer && s->members[i].state == MEMBER_JOINED && s->members[i].hint == file + 1)
+        if (i != trainer && s->barrier.members[i].state == MEMBER_JOINED && s->barrier.members[i].hint == file + 1)
             return 1;
     return 0;
 }
 
 /* One that was never handed out, for this trainer; there is one. */
 static uint64_t choose(struct ps_shard *s, uint32_t trainer) {
-    struct member *m = &s->members[trainer];
+    struct member *m = &s->barrier.members[trainer];
     while (!is_left(s, s->tasks.next))
         s->tasks.next++;
     if (!m->own_first)
@@ -105,7 +105,7 @@ static uint64_t next_task(struct ps_shard *s, uint32_t trainer) {
 }
 
 static void hand_to(struct ps_shard *s, uint32_t trainer) {
-    struct member *m = &s->members[trainer];
+    struct member *m = &s->barrier.members[trainer];
     uint64_t file = next_task(s, trainer);
     s->tasks.owner[file] = trainer + 1;
     m->task = file + 1;
@@ -117,7 +117,7 @@ static void hand_to(struct ps_shard *s, uint32_t trainer) {
 
 void shard_hand_out(struct ps_shard *s) {
     for (uint32_t i = 0; i < s->opts.n_trainers && s->tasks.owner; i++) {
-        struct member *m = &s->members[i];
+        struct member *m = &s->barrier.members[i];
         if (m->state != MEMBER_JOINED || !m->task_req)
             continue;
         if (!m->in_pass) {
@@ -126,24 +126,24 @@ void shard_hand_out(struct ps_shard *s) {
             hand_to(s, i);
         } else if (s->tasks.n_done == s->tasks.n) {
             answer(s, i, PS_TASK_OVER, 0);
-        } else if (s->rule->bounded && m->step < shard_furthest(s)) {
+        } else if (s->params.rule->bounded && m->step < barrier_furthest(&s->barrier)) {
             answer(s, i, PS_TASK_LATER, 0); /* nobody is to wait for one that waits */
         }
     }
 }
 
 int shard_task(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
-    struct member *m = &s->members[trainer];
+    struct member *m = &s->barrier.members[trainer];
     const struct ps_body b = ps_body_of(f);
     struct ps_msg_task t;
     if (ps_get_task(&b, &t, err))
         return PD_EPROTO;
     const uint64_t n = t.n_files, done = t.done;
-    if (t.epoch != s->opts.epoch || t.pass != s->pass || (!m->in_pass && m->pass_req) || m->task_req)
-        return pd_fail(err, PD_EPROTO, "PS_TASK of pass %llu does not fit: pass %llu%s", (unsigned long long)t.pass, (unsigned long long)s->pass,
+    if (t.epoch != s->opts.epoch || t.pass != s->barrier.pass || (!m->in_pass && m->pass_req) || m->task_req)
+        return pd_fail(err, PD_EPROTO, "PS_TASK of pass %llu does not fit: pass %llu%s", (unsigned long long)t.pass, (unsigned long long)s->barrier.pass,
                        m->task_req ? ", and one is under way" : m->in_pass ? "" : ", which this trainer has ended");
-    if (s->rule->barrier)
-        return pd_fail(err, PD_ECONF, "files are not handed out under update = %s: trainers would not have the same steps", s->rule->name);
+    if (s->params.rule->barrier)
+        return pd_fail(err, PD_ECONF, "files are not handed out under update = %s: trainers would not have the same steps", s->params.rule->name);
     if (n < 1 || (s->tasks.owner && n != s->tasks.n))
         return pd_fail(err, PD_EPROTO, "PS_TASK of %llu files, others have %llu; at most %d", (unsigned long long)n, (unsigned long long)s->tasks.n,
                        PS_TASKS_MAX);

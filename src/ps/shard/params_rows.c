@@ -1,4 +1,4 @@
-/* shard_rows.c - what a step does to the rows of a table.
+/* params_rows.c - what a step does to the rows of a table.
  *
  *     contributions ─▶ merged by key, or chained by row ─▶ the sum of each row's, in the fixed tree ─▶ lots ─▶ optimizer
  *
@@ -9,7 +9,7 @@
 #include <assert.h>
 
 #include "math/row_copy.h"
-#include "ps/shard/shard_int.h"
+#include "ps/shard/params.h"
 
 enum {
     LOT = 512,     /* values; what a lot needs stays in the nearest cache */
@@ -30,7 +30,7 @@ struct node { /* one contribution to it */
 
 /* Rows that are updated by one call. */
 struct lot {
-    struct ps_shard *s;
+    struct ps_params *p;
     const struct ps_optim_args *a;
     uint32_t id, dim, width, n, most; /* width: values of a sum; n: rows, at most `most` */
     int finite;                       /* all sums so far, where the job rejects others */
@@ -39,48 +39,48 @@ struct lot {
     float sum[LOT], w[LOT], state[PS_OPTIM_STATES * LOT];
 };
 
-static void lot_init(struct lot *l, struct ps_shard *s, uint32_t id, const struct ps_optim_args *a) {
-    l->s = s;
+static void lot_init(struct lot *l, struct ps_params *p, uint32_t id, const struct ps_optim_args *a) {
+    l->p = p;
     l->a = a;
     l->id = id;
-    l->dim = s->job.sparse[id].dim;
-    l->width = shard_width(s, id);
+    l->dim = p->job.sparse[id].dim;
+    l->width = params_width(p, id);
     l->most = LOT / l->width < LOT_ROWS ? LOT / l->width : LOT_ROWS;
     l->n = 0;
     l->finite = 1;
-    l->noted = ps_decay_active(&s->decays[id]) || ps_changed_watched(&s->changed[id]);
+    l->noted = ps_decay_active(&p->decays[id]) || ps_changed_watched(&p->changed[id]);
 }
 
 /* Brings the row to the state before this update; it is this update's from here on. */
-static void touch(struct ps_shard *s, uint32_t id, uint32_t row, float *w) {
-    struct ps_decay *d = &s->decays[id];
-    ps_changed_mark(&s->changed[id], row);
+static void touch(struct ps_params *p, uint32_t id, uint32_t row, float *w) {
+    struct ps_decay *d = &p->decays[id];
+    ps_changed_mark(&p->changed[id], row);
     if (!ps_decay_active(d))
         return;
-    struct ps_row_note *note = ps_table_note(s->tables[id], row);
-    ps_decay_catch_up(d, note->step, w, s->job.sparse[id].dim);
+    struct ps_row_note *note = ps_table_note(p->tables[id], row);
+    ps_decay_catch_up(d, note->step, w, p->job.sparse[id].dim);
     note->step = d->n + 1;
 }
 
 static void lot_apply(struct lot *l) {
-    struct ps_shard *s = l->s;
-    const uint32_t n = l->n, width = l->width, n_states = s->by->state;
+    struct ps_params *p = l->p;
+    const uint32_t n = l->n, width = l->width, n_states = p->apply_optim->state;
     float *row[LOT_ROWS];
     l->n = 0;
-    if (s->job.on_nan && !ps_all_finite(l->sum, (size_t)n * width)) {
+    if (p->job.on_nan && !ps_all_finite(l->sum, (size_t)n * width)) {
         l->finite = 0;
         return;
     }
     assert(n_states <= PS_OPTIM_STATES);
-    ps_table_change_rows(s->tables[l->id], l->row, n, row);
+    ps_table_change_rows(p->tables[l->id], l->row, n, row);
     for (uint32_t i = 0; i < n; i++) {
         if (l->noted)
-            touch(s, l->id, l->row[i], row[i]);
+            touch(p, l->id, l->row[i], row[i]);
         pd_few_copy(l->w + i * width, row[i], width);
         for (uint32_t k = 0; k < n_states; k++)
             pd_few_copy(l->state + k * LOT + i * width, row[i] + (k + 1) * l->dim, width);
     }
-    ps_optim_apply(s->by, l->a, l->w, l->state, LOT, l->sum, (size_t)n * width);
+    ps_optim_apply(p->apply_optim, l->a, l->w, l->state, LOT, l->sum, (size_t)n * width);
     for (uint32_t i = 0; i < n; i++) {
         pd_few_copy(row[i], l->w + i * width, width);
         for (uint32_t k = 0; k < n_states; k++)
@@ -88,60 +88,60 @@ static void lot_apply(struct lot *l) {
     }
 }
 
-/* To the row the sum of the m contributions at s->from, of the streams at s->sub. */
+/* To the row the sum of the m contributions at p->scratch.from, of the streams at p->scratch.sub. */
 static void apply_sum(struct lot *l, uint32_t row, uint32_t m) {
-    struct ps_shard *s = l->s;
+    struct ps_params *p = l->p;
     if (m > 2 || l->width >= WIDE)
-        ps_tree_plan(s->sub, m, s->job.n_streams, s->plan);
+        ps_tree_plan(p->scratch.sub, m, p->job.n_streams, p->scratch.plan);
     if (l->width >= WIDE) {
-        float *w = ps_table_change(s->tables[l->id], row);
-        touch(s, l->id, row, w);
-        l->finite &= shard_reduce_and_apply(s, m, l->a, 0, w, w + l->dim, l->dim, l->width);
+        float *w = ps_table_change(p->tables[l->id], row);
+        touch(p, l->id, row, w);
+        l->finite &= params_reduce_and_apply(p, m, l->a, 0, w, w + l->dim, l->dim, l->width);
         return;
     }
     if (l->n == l->most)
         lot_apply(l);
     float *sum = l->sum + l->n * l->width;
-    ps_table_prefetch(s->tables[l->id], row);
+    ps_table_prefetch(p->tables[l->id], row);
     l->row[l->n++] = row;
     if (m == 1)
-        pd_few_copy(sum, s->from[0], l->width);
+        pd_few_copy(sum, p->scratch.from[0], l->width);
     else if (m == 2)
-        pd_few_sum(sum, s->from[0], s->from[1], l->width);
+        pd_few_sum(sum, p->scratch.from[0], p->scratch.from[1], l->width);
     else
-        pd_few_copy(sum, ps_tree_sum_f32(s->plan, m, s->from, s->tmp, l->width), l->width);
+        pd_few_copy(sum, ps_tree_sum_f32(p->scratch.plan, m, p->scratch.from, p->scratch.tmp, l->width), l->width);
 }
 
 /* --- many contributions: chained --- */
 
 /* Chain the contributions to each row; the row's mark is its place in `touched` plus one. No sorting: rows are
  * independent of each other, and each chain is in stream order because the contributions are walked in it. */
-static int touch_rows(struct ps_shard *s, uint32_t id, uint32_t n_parts, size_t *n_touched) {
+static int touch_rows(struct ps_params *p, uint32_t id, uint32_t n_parts, size_t *n_touched) {
     size_t total = 0, n = 0, k = 0;
-    const uint32_t width = shard_width(s, id);
+    const uint32_t width = params_width(p, id);
     struct ps_row_note *notes[2][NOTES];
     for (uint32_t i = 0; i < n_parts; i++)
-        total += s->parts[i]->tables[id].here ? s->parts[i]->tables[id].list.n : 0;
-    if (shard_room(&s->touched, &s->cap_touched, total, sizeof *s->touched) ||
-        shard_room(&s->nodes, &s->cap_nodes, total, sizeof *s->nodes))
+        total += p->scratch.parts[i]->tables[id].here ? p->scratch.parts[i]->tables[id].list.n : 0;
+    if (shard_room(&p->scratch.touched, &p->scratch.cap_touched, total, sizeof *p->scratch.touched) ||
+        shard_room(&p->scratch.nodes, &p->scratch.cap_nodes, total, sizeof *p->scratch.nodes))
         return PD_ENOMEM;
     for (uint32_t i = 0; i < n_parts; i++) {
-        const struct row_push *p = &s->parts[i]->tables[id];
-        const size_t n_rows = p->here ? p->list.n : 0;
-        const uint32_t *rows = p->list.rows;
+        const struct row_push *push = &p->scratch.parts[i]->tables[id];
+        const size_t n_rows = push->here ? push->list.n : 0;
+        const uint32_t *rows = push->list.rows;
         for (size_t j = 0, ready = 0; j < n_rows; j++, k++) {
             for (; ready < n_rows && ready < j + NOTES; ready += NOTES)
-                ps_table_notes(s->tables[id], rows + ready, n_rows - ready < NOTES ? n_rows - ready : NOTES, notes[ready / NOTES % 2]);
+                ps_table_notes(p->tables[id], rows + ready, n_rows - ready < NOTES ? n_rows - ready : NOTES, notes[ready / NOTES % 2]);
             if (rows[j] == PS_ROW_NONE)
                 continue; /* not admitted */
             uint32_t *mark = &notes[j / NOTES % 2][j % NOTES]->mark;
-            s->nodes[k] = (struct node){.grad = p->grad + j * width, .part = i};
+            p->scratch.nodes[k] = (struct node){.grad = push->grad + j * width, .part = i};
             if (!*mark) {
-                s->touched[n] = (struct touch){.row = rows[j], .first = (uint32_t)k, .last = (uint32_t)k, .n = 1};
+                p->scratch.touched[n] = (struct touch){.row = rows[j], .first = (uint32_t)k, .last = (uint32_t)k, .n = 1};
                 *mark = (uint32_t)++n;
             } else {
-                struct touch *t = &s->touched[*mark - 1];
-                s->nodes[t->last].next = (uint32_t)k;
+                struct touch *t = &p->scratch.touched[*mark - 1];
+                p->scratch.nodes[t->last].next = (uint32_t)k;
                 t->last = (uint32_t)k;
                 t->n++;
             }
@@ -153,16 +153,16 @@ static int touch_rows(struct ps_shard *s, uint32_t id, uint32_t n_parts, size_t 
 
 /* n rows that have marks; these are cleared also when a sum is not finite. */
 static void apply_touched(struct lot *l, size_t n) {
-    struct ps_shard *s = l->s;
+    struct ps_params *p = l->p;
     for (size_t i = 0; i < n; i++) {
-        const struct touch *t = &s->touched[i];
+        const struct touch *t = &p->scratch.touched[i];
         uint32_t m = 0;
-        ps_table_note(s->tables[l->id], t->row)->mark = 0;
+        ps_table_note(p->tables[l->id], t->row)->mark = 0;
         if (l->width >= WIDE && i + AHEAD < n)
-            ps_table_prefetch(s->tables[l->id], s->touched[i + AHEAD].row);
-        for (uint32_t k = t->first; m < t->n; k = s->nodes[k].next, m++) {
-            s->sub[m] = s->ranges[s->nodes[k].part];
-            s->from[m] = s->nodes[k].grad;
+            ps_table_prefetch(p->tables[l->id], p->scratch.touched[i + AHEAD].row);
+        for (uint32_t k = t->first; m < t->n; k = p->scratch.nodes[k].next, m++) {
+            p->scratch.sub[m] = p->scratch.ranges[p->scratch.nodes[k].part];
+            p->scratch.from[m] = p->scratch.nodes[k].grad;
         }
         apply_sum(l, t->row, m);
     }
@@ -178,9 +178,9 @@ struct head {
     struct ps_range streams;
 };
 
-/* The least key of the m heads: its contributions to s->from and s->sub, their number to *n, and the heads that have it go on. 1: one of
+/* The least key of the m heads: its contributions to p->scratch.from and p->scratch.sub, their number to *n, and the heads that have it go on. 1: one of
  * them has come to its end. Which heads have it can't be guessed, so there is no branch for it. */
-static inline int take_least(struct ps_shard *s, struct head *h, uint32_t m, size_t width, uint32_t *row, uint32_t *n) {
+static inline int take_least(struct ps_params *p, struct head *h, uint32_t m, size_t width, uint32_t *row, uint32_t *n) {
     uint64_t least = *h[0].key;
     uint32_t k = 0, r = 0;
     int over = 0;
@@ -188,8 +188,8 @@ static inline int take_least(struct ps_shard *s, struct head *h, uint32_t m, siz
         least = *h[i].key < least ? *h[i].key : least;
     for (uint32_t i = 0; i < m; i++) {
         const size_t here = *h[i].key == least;
-        s->from[k] = h[i].grad;
-        s->sub[k] = h[i].streams;
+        p->scratch.from[k] = h[i].grad;
+        p->scratch.sub[k] = h[i].streams;
         r |= *h[i].row & -(uint32_t)here; /* the same in all */
         k += (uint32_t)here;
         h[i].key += here;
@@ -211,19 +211,19 @@ static uint32_t drop_ended(struct head *h, uint32_t m) {
 }
 
 static void apply_merged(struct lot *l, uint32_t n_parts) {
-    struct ps_shard *s = l->s;
+    struct ps_params *p = l->p;
     struct head h[MERGED];
     uint32_t m = 0, n, row;
     for (uint32_t i = 0; i < n_parts; i++) {
-        const struct row_push *p = &s->parts[i]->tables[l->id];
-        if (p->here && p->list.n)
-            h[m++] = (struct head){p->list.keys, p->list.keys + p->list.n, p->list.rows, p->grad, s->ranges[i]};
+        const struct row_push *push = &p->scratch.parts[i]->tables[l->id];
+        if (push->here && push->list.n)
+            h[m++] = (struct head){push->list.keys, push->list.keys + push->list.n, push->list.rows, push->grad, p->scratch.ranges[i]};
     }
     while (m) {
         for (uint32_t i = 0; l->width >= WIDE && i < m; i++)
             if (h[i].end - h[i].key > AHEAD && h[i].row[AHEAD] != PS_ROW_NONE)
-                ps_table_prefetch(s->tables[l->id], h[i].row[AHEAD]);
-        const int over = take_least(s, h, m, l->width, &row, &n);
+                ps_table_prefetch(p->tables[l->id], h[i].row[AHEAD]);
+        const int over = take_least(p, h, m, l->width, &row, &n);
         if (row != PS_ROW_NONE) /* else it is not admitted */
             apply_sum(l, row, n);
         if (over)
@@ -231,15 +231,15 @@ static void apply_merged(struct lot *l, uint32_t n_parts) {
     }
 }
 
-int shard_apply_rows(struct ps_shard *s, uint32_t id, uint32_t n_parts, const struct ps_optim_args *a) {
+int params_apply_rows(struct ps_params *p, uint32_t id, uint32_t n_parts, const struct ps_optim_args *a) {
     uint32_t here = 0;
     size_t n = 0;
     struct lot l;
     for (uint32_t i = 0; i < n_parts; i++)
-        here += s->parts[i]->tables[id].here != 0;
-    if (here > MERGED && touch_rows(s, id, n_parts, &n))
+        here += p->scratch.parts[i]->tables[id].here != 0;
+    if (here > MERGED && touch_rows(p, id, n_parts, &n))
         return PD_ENOMEM;
-    lot_init(&l, s, id, a);
+    lot_init(&l, p, id, a);
     if (here > MERGED)
         apply_touched(&l, n);
     else

@@ -1,0 +1,190 @@
+/* params.c - see params.h: declaration, initial values, rows for an answer. The update is in params_apply.c. */
+#include "ps/shard/params.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "math/rng.h"
+#include "ps/plan/initial.h"
+
+enum { VALUES_MOST = 4 /* copies of the dense values in the region: in use, in a save, and still being read */ };
+
+/* --- scratch --- */
+
+int shard_room(void *array, size_t *cap, size_t n, size_t size) {
+    void **a = array;
+    if (n <= *cap)
+        return 0;
+    size_t want = *cap ? *cap : 16;
+    while (want < n)
+        want *= 2;
+    void *p = pd_realloc(*a, want * size);
+    if (!p)
+        return PD_ENOMEM;
+    *a = p;
+    *cap = want;
+    return 0;
+}
+
+int scratch_room(struct scratch *x, size_t n) {
+    void *const arrays[] = {&x->ranges, &x->sub, &x->from, &x->plan, &x->val, &x->parts};
+    const size_t sizes[] = {sizeof *x->ranges, sizeof *x->sub, sizeof *x->from, sizeof *x->plan, sizeof *x->val, sizeof *x->parts};
+    size_t cap = x->cap_parts;
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        cap = x->cap_parts;
+        if (shard_room(arrays[i], &cap, n, sizes[i]))
+            return PD_ENOMEM;
+    }
+    x->cap_parts = cap;
+    return 0;
+}
+
+void scratch_release(struct scratch *x) {
+    free(x->ranges);
+    free(x->sub);
+    free(x->from);
+    free(x->plan);
+    free(x->val);
+    free(x->parts);
+    free(x->tmp);
+    free(x->touched);
+    free(x->nodes);
+    free(x->rows.rows);
+    *x = (struct scratch){0};
+}
+
+/* --- declaration --- */
+
+void ps_params_release(struct ps_params *p) {
+    for (uint32_t i = 0; p->changed && i < p->job.n_sparse; i++)
+        ps_changed_release(&p->changed[i]);
+    free(p->changed);
+    p->changed = NULL;
+    for (uint32_t i = 0; p->tables && i < p->job.n_sparse; i++)
+        ps_table_free(p->tables[i]);
+    for (uint32_t i = 0; p->decays && i < p->job.n_sparse; i++)
+        ps_decay_release(&p->decays[i]);
+    for (uint32_t i = 0; p->lives && i < p->job.n_sparse; i++)
+        ps_life_release(&p->lives[i]);
+    free(p->tables);
+    free(p->decays);
+    free(p->lives);
+    p->decays = NULL;
+    p->lives = NULL;
+    free(p->segs);
+    ps_values_drop(p->values);
+    net_region_free(p->region);
+    p->region = NULL;
+    free(p->state);
+    p->tables = NULL;
+    p->segs = NULL;
+    p->values = NULL;
+    p->state = NULL;
+    p->n_values = 0;
+    ps_job_release(&p->job);
+    p->declared = 0;
+}
+
+void ps_params_initial_dense(struct ps_params *p, uint32_t id) {
+    const struct ps_dense *d = &p->job.dense[id];
+    ps_initial(pd_rng_key(p->job.seed, PD_RNG_INIT, ps_name_hash(d->name), 0), 1, p->segs[id].first, d->mean, d->std, params_w(p, id),
+               p->segs[id].count);
+}
+
+float *params_plane(const struct ps_params *p, uint32_t i) {
+    const uint32_t id = i % p->job.n_dense, plane = i / p->job.n_dense;
+    return plane ? p->state + (plane - 1) * p->n_values + p->segs[id].off : params_w(p, id);
+}
+
+static int make_dense(struct ps_params *p) {
+    uint32_t n = p->job.n_dense, threads = p->job.n_dense_threads;
+    uint64_t *counts = pd_calloc(n, sizeof *counts);
+    struct ps_seg *all = pd_calloc((size_t)n * threads, sizeof *all);
+    p->segs = pd_calloc(n, sizeof *p->segs);
+    int rc = counts && all && p->segs ? 0 : PD_ENOMEM;
+    for (uint32_t i = 0; i < n && !rc; i++)
+        counts[i] = p->job.dense[i].n;
+    if (!rc)
+        rc = ps_layout_dense(n, counts, p->job.n_servers, threads, all);
+    for (uint32_t i = 0; i < n && !rc; i++) {
+        p->segs[i] = all[(size_t)i * threads + p->thread];
+        p->n_values += ps_seg_padded(p->segs[i].count);
+    }
+    free(counts);
+    free(all);
+    if (rc || p->n_values > SIZE_MAX / sizeof(float) / (1 + p->optim->state))
+        return PD_ENOMEM;
+    /* Without a barrier somebody's update comes while others read, and would need a copy each time. Where there is no region it is slower. */
+    if (p->lends && p->rule->barrier && p->n_values)
+        (void)net_region_new(&p->region, p->n_values * sizeof(float) * VALUES_MOST, NET_LENT_UNTIL_READ);
+    p->values = ps_values_new(p->pool, p->region, p->n_values);
+    p->state = pd_alloc64(p->n_values * sizeof(float) * p->optim->state);
+    if (!p->values || !p->state)
+        return PD_ENOMEM;
+    memset(p->values->w, 0, p->n_values * sizeof(float));
+    memset(p->state, 0, p->n_values * sizeof(float) * p->optim->state);
+    for (uint32_t i = 0; i < n; i++)
+        ps_params_initial_dense(p, i);
+    return 0;
+}
+
+static int make_tables(struct ps_params *p) {
+    int rc = 0;
+    p->tables = pd_calloc(p->job.n_sparse, sizeof *p->tables);
+    p->decays = pd_calloc(p->job.n_sparse, sizeof *p->decays);
+    p->changed = pd_calloc(p->job.n_sparse, sizeof *p->changed);
+    p->lives = pd_calloc(p->job.n_sparse, sizeof *p->lives);
+    if (!p->tables || !p->decays || !p->changed || !p->lives)
+        return PD_ENOMEM;
+    for (uint32_t i = 0; i < p->job.n_sparse && !rc; i++) {
+        const struct ps_sparse *t = &p->job.sparse[i];
+        struct ps_table_opts o = {.name = t->name, .dim = t->dim, .state = p->optim->state, .seed = p->job.seed,
+                                  .mean = t->mean, .std = t->std, .ageing = t->life.ageing > 0};
+        int decays = t->lr_factor > 0 && !p->optim->own_l1 && !p->rule->adds;
+        rc = ps_table_new(&p->tables[i], &o);
+        if (!rc && decays)
+            rc = ps_decay_init(&p->decays[i], t->l1, t->l2);
+        if (!rc)
+            rc = ps_life_init(&p->lives[i], &t->life, p->job.seed, t->name);
+    }
+    return rc;
+}
+
+int ps_params_declare(struct ps_params *p, struct ps_job *job, uint32_t kind, uint32_t thread, struct pd_err *err) {
+    p->job = *job;
+    ps_job_init(job);
+    p->thread = thread;
+    p->rule = ps_rule_find(p->job.update);
+    p->planes = ps_job_planes(&p->job);
+    p->apply_optim = ps_optim_find(p->rule->adds ? "sgd" : p->job.optim.name);
+    p->optim = p->planes > 1 ? ps_optim_find(p->job.optim.name) : p->apply_optim;
+    int rc = 0;
+    if (kind & PS_KIND_DENSE)
+        rc = make_dense(p);
+    if (!rc && kind & PS_KIND_SPARSE)
+        rc = make_tables(p);
+    if (rc) {
+        ps_params_release(p);
+        return pd_fail(err, rc, "no memory for the declared parameters");
+    }
+    p->declared = 1;
+    return 0;
+}
+
+void ps_params_gather(const struct ps_params *p, uint32_t id, const uint64_t *keys, const uint32_t *rows, size_t n, float *out) {
+    const struct ps_decay *d = &p->decays[id];
+    const struct ps_table *t = p->tables[id];
+    uint32_t dim = p->job.sparse[id].dim;
+    ps_table_gather(t, keys, rows, n, out);
+    for (size_t i = 0; p->lives[id].conf.admit_zero > 0 && i < n; i++)
+        if (rows[i] == PS_ROW_NONE)
+            memset(out + i * dim, 0, dim * sizeof *out);
+    for (size_t i = 0; ps_decay_active(d) && i < n; i++)
+        ps_decay_catch_up(d, rows[i] == PS_ROW_NONE ? 0 : ps_table_note(t, rows[i])->step, out + i * dim, dim);
+}
+
+uint32_t ps_params_state_width(const struct ps_params *p, uint32_t id) {
+    uint32_t dim = p->job.sparse[id].dim;
+    return dim * p->optim->state + (ps_decay_active(&p->decays[id]) ? dim + 1 : 0);
+}

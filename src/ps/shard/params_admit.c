@@ -1,0 +1,70 @@
+/* params_admit.c - tables whose rows are admitted and age: who gets a row in an update, and a day's end.
+ *
+ * In such a table pulls make no rows: a push brings the shows and clicks of its keys, and when all contributions of an update are
+ * there it is decided which of them get a row. A key that gets none has no gradient applied.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "ps/shard/params.h"
+
+int row_list_keep_keys(struct row_list *l, const uint64_t *keys, size_t n) {
+    if (shard_room(&l->keys, &l->cap_keys, n, sizeof *l->keys))
+        return PD_ENOMEM;
+    memcpy(l->keys, keys, n * sizeof *keys);
+    return 0;
+}
+
+/* Rows may have been made since the list was looked up. 0 or PD_ENOMEM. */
+int row_list_look_again(const struct ps_table *t, struct row_list *l) {
+    for (size_t i = 0; i < l->n; i++)
+        if (l->rows[i] == PS_ROW_NONE)
+            return ps_table_find((struct ps_table *)(uintptr_t)t, l->keys, l->n, 0, l->rows);
+    return 0;
+}
+
+int params_admit(struct ps_params *p, uint32_t id, uint32_t n_parts) {
+    struct ps_table *t = p->tables[id];
+    struct ps_life *life = &p->lives[id];
+    int rc = 0;
+    for (uint32_t i = 0; i < n_parts && !rc; i++) {
+        struct row_push *push = &p->scratch.parts[i]->tables[id];
+        if (!push->here)
+            continue;
+        rc = row_list_look_again(t, &push->list);
+        for (size_t j = 0; j < push->list.n && !rc; j++)
+            if (push->list.rows[j] == PS_ROW_NONE)
+                rc = ps_life_show(life, push->list.keys[j], push->seen[2 * j]);
+    }
+    for (uint32_t i = 0; i < n_parts && !rc; i++) {
+        struct row_push *push = &p->scratch.parts[i]->tables[id];
+        for (size_t j = 0; push->here && j < push->list.n && !rc; j++) {
+            uint32_t *row = &push->list.rows[j];
+            if (*row == PS_ROW_NONE) /* another contribution may have brought it in */
+                rc = ps_table_find(t, &push->list.keys[j], 1, 0, row);
+            if (!rc && *row == PS_ROW_NONE && ps_life_admit(life, push->list.keys[j], p->updates))
+                rc = ps_table_find(t, &push->list.keys[j], 1, 1, row);
+            if (!rc && *row != PS_ROW_NONE && life->conf.ageing > 0) {
+                (void)ps_table_change(t, *row);
+                ps_life_seen(ps_table_seen(t, *row), push->seen[2 * j], push->seen[2 * j + 1]);
+            }
+        }
+    }
+    return rc;
+}
+
+int ps_params_day_end(struct ps_params *p, struct ps_life_day *out, struct pd_err *err) {
+    *out = (struct ps_life_day){0};
+    for (uint32_t i = 0; p->tables && i < p->job.n_sparse; i++) {
+        struct ps_life_day one;
+        if (!p->lives[i].active)
+            continue;
+        if (ps_life_day(&p->lives[i], p->tables[i], &one))
+            return pd_fail(err, PD_ENOMEM, "no memory for the end of a day of table '%s'", p->job.sparse[i].name);
+        out->removed += one.removed;
+        out->rows += one.rows;
+        out->candidates += one.candidates;
+    }
+    return 0;
+}

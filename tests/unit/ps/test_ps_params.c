@@ -1,0 +1,232 @@
+/* test_ps_params.c - what a server thread holds, without messages: contributions are applied to dense
+ * parameters and to rows, and compared with the optimizer on plain arrays.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ps/plan/job.h"
+#include "ps/shard/params.h"
+
+enum { VALUES = 40, DIM = 4, STREAMS = 4 };
+
+struct setting {
+    const char *optimizer, *update;
+    enum ps_nan on_nan;
+    const struct pd_row_life *life;
+};
+
+static void declare(struct ps_params *p, const struct setting *c) {
+    const struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {VALUES}, .init_std = 1, .lr_factor = 1};
+    const struct ps_dense_spec fixed = {.name = "fixed", .n_dims = 1, .shape = {3}, .init_mean = 2};
+    const struct ps_table_spec t = {.name = "t", .dim = DIM, .init_std = 1, .lr_factor = 1, .life = c->life};
+    struct ps_job job;
+    struct pd_err err = {0};
+    *p = (struct ps_params){0};
+    ps_job_init(&job);
+    job.n_trainers = job.n_streams = STREAMS;
+    job.n_servers = job.n_dense_threads = job.n_sparse_threads = 1;
+    job.seed = 7;
+    job.on_nan = c->on_nan;
+    strcpy(job.update, c->update);
+    assert_int_equal(ps_optim_conf_init(&job.optim, c->optimizer, &err), 0);
+    job.optim.learning_rate = 0.25;
+    assert_int_equal(ps_job_add_dense(&job, &w, &err), 0);
+    assert_int_equal(ps_job_add_dense(&job, &fixed, &err), 0);
+    assert_int_equal(ps_job_add_table(&job, &t, &err), 0);
+    assert_int_equal(ps_job_check(&job, &err), 0);
+    assert_int_equal(ps_params_declare(p, &job, PS_KIND_BOTH, 0, &err), 0);
+    assert_int_equal(job.n_dense, 0); /* taken */
+}
+
+static void undeclare(struct ps_params *p) {
+    ps_params_release(p);
+    scratch_release(&p->scratch);
+}
+
+/* What stream number `stream` gives to an update. */
+struct given {
+    struct contribution c;
+    const float *dense[2];
+    struct row_push push;
+    uint64_t keys[8];
+    uint32_t rows[8];
+    float grad_w[VALUES], grad[8 * DIM];
+    uint32_t seen[16];
+};
+
+static void give(struct ps_params *p, struct given *g, uint32_t stream, size_t n_keys, const uint64_t *keys) {
+    *g = (struct given){0};
+    for (int i = 0; i < VALUES; i++)
+        g->grad_w[i] = 0.01f * (float)(i + 1) * (float)(stream + 1);
+    for (size_t i = 0; i < n_keys * DIM; i++)
+        g->grad[i] = 0.1f * (float)(i + 1) - (float)stream;
+    for (size_t i = 0; i < n_keys; i++) {
+        g->keys[i] = keys[i];
+        g->seen[2 * i] = 1;
+    }
+    assert_int_equal(ps_table_find(p->tables[0], g->keys, n_keys, !p->lives[0].active, g->rows), 0);
+    g->dense[0] = g->grad_w;
+    g->push = (struct row_push){.here = n_keys > 0, .list = {.rows = g->rows, .n = n_keys, .keys = g->keys}, .grad = g->grad, .seen = g->seen};
+    g->c = (struct contribution){.streams = {stream, stream + 1}, .dense = g->dense, .tables = &g->push};
+}
+
+static int apply(struct ps_params *p, struct given *g, uint32_t n, uint64_t n_samples, struct pd_err *err) {
+    assert_int_equal(scratch_room(&p->scratch, n), 0);
+    for (uint32_t i = 0; i < n; i++) {
+        p->scratch.parts[i] = &g[i].c;
+        p->scratch.ranges[i] = g[i].c.streams;
+    }
+    return ps_params_apply(p, n, n_samples, 0, err);
+}
+
+static void row_of(const struct ps_params *p, uint64_t key, float out[DIM]) {
+    uint32_t row;
+    assert_int_equal(ps_table_find(p->tables[0], &key, 1, 0, &row), 0);
+    ps_params_gather(p, 0, &key, &row, 1, out);
+}
+
+/* The same update, on arrays. */
+static void expect(const struct ps_params *p, uint64_t update, uint64_t n_samples, float *w, float *state, size_t stride, const float *sum,
+                   size_t n) {
+    const struct ps_schedule_at at = {.step = update, .samples = update * n_samples};
+    struct ps_optim_args a;
+    ps_optim_args_init(&a, &p->job.optim, (float)ps_learning_rate(&p->job.optim, &at), update + 1);
+    ps_optim_args_samples(&a, (float)n_samples);
+    ps_optim_apply(ps_optim_find(p->job.optim.name), &a, w, state, stride, sum, n);
+}
+
+static void optimizers_are_applied_to_sums(void **state) {
+    (void)state;
+    static const char *const names[] = {"sgd", "momentum", "adagrad", "adam", "ftrl"};
+    const uint64_t keys[2][3] = {{1, 5, 9}, {5, 6, 9}}, all[] = {1, 5, 6, 9};
+    for (size_t o = 0; o < sizeof names / sizeof names[0]; o++) {
+        struct ps_params p;
+        struct given g[2];
+        float w[VALUES], state_w[PS_OPTIM_STATES][VALUES] = {{0}}, rows[4][DIM], state_rows[4][PS_OPTIM_STATES][DIM] = {{{0}}};
+        declare(&p, &(struct setting){.optimizer = names[o], .update = "sync"});
+        memcpy(w, params_w(&p, 0), sizeof w);
+        for (int i = 0; i < 4; i++)
+            row_of(&p, all[i], rows[i]);
+        for (uint64_t update = 0; update < 3; update++) {
+            float sum[VALUES], sum_row[DIM];
+            for (uint32_t t = 0; t < 2; t++)
+                give(&p, &g[t], 2 * t, 3, keys[t]);
+            for (int i = 0; i < VALUES; i++)
+                sum[i] = g[0].grad_w[i] + g[1].grad_w[i];
+            assert_int_equal(apply(&p, g, 2, 10, NULL), 0);
+            expect(&p, update, 10, w, state_w[0], VALUES, sum, VALUES);
+            assert_memory_equal(w, params_w(&p, 0), sizeof w);
+            for (int i = 0; i < 4; i++) {
+                const float *of[2] = {NULL, NULL};
+                for (uint32_t t = 0; t < 2; t++)
+                    for (int k = 0; k < 3; k++)
+                        if (keys[t][k] == all[i])
+                            of[t] = &g[t].grad[k * DIM];
+                for (int k = 0; k < DIM; k++)
+                    sum_row[k] = of[0] && of[1] ? of[0][k] + of[1][k] : of[0] ? of[0][k] : of[1][k];
+                expect(&p, update, 10, rows[i], state_rows[i][0], DIM, sum_row, DIM);
+                float now[DIM];
+                row_of(&p, all[i], now);
+                if (memcmp(now, rows[i], sizeof now))
+                    fail_msg("%s: row %llu after update %llu", names[o], (unsigned long long)all[i], (unsigned long long)update);
+            }
+        }
+        assert_int_equal(p.updates, 3);
+        assert_int_equal(p.samples, 30);
+        assert_true(params_w(&p, 1)[0] == 2.0f); /* learning-rate factor 0 */
+        undeclare(&p);
+    }
+}
+
+/* An update without samples is none, and neither are differences divided. */
+static void samples_divide_and_differences_add(void **state) {
+    (void)state;
+    struct ps_params p;
+    struct given g[1];
+    float before[VALUES], after[VALUES];
+    declare(&p, &(struct setting){.optimizer = "sgd", .update = "sync"});
+    memcpy(before, params_w(&p, 0), sizeof before);
+    give(&p, &g[0], 0, 0, NULL);
+    assert_int_equal(apply(&p, g, 1, 0, NULL), 0);
+    assert_int_equal(p.updates, 0);
+    assert_memory_equal(before, params_w(&p, 0), sizeof before);
+    undeclare(&p);
+    declare(&p, &(struct setting){.optimizer = "sgd", .update = "geo"});
+    memcpy(before, params_w(&p, 0), sizeof before);
+    give(&p, &g[0], 0, 0, NULL);
+    assert_int_equal(apply(&p, g, 1, 5, NULL), 0);
+    memcpy(after, params_w(&p, 0), sizeof after);
+    for (int i = 0; i < VALUES; i++)
+        assert_true(fabsf(after[i] - before[i] - g[0].grad_w[i]) < 1e-6f);
+    undeclare(&p);
+}
+
+static void what_is_not_finite_is_named(void **state) {
+    (void)state;
+    const uint64_t keys[] = {3, 4};
+    struct ps_params p;
+    struct given g[2];
+    for (int of_row = 0; of_row < 2; of_row++) {
+        struct pd_err err = {0};
+        declare(&p, &(struct setting){.optimizer = "adam", .update = "sync", .on_nan = PS_NAN_STOP});
+        give(&p, &g[0], 0, 2, keys);
+        give(&p, &g[1], 3, 2, keys);
+        *(of_row ? &g[1].grad[DIM] : &g[1].grad_w[VALUES - 1]) = NAN;
+        p.scratch.step = 17;
+        assert_int_equal(apply(&p, g, 2, 4, &err), PD_ENUM);
+        const char *want = of_row ? "table 't' is not a finite number in step 17; it came from streams 3-3"
+                                  : "parameter 'w' is not a finite number in step 17; it came from streams 3-3";
+        if (!strstr(err.msg, want))
+            fail_msg("'%s'", err.msg);
+        undeclare(&p);
+    }
+}
+
+/* Rows are admitted by count, fade at the end of days, and go. */
+static void rows_come_and_go(void **state) {
+    (void)state;
+    const uint64_t key = 8;
+    struct pd_row_life life;
+    struct ps_params p;
+    struct given g[1];
+    struct ps_life_day day;
+    struct pd_err err = {0};
+    uint32_t row;
+    pd_row_life_init(&life);
+    life.admit_count = 2;
+    life.admit_candidates = 1024;
+    life.ageing = 1;
+    life.delete_score = 0;
+    life.delete_days = 2;
+    declare(&p, &(struct setting){.optimizer = "sgd", .update = "sync", .life = &life});
+    for (int i = 0; i < 2; i++) {
+        give(&p, &g[0], 0, 1, &key);
+        assert_int_equal(apply(&p, g, 1, 1, &err), 0);
+        assert_int_equal(ps_table_find(p.tables[0], &key, 1, 0, &row), 0);
+        assert_int_equal(row != PS_ROW_NONE, i == 1);
+    }
+    assert_int_equal(ps_params_day_end(&p, &day, &err), 0);
+    assert_int_equal(day.rows, 1);
+    for (int i = 0; i < 5 && day.rows; i++)
+        assert_int_equal(ps_params_day_end(&p, &day, &err), 0);
+    assert_int_equal(day.rows, 0);
+    assert_int_equal(day.removed, 1);
+    undeclare(&p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(optimizers_are_applied_to_sums),
+        cmocka_unit_test(samples_divide_and_differences_add),
+        cmocka_unit_test(what_is_not_finite_is_named),
+        cmocka_unit_test(rows_come_and_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
