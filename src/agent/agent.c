@@ -1,4 +1,4 @@
-/* agent.c - see agent.h: the loop, the socket, the lease before there is a job, and the end. */
+/* agent.c - see agent.h: the table of services, greeting and state, the loop, the socket, and the end. */
 #include "agent/agent.h"
 
 #include <errno.h>
@@ -10,78 +10,60 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/check.h"
+#include "agent/clean.h"
+#include "agent/ds.h"
+#include "agent/facts.h"
+#include "agent/fetch.h"
 #include "agent/job.h"
+#include "agent/job_list.h"
 #include "agent/result.h"
-#include "agent/session.h"
-#include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
-#include "pack/object/object.h"
 #include "wire/msg.h"
 
-enum { TICK_MS = 50, TERM_GRACE_MS = 1000, QUIT_MS = 2000, FIRST_LEASE_MS = 10000 };
+enum { TICK_MS = 50, TERM_GRACE_MS = 1000, QUIT_MS = 2000, FIRST_LEASE_MS = 10000, N_SERVICES = 10 };
 
-int agent_node(const struct agent *ag) { return *ag->place.job ? place_read_node(&ag->place) : -1; }
+struct agent {
+    struct agent_core core;
+    char state[16], text[400];  /* the last AG_STATE */
+    json_t *result;             /* AG_RESULT once the job is over on this node, else NULL */
+    struct clients *clients;
+    struct client_use uses[N_SERVICES];
+    struct ag_job *job;         /* in job mode, else NULL */
+    struct logs logs;           /* of a job that is over */
+    int logs_open;
+    struct log_source log_source;
+    struct status_source status_source;
+    struct kept_data kept;
+    uv_pipe_t listener;
+    uv_timer_t tick;
+    uv_signal_t on_term;
+    int has_daemon_handles;     /* the three above are open */
+    uv_timer_t give_up;         /* the deadline of quitting */
+    int give_up_open;
+    int quitting, quit_soon;
+    char join[64];              /* AG_JOIN: the job that this client goes on with */
+};
 
-void agent_set_state(struct agent *ag, const char *state, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(ag->text, sizeof ag->text, fmt, ap);
-    va_end(ap);
-    snprintf(ag->state, sizeof ag->state, "%s", state);
-    pd_info(&ag->log, "%s: %s", ag->state, ag->text);
-    for (struct session *s = ag->sessions; s; s = s->next)
-        session_say_state(s);
-}
-
-static int agent_init(struct agent *ag, const struct place *p, enum agent_mode mode, const char *build, struct pd_err *err) {
-    *ag = (struct agent){.mode = mode, .place = *p, .last_client_ns = pd_mono_ns()};
-    pd_log_init(&ag->log, -1, -1, PD_INFO);
-    int rc = uv_loop_init(&ag->loop) ? pd_fail(err, PD_ENOMEM, "cannot make an event loop") : 0;
-    if (build)
-        snprintf(ag->build, sizeof ag->build, "%s", build);
-    else if (!rc && (rc = object_hex_of_file("/proc/self/exe", ag->build, err)))
-        uv_loop_close(&ag->loop);
-    return rc;
-}
-
-/* Runs until every handle is closed. */
-static int agent_finish(struct agent *ag) {
-    uv_run(&ag->loop, UV_RUN_DEFAULT);
-    if (ag->give_up_open) {
-        uv_close((uv_handle_t *)&ag->give_up, NULL);
-        uv_run(&ag->loop, UV_RUN_DEFAULT);
-    }
-    ag->job_started = ag->job && ag->job->started;
-    ag_job_free(ag->job);
-    json_decref(ag->result);
-    free(ag->data_root);
-    agent_let_data_go(ag);
-    if (ag->logs_open)
-        logs_close(&ag->logs);
-    return uv_loop_close(&ag->loop) ? 1 : 0;
-}
+/* --- quitting --- */
 
 static void on_give_up(uv_timer_t *t) {
     struct agent *ag = t->data;
-    for (struct session *s = ag->sessions; s; s = s->next)
-        if (s->conn)
-            net_close(s->conn);
-    job_cut(ag->job);
+    clients_close(ag->clients, 1);
+    ag_job_cut(ag->job);
     uv_close((uv_handle_t *)t, NULL);
     ag->give_up_open = 0;
 }
 
 /* Everything is closed when what is queued has gone out, but a client that reads no more does not keep us. */
-void agent_quit(struct agent *ag) {
+static void quit(struct agent *ag) {
     if (ag->quitting)
         return;
     ag->quitting = 1;
-    for (struct session *s = ag->sessions; s; s = s->next)
-        if (s->conn)
-            net_close_after_flush(s->conn);
-    job_close(ag->job);
-    if (!uv_timer_init(&ag->loop, &ag->give_up)) {
+    clients_close(ag->clients, 0);
+    ag_job_close(ag->job);
+    if (!uv_timer_init(&ag->core.loop, &ag->give_up)) {
         ag->give_up.data = ag;
         ag->give_up_open = 1;
         uv_timer_start(&ag->give_up, on_give_up, QUIT_MS, 0);
@@ -94,12 +76,189 @@ void agent_quit(struct agent *ag) {
     }
 }
 
-void agent_quit_soon(struct agent *ag) { ag->quit_soon = 1; }
+static void on_job_quit(void *arg, int now) {
+    struct agent *ag = arg;
+    if (now)
+        quit(ag);
+    else
+        ag->quit_soon = 1;
+}
 
-void agent_let_data_go(struct agent *ag) {
-    if (ag->data_held > 0)
-        close(ag->data_held);
-    ag->data_held = 0;
+/* --- what clients are told --- */
+
+static json_t *hello(struct agent *ag) {
+    const struct place *p = &ag->core.place;
+    json_t *o = facts_node(p->root), *addrs = NULL;
+    if (facts_addrs(NULL, &addrs, NULL))
+        addrs = json_array();
+    json_object_set_new(o, "version", json_integer(WIRE_VERSION));
+    json_object_set_new(o, "build", json_string(ag->core.build));
+    json_object_set_new(o, "job", json_string(p->job));
+    json_object_set_new(o, "node", json_integer(agent_node_id(&ag->core)));
+    json_object_set_new(o, "root", msg_text(p->root, strlen(p->root)));
+    json_object_set_new(o, "job_dir", msg_text(p->dir, strlen(p->dir)));
+    json_object_set_new(o, "addrs", addrs);
+    json_object_set_new(o, "state", json_string(ag->state));
+    json_object_set_new(o, "pid", json_integer(getpid()));
+    return o;
+}
+
+static void send_state(struct client *c, void *arg) {
+    const struct agent *ag = arg;
+    if (*ag->state)
+        client_send(c, WIRE_AG_STATE, 0,
+                    json_pack("{s:i, s:s, s:o, s:o}", "node", agent_node_id(&ag->core), "state", ag->state, "text",
+                              msg_text(ag->text, strlen(ag->text)), "lost", ag_job_lost_nodes(ag->job)));
+}
+
+static void on_job_state(void *arg, const char *state, const char *text) {
+    struct agent *ag = arg;
+    snprintf(ag->text, sizeof ag->text, "%s", text);
+    snprintf(ag->state, sizeof ag->state, "%s", state);
+    pd_info(&ag->core.log, "%s: %s", ag->state, ag->text);
+    clients_each(ag->clients, send_state, ag);
+}
+
+static void send_result(struct client *c, void *arg) { client_send(c, WIRE_AG_RESULT, 0, json_incref(((struct agent *)arg)->result)); }
+
+static void on_job_over(void *arg, json_t *result) {
+    struct agent *ag = arg;
+    ag->result = json_incref(result);
+    log_send_all(ag->clients);
+    clients_each(ag->clients, send_result, ag);
+}
+
+/* Whoever only looks whether an agent answers (AG_LIST) renews no lease: its first frame does. */
+static void on_client_open(struct client *c, void *arg) {
+    struct agent *ag = arg;
+    client_send(c, WIRE_AG_HELLO, 0, hello(ag));
+    send_state(c, ag);
+    if (ag->result)
+        send_result(c, ag);
+}
+
+static void on_client_close(void *arg) {
+    struct agent *ag = arg;
+    if (ag->core.mode != AGENT_JOB)
+        quit(ag);
+}
+
+static void status_now(void *arg, struct status_now *out) {
+    const struct agent *ag = arg;
+    const json_t *lost = json_object_get(ag->result, "lost");
+    out->state = ag->state;
+    out->text = ag->text;
+    out->job = ag_job_state(ag->job);
+    out->lost = lost ? json_deep_copy(lost) : ag_job_lost_nodes(ag->job);
+    out->logs = ag->log_source.logs;
+}
+
+/* --- the agent's own service --- */
+
+static const struct client_service own_service;
+
+static int on_ping(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    (void)body;
+    return client_answer(c, f, json_object(), err); /* so that the client, too, notices a loss */
+}
+
+/* A client that has seen the list goes on with one of the jobs: on the same stream, so that it need not log in again. */
+static int on_join(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct agent *ag = client_context(c, &own_service);
+    const char *job = msg_str(body, "job");
+    struct place p;
+    (void)f;
+    if (ag->core.mode != AGENT_TOOL)
+        return pd_fail(err, PD_EPROTO, "AG_JOIN: this agent has a job");
+    if (!*job || place_init(&p, ag->core.place.root, job, err))
+        return pd_fail(err, PD_EUSAGE, "AG_JOIN: '%.63s' is no job", job);
+    memcpy(ag->join, p.job, sizeof ag->join);
+    client_close(c, 1);
+    return 0;
+}
+
+static int on_bye(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct agent *ag = client_context(c, &own_service);
+    json_t *o = NULL;
+    (void)body;
+    (void)err;
+    msg_body(f, &o, NULL); /* an empty one is fine */
+    if (ag->job)
+        ag_job_bye(ag->job, msg_bool(o, "abandon"));
+    json_decref(o);
+    client_close(c, 0);
+    return 0;
+}
+
+static const struct client_request own_requests[] = {
+    {WIRE_AG_PING, 0, 0, on_ping, NULL},
+    {WIRE_AG_JOIN, 0, 1, on_join, NULL},
+    {WIRE_AG_BYE, 0, 0, on_bye, NULL},
+    {0},
+};
+static const struct client_service own_service = {.name = "agent", .requests = own_requests};
+
+/* --- the whole --- */
+
+/* In the order in which they hear that a client is gone. */
+static void use_services(struct agent *ag) {
+    const struct client_use uses[N_SERVICES] = {
+        {&own_service, ag},
+        {&ds_service, &ag->kept},
+        {&data_service, ag->job ? (void *)(uintptr_t)ag_job_files(ag->job) : NULL},
+        {&log_send_service, &ag->log_source},
+        {&fetch_service, NULL},
+        {&check_service, NULL},
+        {&check_net_service, NULL},
+        {&clean_service, NULL},
+        {&job_list_service, &ag->status_source},
+        {&ag_job_service, ag->job},
+    };
+    ag->log_source.node = agent_node_id(&ag->core);
+    ag->status_source = (struct status_source){status_now, ag};
+    memcpy(ag->uses, uses, sizeof ag->uses);
+    clients_serve(ag->clients, ag->uses, N_SERVICES);
+}
+
+/* On failure nothing is left of it. */
+static int agent_init(struct agent *ag, const struct place *p, enum agent_mode mode, unsigned first_lease_ms, const char *build,
+                      struct pd_err *err) {
+    static const struct client_events ev = {on_client_open, on_client_close};
+    static const struct ag_job_events job_ev = {on_job_state, on_job_over, on_job_quit};
+    *ag = (struct agent){0};
+    int rc = agent_core_init(&ag->core, p, mode, build, err);
+    if (rc)
+        return rc;
+    rc = clients_new(&ag->clients, &ag->core, &ev, ag, err);
+    const struct ag_job_opts o = {.core = &ag->core, .clients = ag->clients, .logs = &ag->log_source, .kept = &ag->kept,
+                                  .first_lease_ms = first_lease_ms, .events = &job_ev, .arg = ag};
+    if (!rc && mode == AGENT_JOB)
+        rc = ag_job_new(&ag->job, &o, err);
+    if (!rc) {
+        use_services(ag);
+        return 0;
+    }
+    clients_free(ag->clients);
+    uv_loop_close(&ag->core.loop);
+    return rc;
+}
+
+/* Runs until every handle is closed. Returns 1 if a process of the job ran. */
+static int agent_finish(struct agent *ag) {
+    uv_run(&ag->core.loop, UV_RUN_DEFAULT);
+    if (ag->give_up_open) {
+        uv_close((uv_handle_t *)&ag->give_up, NULL);
+        uv_run(&ag->core.loop, UV_RUN_DEFAULT);
+    }
+    const int started = ag_job_started(ag->job);
+    ag_job_free(ag->job);
+    json_decref(ag->result);
+    kept_data_release(&ag->kept);
+    if (ag->logs_open)
+        logs_close(&ag->logs);
+    clients_free(ag->clients);
+    uv_loop_close(&ag->core.loop);
+    return started;
 }
 
 static void free_handle(uv_handle_t *h) { free(h); }
@@ -120,29 +279,37 @@ static uv_stream_t *open_pipe(uv_loop_t *loop, int fd) {
     return (uv_stream_t *)p;
 }
 
+/* A job whose agent has ended: what its files tell. */
+static void load_over(struct agent *ag) {
+    const struct place *p = &ag->core.place;
+    ag->result = result_read(p);
+    ag->logs_open = !logs_open(&ag->logs, p->dir, 1, NULL);
+    ag->log_source.logs = ag->logs_open ? &ag->logs : NULL;
+    snprintf(ag->state, sizeof ag->state, "%s", ag->result ? msg_str(ag->result, "status") : "lost");
+    snprintf(ag->text, sizeof ag->text, ag->result ? "the job is over" : "the job's agent is gone and left no result");
+    const char *why = msg_str(json_object_get(ag->result, "first_failure"), "reason");
+    clients_set_over(ag->clients, *why ? why : ag->text);
+}
+
 int agent_run_stdio(const struct place *p, enum agent_mode mode, const char *build, char join[64]) {
     struct agent ag;
     struct pd_err err = {0};
     int kept[2] = {-1, -1};
     signal(SIGPIPE, SIG_IGN);
-    int rc = agent_init(&ag, p, mode, build, &err);
+    int rc = agent_init(&ag, p, mode, 0, build, &err);
     if (rc) {
         msg_write_error(1, WIRE_AG_HELLO, &err);
         return 1;
     }
-    if (mode == AGENT_OVER) {
-        ag.result = result_read(p);
-        ag.logs_open = !logs_open(&ag.logs, p->dir, 1, &err);
-        snprintf(ag.state, sizeof ag.state, "%s", ag.result ? msg_str(ag.result, "status") : "lost");
-        snprintf(ag.text, sizeof ag.text, ag.result ? "the job is over" : "the job's agent is gone and left no result");
-    }
+    if (mode == AGENT_OVER)
+        load_over(&ag);
     for (int i = 0; join && i < 2; i++) /* the streams close theirs */
         kept[i] = fcntl(i, F_DUPFD_CLOEXEC, 3);
-    uv_stream_t *in = open_pipe(&ag.loop, 0), *out = open_pipe(&ag.loop, 1);
+    uv_stream_t *in = open_pipe(&ag.core.loop, 0), *out = open_pipe(&ag.core.loop, 1);
     if (!in || !out)
         rc = pd_fail(&err, PD_EIO, "stdin and stdout must be pipes or sockets");
     else
-        rc = session_open(&ag, in, out, &err);
+        rc = client_open(ag.clients, in, out, &err);
     if (rc) {
         msg_write_error(1, WIRE_AG_HELLO, &err);
         if (in)
@@ -168,12 +335,12 @@ static void on_connection(uv_stream_t *l, int status) {
     struct agent *ag = l->data;
     uv_pipe_t *p = status ? NULL : pd_malloc(sizeof *p);
     struct pd_err err = {0};
-    if (!p || uv_pipe_init(&ag->loop, p, 0)) {
+    if (!p || uv_pipe_init(&ag->core.loop, p, 0)) {
         free(p);
         return;
     }
-    if (uv_accept(l, (uv_stream_t *)p) || ag->quitting || session_open(ag, (uv_stream_t *)p, (uv_stream_t *)p, &err)) {
-        pd_warn(&ag->log, "a client was turned away: %s", err.msg);
+    if (uv_accept(l, (uv_stream_t *)p) || ag->quitting || client_open(ag->clients, (uv_stream_t *)p, (uv_stream_t *)p, &err)) {
+        pd_warn(&ag->core.log, "a client was turned away: %s", err.msg);
         uv_close((uv_handle_t *)p, free_handle);
     }
 }
@@ -181,23 +348,23 @@ static void on_connection(uv_stream_t *l, int status) {
 static void on_tick(uv_timer_t *t) {
     struct agent *ag = t->data;
     if (ag->quit_soon)
-        agent_quit(ag);
+        quit(ag);
     else
-        job_tick(ag, TICK_MS);
+        ag_job_tick(ag->job, TICK_MS);
 }
 
 /* The guardian is gone, or somebody wants this agent to end: the job has failed, and nothing of it stays. */
 static void on_term(uv_signal_t *h, int sig) {
     char reason[60];
     snprintf(reason, sizeof reason, "the agent got signal %d", sig);
-    job_end_and_quit(h->data, TERM_GRACE_MS, reason);
+    ag_job_end(((struct agent *)h->data)->job, TERM_GRACE_MS, reason);
 }
 
 /* The folder is the current one, so that the socket's name is short whatever root_dir is. */
 static int listen_here(struct agent *ag, struct pd_err *err) {
-    uv_pipe_init(&ag->loop, &ag->listener, 0);
-    uv_timer_init(&ag->loop, &ag->tick);
-    uv_signal_init(&ag->loop, &ag->on_term);
+    uv_pipe_init(&ag->core.loop, &ag->listener, 0);
+    uv_timer_init(&ag->core.loop, &ag->tick);
+    uv_signal_init(&ag->core.loop, &ag->on_term);
     ag->listener.data = ag->tick.data = ag->on_term.data = ag;
     ag->has_daemon_handles = 1;
     mode_t old = umask(0177);
@@ -209,13 +376,13 @@ static int listen_here(struct agent *ag, struct pd_err *err) {
         rc = uv_timer_start(&ag->tick, on_tick, TICK_MS, TICK_MS);
     if (!rc)
         rc = uv_signal_start(&ag->on_term, on_term, SIGTERM);
-    return rc ? pd_fail(err, PD_EIO, "cannot listen on %s/.agent/sock: %s", ag->place.dir, uv_strerror(rc)) : 0;
+    return rc ? pd_fail(err, PD_EIO, "cannot listen on %s/.agent/sock: %s", ag->core.place.dir, uv_strerror(rc)) : 0;
 }
 
 static int open_log(struct agent *ag, struct pd_err *err) {
     char path[PATH_MAX];
-    int rc = place_path(ag->place.dir, "log/paddle_agent.INFO", path, err);
-    return rc ? rc : pd_log_open(&ag->log, path, 2, PD_INFO, err);
+    int rc = place_path(ag->core.place.dir, "log/paddle_agent.INFO", path, err);
+    return rc ? rc : pd_log_open(&ag->core.log, path, 2, PD_INFO, err);
 }
 
 static int write_pid(struct pd_err *err) {
@@ -228,8 +395,7 @@ int agent_run_daemon(const struct place *p, unsigned lease_ms, const char *build
     struct agent ag;
     struct pd_err err = {0};
     signal(SIGPIPE, SIG_IGN);
-    int rc = agent_init(&ag, p, AGENT_JOB, build, &err);
-    ag.first_lease_ms = lease_ms ? lease_ms : FIRST_LEASE_MS;
+    int rc = agent_init(&ag, p, AGENT_JOB, lease_ms ? lease_ms : FIRST_LEASE_MS, build, &err);
     int opened = !rc, keep = 0;
     if (!rc)
         rc = open_log(&ag, &err);
@@ -244,15 +410,14 @@ int agent_run_daemon(const struct place *p, unsigned lease_ms, const char *build
     close(ready);
     if (opened) {
         if (rc)
-            agent_quit(&ag);
+            quit(&ag);
         else {
-            pd_info(&ag.log, "agent %.16s of job %s in %s", ag.build, p->job, p->dir);
-            agent_set_state(&ag, "setup", "%s", "");
+            pd_info(&ag.core.log, "agent %.16s of job %s in %s", ag.core.build, p->job, p->dir);
+            on_job_state(&ag, "setup", "");
         }
-        agent_finish(&ag);
-        pd_info(&ag.log, "the agent ends");
-        keep = ag.job_started;
-        pd_log_close(&ag.log);
+        keep = agent_finish(&ag);
+        pd_info(&ag.core.log, "the agent ends");
+        pd_log_close(&ag.core.log);
     }
     unlink(".agent/sock");
     unlink(".agent/key");

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/str.h"
+#include "wire/msg.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -200,16 +201,15 @@ static json_t *free_ports(int from, int n) {
 
 /* ----------------------------------------------------------------------------------------------------------- */
 
-int check_on_check(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_check(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    const char *root = client_core(c)->place.root;
     json_t *o, *addrs = NULL;
     struct pd_err no_addrs = {0};
     struct utsname u;
     struct rlimit files = {0};
     char model[200], libc[40], net[96], machine[96], boot[64], host[256] = "";
-    if (msg_bool(body, "clock")) {
-        o = json_pack("{s:I}", "now_us", (json_int_t)pd_wall_us());
-        return msg_send(s->conn, f->type, f->req, o) ? pd_fail(err, PD_ENOMEM, "out of memory") : 0;
-    }
+    if (msg_bool(body, "clock"))
+        return client_answer(c, f, json_pack("{s:I}", "now_us", (json_int_t)pd_wall_us()), err);
     if (facts_addrs(msg_str(body, "nic"), &addrs, &no_addrs))
         addrs = json_array();
     line_value("/proc/cpuinfo", "model name", model, sizeof model);
@@ -219,15 +219,19 @@ int check_on_check(struct session *s, const struct wire_frame *f, const json_t *
     facts_boot_id(boot);
     gethostname(host, sizeof host - 1);
     getrlimit(RLIMIT_NOFILE, &files);
-    o = facts_node(s->ag->place.root);
+    o = facts_node(root);
     json_t *more = json_pack("{s:o, s:s, s:s, s:s, s:s, s:I, s:f, s:I, s:o, s:o, s:s, s:s, s:s, s:o, s:o}", "hostname",
                              msg_text(host, strlen(host)), "kernel", uname(&u) ? "?" : u.release, "libc", libc, "cpu", model, "blas",
                              check_blas_core(), "mem_available", kib_of("MemAvailable"), "load", load(), "open_files",
-                             (json_int_t)files.rlim_cur, "root_dir", root_facts(s->ag->place.root), "addrs", addrs, "net_id", net, "machine",
+                             (json_int_t)files.rlim_cur, "root_dir", root_facts(root), "addrs", addrs, "net_id", net, "machine",
                              machine, "boot", boot, "nic_error", msg_text(no_addrs.msg, strlen(no_addrs.msg)), "ports",
                              free_ports((int)msg_int(body, "port", 0, 65535, 0), (int)msg_int(body, "needed", 0, CHECK_PORTS_MAX, 0)));
     if (o && more)
         json_object_update(o, more);
     json_decref(more);
-    return msg_send(s->conn, f->type, f->req, o) ? pd_fail(err, PD_ENOMEM, "out of memory") : 0;
+    return client_answer(c, f, o, err);
 }
+
+static const struct client_request requests[] = {{WIRE_AG_CHECK, 0, 1, on_check, NULL}, {0}};
+
+const struct client_service check_service = {.name = "check", .requests = requests};

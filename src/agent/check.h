@@ -4,21 +4,19 @@
  *     AG_CHECK_LISTEN   listen on the first free port as a pserver would; leave a mark in root_dir
  *     AG_CHECK_PROBE    try the peers' addresses with the whole handshake; whose marks lie in root_dir?
  *
- * All of a check belongs to the session and goes with it: the port, the mark.
+ * All of a check belongs to the client and goes with it: the port, the mark.
  */
 #ifndef PD_AGENT_CHECK_H
 #define PD_AGENT_CHECK_H
 
 #include <jansson.h>
 
-#include "agent/session.h"
+#include "agent/client.h"
 
 enum { CHECK_PEERS_MAX = 8, CHECK_ADDRS_MAX = 16, CHECK_PORTS_MAX = 128 };
 
-int check_on_check(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-int check_on_listen(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-int check_on_probe(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-void check_drop(struct session *s);
+extern const struct client_service check_service;     /* AG_CHECK; without a context */
+extern const struct client_service check_net_service; /* the other two; without a context */
 
 /* The kernels that OpenBLAS 0.3.21 takes on this CPU when nobody tells it otherwise: "SkylakeX". "" where that is not known. */
 const char *check_blas_core(void);

@@ -1,8 +1,7 @@
-/* check_net.c - see check.h: ports and peers. A probe runs the whole handshake with a key made for this check, so another machine
- * behind an address (127.0.1.1, docker0's 172.17.0.1), or something else behind the port, is no answer. */
+/* check_net.c - see check.h: ports and peers. Probes (probe.h) prove a key that was made for this check. */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +10,13 @@
 #include "agent/check.h"
 #include "agent/msg.h"
 #include "agent/ports.h"
-#include "base/clock.h"
+#include "agent/probe.h"
 #include "base/fault.h"
 #include "base/str.h"
 #include "net/conn.h"
 #include "wire/msg.h"
 
-enum { PROBE_MS = 3000, MARKS_MAX = 100000, GUESTS_MAX = 64 };
+enum { MARKS_MAX = 100000, GUESTS_MAX = 64 };
 
 struct check {
     struct wire_hs_opts hs;
@@ -26,33 +25,36 @@ struct check {
     struct net_conn *guests[GUESTS_MAX]; /* peers that have just probed us */
 };
 
-struct probe;
-
-struct attempt {
-    struct probe *probe;
-    size_t peer, addr; /* indexes into the request */
-    struct net_conn *conn;
-    uint64_t began_ns;
-    int ok;
+/* One peer of a request. */
+struct check_peer {
+    struct check_request *of;
+    char addr[64]; /* of the first address, in the order given, that leads there; "": none */
     double ms;
-    char why[200];
+    char why[200]; /* of the first address that does not */
 };
 
-struct probe {
-    struct session *s;
+struct check_request {
+    struct client *c;
     json_t *body;
     uint64_t req;
-    size_t n, n_open;
-    struct attempt v[CHECK_PEERS_MAX * CHECK_ADDRS_MAX];
+    size_t n_open; /* peers that are still being probed */
+    struct check_peer peer[CHECK_PEERS_MAX];
 };
+
+/* Of one client. */
+struct check_state {
+    struct check *listens; /* NULL: it does not */
+};
+
+static struct check **check_of(struct client *c) { return &((struct check_state *)client_state(c, &check_net_service))->listens; }
 
 /* --- listening --------------------------------------------------------------------------------------------- */
 
 /* It knows now, and closes. If we did, the kernel would keep our port for a minute, and the job that comes next get another. */
 static void on_peer_open(struct net_conn *c, void *arg) {
-    struct session *s = arg;
-    struct check *k = s->check;
-    s->refs++;
+    struct client *its = arg;
+    struct check *k = *check_of(its);
+    client_ref(its);
     for (size_t i = 0; k && i < GUESTS_MAX; i++)
         if (!k->guests[i]) {
             k->guests[i] = c;
@@ -68,12 +70,13 @@ static void on_any_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
 }
 
 static void on_peer_close(struct net_conn *c, const struct pd_err *why, void *arg) {
-    struct session *s = arg;
+    struct client *its = arg;
+    struct check *k = *check_of(its);
     (void)why;
-    for (size_t i = 0; s->check && i < GUESTS_MAX; i++)
-        if (s->check->guests[i] == c)
-            s->check->guests[i] = NULL;
-    session_unref(s);
+    for (size_t i = 0; k && i < GUESTS_MAX; i++)
+        if (k->guests[i] == c)
+            k->guests[i] = NULL;
+    client_unref(its);
 }
 
 /* One file per node beside the executables: a node that finds another's shares the folder with it, whatever the file system says
@@ -91,12 +94,13 @@ static void leave_mark(struct check *k, const char *root) {
         close(fd);
 }
 
-int check_on_listen(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_listen(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     static const struct net_events ev = {on_peer_open, on_any_frame, NULL, on_peer_close};
-    const struct net_opts opts = {.max_frame = 4096, .handshake_timeout_ms = PROBE_MS, .log = &s->ag->log};
+    struct agent_core *core = client_core(c);
+    const struct net_opts opts = {.max_frame = 4096, .handshake_timeout_ms = PROBE_MS, .log = &core->log};
     const char *token = msg_str(body, "token");
-    if (s->check)
-        return pd_fail(err, PD_EPROTO, "this session listens already");
+    if (*check_of(c))
+        return pd_fail(err, PD_EPROTO, "this client's check listens already");
     if (!place_name_ok(token) || f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES)
         return pd_fail(err, PD_EPROTO, "a check needs a token and a key");
     struct check *k = pd_calloc(1, sizeof *k);
@@ -106,21 +110,21 @@ int check_on_listen(struct session *s, const struct wire_frame *f, const json_t 
     snprintf(k->hs.self.job, sizeof k->hs.self.job, "%s", token);
     memcpy(k->hs.key, f->sec[1], WIRE_KEY_BYTES);
     int port = 0, fd = ports_bind(net_any_ip(), (int)msg_int(body, "port", 0, 65535, 0), &port, NULL, err);
-    int rc = fd < 0 ? fd : net_listen_fd(&k->listener, &s->ag->loop, fd, &k->hs, &opts, &ev, s, err);
+    int rc = fd < 0 ? fd : net_listen_fd(&k->listener, &core->loop, fd, &k->hs, &opts, &ev, c, err);
     if (rc) {
         free(k);
         return rc;
     }
-    s->check = k;
-    leave_mark(k, s->ag->place.root);
-    return msg_send(s->conn, f->type, f->req, json_pack("{s:i}", "port", port)) ? pd_fail(err, PD_ENOMEM, "out of memory") : 0;
+    *check_of(c) = k;
+    leave_mark(k, core->place.root);
+    return client_answer(c, f, json_pack("{s:i}", "port", port), err);
 }
 
-void check_drop(struct session *s) {
-    struct check *k = s->check;
+static void drop(struct client *c) {
+    struct check *k = *check_of(c);
     if (!k)
         return;
-    s->check = NULL;
+    *check_of(c) = NULL;
     if (*k->mark)
         unlink(k->mark);
     net_listener_close(k->listener, NULL, NULL);
@@ -149,93 +153,78 @@ static json_t *shared_with(const struct check *k) {
     return list;
 }
 
-/* For each peer: the first of its addresses, in the order given, that is it; else why not. */
-static void answer(struct probe *p) {
-    struct session *s = p->s;
+static void answer(struct check_request *r) {
+    const struct check *k = *check_of(r->c);
     const json_t *peer;
     json_t *out = json_array();
     size_t i;
-    json_array_foreach(json_object_get(p->body, "peers"), i, peer) {
-        const struct attempt *ok = NULL, *first = NULL;
-        for (size_t k = 0; k < p->n && !ok; k++)
-            if (p->v[k].peer == i) {
-                first = first ? first : &p->v[k];
-                ok = p->v[k].ok ? &p->v[k] : NULL;
-            }
-        const char *addr = ok ? json_string_value(json_array_get(json_object_get(peer, "addrs"), ok->addr)) : "";
-        const char *why = ok ? "" : first ? first->why : "it has no address";
-        json_array_append_new(out, json_pack("{s:I, s:s, s:f, s:o}", "node", (json_int_t)msg_int(peer, "node", 0, 1 << 20, 0), "addr", addr,
-                                             "ms", ok ? ok->ms : 0.0, "why", msg_text(why, strlen(why))));
+    json_array_foreach(json_object_get(r->body, "peers"), i, peer) {
+        const struct check_peer *p = &r->peer[i];
+        json_array_append_new(out, json_pack("{s:I, s:s, s:f, s:o}", "node", (json_int_t)msg_int(peer, "node", 0, 1 << 20, 0), "addr", p->addr,
+                                             "ms", p->ms, "why", msg_text(p->why, strlen(p->why))));
     }
-    if (s->conn && s->check)
-        msg_send(s->conn, WIRE_AG_CHECK_PROBE, p->req, json_pack("{s:o, s:o}", "reached", out, "shared", shared_with(s->check)));
-    else
-        json_decref(out);
-    json_decref(p->body);
-    free(p);
-    session_unref(s);
+    if (k)
+        client_send(r->c, WIRE_AG_CHECK_PROBE, r->req, json_pack("{s:O, s:o}", "reached", out, "shared", shared_with(k)));
+    json_decref(out);
+    json_decref(r->body);
+    client_unref(r->c);
+    free(r);
 }
 
-static void on_probe_open(struct net_conn *c, void *arg) {
-    struct attempt *t = arg;
-    const struct wire_hello *h = net_peer(c);
-    const json_t *peer = json_array_get(json_object_get(t->probe->body, "peers"), t->peer);
-    t->ok = h->role == WIRE_ROLE_AGENT && (int64_t)h->id == msg_int(peer, "node", 0, 1 << 20, -1);
-    t->ms = (double)(pd_mono_ns() - t->began_ns) / 1e6;
-    if (!t->ok)
-        snprintf(t->why, sizeof t->why, "node %u answers at %.50s", (unsigned)h->id,
-                 json_string_value(json_array_get(json_object_get(peer, "addrs"), t->addr)));
-    net_close(c);
+static void one_less(struct check_request *r) {
+    if (--r->n_open == 0)
+        answer(r);
 }
 
-static void on_probe_close(struct net_conn *c, const struct pd_err *why, void *arg) {
-    struct attempt *t = arg;
-    (void)c;
-    if (!t->ok && !*t->why) {
-        const json_t *peer = json_array_get(json_object_get(t->probe->body, "peers"), t->peer);
-        const char *addr = json_string_value(json_array_get(json_object_get(peer, "addrs"), t->addr));
-        snprintf(t->why, sizeof t->why, "%.50s port %d: %.120s", addr, (int)msg_int(peer, "port", 0, 65535, 0), why->msg);
+static void on_probed(void *arg, const struct probe_result *v, size_t n) {
+    struct check_peer *p = arg;
+    const struct probe_result *ok = probe_best(v, n);
+    if (ok) {
+        snprintf(p->addr, sizeof p->addr, "%.60s", ok->addr);
+        p->ms = ok->ms;
+    } else {
+        snprintf(p->why, sizeof p->why, "%s", n ? v[0].why : "it has no address");
     }
-    if (--t->probe->n_open == 0)
-        answer(t->probe);
+    one_less(p->of);
 }
 
-static void try_peer(struct probe *p, size_t at, const json_t *peer) {
-    static const struct net_events ev = {on_probe_open, on_any_frame, NULL, on_probe_close};
-    const struct net_opts opts = {.max_frame = 4096, .handshake_timeout_ms = PROBE_MS, .log = &p->s->ag->log};
-    struct wire_hs_opts hs = p->s->check->hs;
-    const json_t *v;
-    size_t i;
+static void probe_peer(struct check_request *r, size_t at, const json_t *peer) {
+    struct wire_hs_opts hs = (*check_of(r->c))->hs;
+    struct pd_err err = {0};
+    const struct probe_target target = {.addrs = json_object_get(peer, "addrs"), .max = CHECK_ADDRS_MAX, .port = (int)msg_int(peer, "port", 1, 65535, 1),
+                                        .node = (uint32_t)msg_int(peer, "node", 0, 1 << 20, 1 << 20)};
     hs.self.role = WIRE_ROLE_PROBE;
-    json_array_foreach(json_object_get(peer, "addrs"), i, v) {
-        struct pd_err err = {0};
-        if (i == CHECK_ADDRS_MAX || !json_is_string(v))
-            break;
-        struct attempt *t = &p->v[p->n++];
-        *t = (struct attempt){.probe = p, .peer = at, .addr = i, .began_ns = pd_mono_ns()};
-        if (net_connect(&t->conn, &p->s->ag->loop, json_string_value(v), (int)msg_int(peer, "port", 1, 65535, 1), PROBE_MS, &hs, &opts,
-                        &ev, t, &err))
-            snprintf(t->why, sizeof t->why, "%.190s", err.msg);
-        else
-            p->n_open++;
+    r->peer[at].of = r;
+    r->n_open++;
+    if (probe_node(client_core(r->c), &hs, &target, on_probed, &r->peer[at], &err)) {
+        snprintf(r->peer[at].why, sizeof r->peer[at].why, "%.190s", err.msg);
+        one_less(r);
     }
+    sodium_memzero(&hs, sizeof hs);
 }
 
-int check_on_probe(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_probe(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     const json_t *peers = json_object_get(body, "peers"), *peer;
     size_t i;
-    if (!s->check)
+    if (!*check_of(c))
         return pd_fail(err, PD_EPROTO, "AG_CHECK_PROBE without AG_CHECK_LISTEN");
     if (json_array_size(peers) > CHECK_PEERS_MAX)
         return pd_fail(err, PD_EPROTO, "more than %d peers to probe", CHECK_PEERS_MAX);
-    struct probe *p = pd_calloc(1, sizeof *p);
-    if (!p)
+    struct check_request *r = pd_calloc(1, sizeof *r);
+    if (!r)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    *p = (struct probe){.s = s, .body = json_deep_copy(body), .req = f->req, .n_open = 1};
-    s->refs++;
-    json_array_foreach(json_object_get(p->body, "peers"), i, peer)
-        try_peer(p, i, peer);
-    if (--p->n_open == 0)
-        answer(p);
+    *r = (struct check_request){.c = c, .body = json_deep_copy(body), .req = f->req, .n_open = 1};
+    client_ref(c);
+    json_array_foreach(json_object_get(r->body, "peers"), i, peer)
+        probe_peer(r, i, peer);
+    one_less(r);
     return 0;
 }
+
+static const struct client_request requests[] = {
+    {WIRE_AG_CHECK_LISTEN, 0, 1, on_listen, NULL},
+    {WIRE_AG_CHECK_PROBE, 0, 1, on_probe, NULL},
+    {0},
+};
+
+const struct client_service check_net_service = {.name = "check", .requests = requests, .state_size = sizeof(struct check_state), .on_close = drop};

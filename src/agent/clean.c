@@ -13,7 +13,6 @@
 #include "agent/lost.h"
 #include "agent/msg.h"
 #include "agent/place.h"
-#include "agent/session.h"
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
@@ -236,7 +235,7 @@ json_t *clean_root(const char *root, const struct clean_opts *o, struct pd_err *
 
 struct clean_work {
     uv_work_t work;
-    struct session *s;
+    struct client *client;
     uint64_t req;
     struct clean_opts o;
     json_t *answer;
@@ -245,36 +244,39 @@ struct clean_work {
 
 static void run(uv_work_t *w) {
     struct clean_work *c = w->data;
-    c->answer = clean_root(c->s->ag->place.root, &c->o, &c->err);
+    c->answer = clean_root(client_core(c->client)->place.root, &c->o, &c->err);
 }
 
 static void on_done(uv_work_t *w, int status) {
     struct clean_work *c = w->data;
-    struct session *s = c->s;
     if (status)
         pd_fail(&c->err, PD_ECANCELED, "the agent is ending");
-    if (s->conn && c->err.code)
-        net_send_error(s->conn, WIRE_AG_CLEAN, c->req, &c->err);
-    else if (s->conn)
-        msg_send(s->conn, WIRE_AG_CLEAN, c->req, json_incref(c->answer));
+    if (c->err.code)
+        client_refuse(c->client, WIRE_AG_CLEAN, c->req, &c->err);
+    else
+        client_send(c->client, WIRE_AG_CLEAN, c->req, json_incref(c->answer));
     json_decref(c->answer);
+    client_unref(c->client);
     free(c);
-    session_unref(s);
 }
 
-int clean_on_clean(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_clean(struct client *client, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     struct clean_work *c = pd_calloc(1, sizeof *c);
     if (!c)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     c->work.data = c;
-    c->s = s;
+    c->client = client;
     c->req = f->req;
     c->o = (struct clean_opts){.keep = (int)msg_int(body, "keep", 0, CLEAN_MAX, CLEAN_MAX), .workspaces = msg_bool(body, "workspaces"),
-                               .dry_run = msg_bool(body, "dry_run"), .store_limit = (uint64_t)msg_int(body, "store_limit", 0, INT64_MAX, 0), .build = s->ag->build};
-    if (uv_queue_work(&s->ag->loop, &c->work, run, on_done)) {
+                               .dry_run = msg_bool(body, "dry_run"), .store_limit = (uint64_t)msg_int(body, "store_limit", 0, INT64_MAX, 0), .build = client_core(client)->build};
+    if (uv_queue_work(&client_core(client)->loop, &c->work, run, on_done)) {
         free(c);
         return pd_fail(err, PD_ENOMEM, "cannot start a thread");
     }
-    s->refs++;
+    client_ref(client);
     return 0;
 }
+
+static const struct client_request requests[] = {{WIRE_AG_CLEAN, 0, 1, on_clean, NULL}, {0}};
+
+const struct client_service clean_service = {.name = "clean", .requests = requests};

@@ -14,7 +14,10 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "agent/client.h"
 #include "base/err.h"
+
+extern const struct client_service clean_service; /* AG_CLEAN; without a context */
 
 struct clean_opts {
     int keep;       /* jobs that are over */

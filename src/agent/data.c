@@ -5,7 +5,6 @@
 
 #include "agent/data_int.h"
 #include "agent/msg.h"
-#include "agent/session.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "math/hash.h"
@@ -19,7 +18,7 @@ struct came {
     struct file_pieces f;
 };
 
-struct job *data_job(const struct data *d) { return d->j; }
+const struct data_opts *data_opts(const struct data *d) { return &d->o; }
 struct data_serve *data_server(const struct data *d) { return d->serve; }
 
 /* --- files that came ------------------------------------------------------------------------------------------------ */
@@ -61,96 +60,131 @@ static void remember(struct data *d, const char *path, struct file_pieces *f) {
 
 void data_came_here(struct data *d, const char *path, struct file_pieces *pieces) {
     remember(d, path, pieces);
-    if (d->j->spec.node)
-        link_ask_head(d->j->link, WIRE_HD_FILE_HERE, 0, path, strlen(path));
+    if (d->o.spec->node)
+        d->o.io->ask_head(d->o.arg, WIRE_HD_FILE_HERE, 0, path, strlen(path));
     else if (d->list)
         data_list_note(d->list, path, 0);
 }
 
 /* --- on node 0: who has it -------------------------------------------------------------------------------------------- */
 
-json_t *data_holders_of(struct data *d, int asker, const char *path, struct object_id *id) {
-    const struct job *j = d->j;
+json_t *data_holders_of(struct data *d, int asker, const char *path, struct object_id *id, struct pd_err *err) {
+    const struct roles *roles = &d->o.spec->roles; /* as the job began: the files were sent then */
     struct data_holders h;
     int32_t node[DATA_RANKS + 64];
+    char text[300];
     size_t n = 0;
-    if (!d->list || !j->head || !data_list_find(d->list, path, &h))
+    if (!d->list || !data_list_find(d->list, path, &h)) {
+        pd_fail(err, PD_ENOENT, "%s is none of the data files that were sent with this job", data_shown(path, text));
         return NULL;
+    }
     for (int k = 0; k < DATA_RANKS; k++)
-        if (h.rank[k] >= 0 && h.rank[k] < j->spec.roles.n[ROLE_TRAINER]) /* ranks as the job began: the files were sent then */
-            node[n++] = j->spec.roles.nodes[ROLE_TRAINER][h.rank[k]];
+        if (h.rank[k] >= 0 && h.rank[k] < roles->n[ROLE_TRAINER])
+            node[n++] = roles->nodes[ROLE_TRAINER][h.rank[k]];
     for (size_t i = 0; i < h.n_nodes && n < sizeof node / sizeof node[0]; i++)
         node[n++] = h.node[i];
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) {
         int it = node[(i + (size_t)asker) % n]; /* askers begin with different ones */
-        const json_t *peer = json_array_get(j->peers, (size_t)it);
         if (it != asker)
-            json_array_append_new(list, json_pack("{s:i, s:O?, s:o, s:O?, s:b}", "node", it, "name", json_object_get(peer, "name"), "addrs",
-                                                  head_addrs(j->head, it), "port", json_object_get(peer, "port"), "lost", !head_has(j->head, it)));
+            json_array_append_new(list, d->o.io->peer(d->o.arg, it));
     }
     *id = h.id;
-    return json_pack("{s:o}", "holders", list);
+    json_t *body = json_pack("{s:o}", "holders", list);
+    if (!body)
+        pd_fail(err, PD_ENOMEM, "out of memory");
+    return body;
 }
 
-/* A node's HD_FILE or HD_FILE_HERE, on node 0. */
-void data_on_asked(struct data *d, int node, struct net_conn *c, const struct wire_frame *f) {
-    char path[PATH_MAX], text[300];
-    struct object_id id;
-    struct pd_err err = {0};
+int data_on_asked(struct data *d, int node, const struct wire_frame *f, json_t **body, struct object_id *id, struct pd_err *err) {
+    char path[PATH_MAX];
     size_t n = f->n_sec > 1 ? f->len[1] : 0;
     if (!n || n >= sizeof path)
-        return;
+        return 1;
     memcpy(path, f->sec[1], n);
     path[n] = 0;
     if (f->type == WIRE_HD_FILE_HERE) {
         if (d->list)
             data_list_note(d->list, path, node);
-        return;
+        return 1;
     }
-    json_t *body = data_holders_of(d, node, path, &id);
-    if (body) {
-        msg_send_with(c, f->type, f->req, body, id.b, OBJECT_ID);
-        return;
-    }
-    pd_fail(&err, PD_ENOENT, "%s is none of the data files that were sent with this job", data_shown(path, text));
-    net_send_error(c, f->type, f->req, &err);
+    *body = data_holders_of(d, node, path, id, err);
+    return *body ? 0 : err->code;
 }
 
 int data_channel(struct data *d, struct pd_err *err) { return data_asks_open(d->asks, err); }
 
 /* --- clients --------------------------------------------------------------------------------------------------------- */
 
-static struct data *data_of(const struct session *s, struct pd_err *err) {
-    struct job *j = s->ag->job;
-    if (j && !j->quitting && j->data)
-        return j->data;
-    pd_fail(err, PD_EPROTO, "this job has no data files apart");
-    return NULL;
+static struct data *data_of(const struct client *c) {
+    struct data *const *slot = client_context(c, &data_service);
+    return slot && *slot && !(*slot)->closing ? *slot : NULL;
 }
 
-int data_on_list(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
-    struct data *d = data_of(s, err);
+static struct data *must_have(const struct client *c, struct pd_err *err) {
+    struct data *d = data_of(c);
+    if (!d)
+        pd_fail(err, PD_EPROTO, "this job has no data files apart");
+    return d;
+}
+
+static int on_list(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct data *d = must_have(c, err);
     if (!d)
         return err->code;
-    if (d->j->spec.node || f->n_sec < 2)
+    if (d->o.spec->node || f->n_sec < 2)
         return pd_fail(err, PD_EPROTO, "AG_DATA_LIST goes to node 0, and has rows");
     if (!d->list && !(d->list = data_list_new()))
         return pd_fail(err, PD_ENOMEM, "out of memory");
     int rc = data_list_take(d->list, (uint64_t)msg_int(body, "first", 0, INT64_MAX, 0), (uint64_t)msg_int(body, "of", 0, INT64_MAX, 0), f->sec[1],
                             f->len[1], err);
-    json_int_t next = (json_int_t)data_list_n(d->list);
-    return rc ? rc : msg_send(s->conn, f->type, f->req, json_pack("{s:I}", "next", next)) ? pd_fail(err, PD_ENOMEM, "out of memory") : 0;
+    return rc ? rc : client_answer(c, f, json_pack("{s:I}", "next", (json_int_t)data_list_n(d->list)), err);
 }
 
-int data_on_feed(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_feed(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct data *d = must_have(c, err);
+    struct data_feeder *its = client_state(c, &data_service);
     (void)f;
     (void)body;
-    if (!data_of(s, err))
+    if (!d)
         return err->code;
-    s->feeds = 1;
+    if (!its->client) {
+        *its = (struct data_feeder){d->feeders, c};
+        d->feeders = its;
+    }
     return 0;
 }
+
+static int on_fed(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct data *d = data_of(c);
+    (void)err;
+    if (d)
+        wanted_fed(d, c, f, body);
+    return 0; /* or it is not waited for any more */
+}
+
+static void on_client_gone(struct client *c) {
+    struct data *const *slot = client_context(c, &data_service);
+    const struct data_feeder *its = client_state(c, &data_service);
+    if (!its->client)
+        return;
+    struct data_feeder **at = &(*slot)->feeders;
+    while (*at != its)
+        at = &(*at)->next;
+    *at = its->next;
+    wanted_client_gone(*slot, c);
+}
+
+static const struct client_request requests[] = {
+    {WIRE_AG_DATA_LIST, 1, 1, on_list, NULL},
+    {WIRE_AG_DATA_FEED, 1, 0, on_feed, NULL},
+    {WIRE_DF_FILE, 1, 1, on_fed, NULL},
+    {WIRE_DF_DATA, 1, 1, on_fed, NULL},
+    {0},
+};
+
+const struct client_service data_service = {.name = "data files", .requests = requests, .state_size = sizeof(struct data_feeder),
+                                            .on_close = on_client_gone};
 
 /* --- the whole --------------------------------------------------------------------------------------------------------- */
 
@@ -160,11 +194,11 @@ static void on_tick(uv_timer_t *t) {
     data_serve_tick(d->serve);
 }
 
-int data_new(struct data **out, struct job *j, struct pd_err *err) {
+int data_new(struct data **out, const struct data_opts *o, struct pd_err *err) {
     struct data *d = pd_calloc(1, sizeof *d);
     if (!d)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    d->j = j;
+    d->o = *o;
     d->wanted_end = &d->wanted;
     d->where_ms = DATA_WHERE_MS;
     int rc = data_serve_new(&d->serve, d, err);
@@ -175,7 +209,7 @@ int data_new(struct data **out, struct job *j, struct pd_err *err) {
         free(d);
         return rc;
     }
-    uv_timer_init(&j->ag->loop, &d->tick);
+    uv_timer_init(&o->core->loop, &d->tick);
     d->tick.data = d;
     uv_timer_start(&d->tick, on_tick, TICK_MS, TICK_MS);
     *out = d;

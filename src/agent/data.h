@@ -10,8 +10,11 @@
 #ifndef PD_AGENT_DATA_H
 #define PD_AGENT_DATA_H
 
-#include "agent/job.h"
+#include "agent/client.h"
+#include "agent/kept_data.h"
+#include "agent/peer_id.h"
 #include "agent/seal.h"
+#include "agent/spec.h"
 #include "pack/store/file_pieces.h"
 
 enum {
@@ -22,23 +25,41 @@ enum {
 };
 
 struct data;
-struct session;
 
 /* --- data.c: the whole --- */
 
-int data_new(struct data **out, struct job *j, struct pd_err *err);
+/* Upwards. */
+struct data_io {
+    /* Member: HD_FILE or HD_FILE_HERE, with these bytes, to node 0; dropped when it is not joined. */
+    void (*ask_head)(void *arg, uint16_t type, uint64_t req, const void *p, size_t n);
+    int (*is_joined)(void *arg);
+    /* Node 0: what it knows of a node: {node, name, addrs, port, lost}. A new reference; NULL: nothing. */
+    json_t *(*peer)(void *arg, int node);
+};
+
+struct data_opts {
+    struct agent_core *core;
+    const struct spec *spec;
+    const struct peer_id *self;
+    struct kept_data *kept; /* which package of data files came here */
+    const struct data_io *io;
+    void *arg;
+};
+
+/* From a client: AG_DATA_LIST, AG_DATA_FEED, DF_FILE, DF_DATA. The context is a struct data *const *, which is NULL while there is none. */
+extern const struct client_service data_service;
+
+/* What the options point to outlives it. */
+int data_new(struct data **out, const struct data_opts *o, struct pd_err *err);
 void data_close(struct data *d); /* NULL is fine, for both */
 void data_free(struct data *d);  /* once the loop has ended */
 /* A descriptor for a trainer's process, whose other end is read here; -1 with err. */
 int data_channel(struct data *d, struct pd_err *err);
-/* On node 0: a node's HD_FILE, which is answered over its connection, or HD_FILE_HERE. */
-void data_on_asked(struct data *d, int node, struct net_conn *c, const struct wire_frame *f);
-/* From a client. */
-int data_on_list(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-int data_on_feed(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+/* On node 0: a node's HD_FILE_HERE, or its HD_FILE. The answer to that is *body with the file's id, or PD_E*; 1: there is no answer. */
+int data_on_asked(struct data *d, int node, const struct wire_frame *f, json_t **body, struct object_id *id, struct pd_err *err);
 /* The file's pieces, when it came here after the job began; else NULL. */
 const struct file_pieces *data_came(const struct data *d, const char *path);
-struct job *data_job(const struct data *d);
+const struct data_opts *data_opts(const struct data *d);
 struct data_serve *data_server(const struct data *d);
 
 /* A path as messages show it: what is no printable text becomes '?'. */
@@ -50,11 +71,8 @@ const char *data_shown(const char *path, char out[300]);
 struct data_channel;
 void data_want(struct data *d, struct data_channel *c, uint32_t id, const char *path);
 void data_forget(struct data *d, const struct data_channel *c); /* its process is gone */
-/* Node 0's answer to HD_FILE. */
-void data_on_where(struct data *d, const struct wire_frame *f);
-/* From a client: DF_FILE and DF_DATA of what was asked of it; and it is gone. */
-int data_on_fed(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-void data_session_gone(struct session *s);
+/* Node 0's answer to HD_FILE; `refused` instead of a body when it is an error. */
+void data_on_where(struct data *d, const struct wire_frame *f, const json_t *body, const struct pd_err *refused);
 
 /* --- data_ask.c: trainers' sockets --- */
 
@@ -90,7 +108,7 @@ struct data_pull;
 struct data_source_of {   /* who is asked */
     json_t *addrs;        /* of a node; borrowed */
     int port;
-    struct session *s;    /* or the client behind it */
+    struct client *client; /* or the launcher */
 };
 /* `done` is called once, never from inside data_pull_new: err is NULL when the file is in the workspace, and `pieces` may be taken over. */
 int data_pull_new(struct data_pull **out, struct data *d, const char *path, const struct object_id *id, const struct data_source_of *from, uint64_t number,

@@ -134,7 +134,7 @@ int data_asks_open(struct data_asks *a, struct pd_err *err) {
         free(c);
         return pd_fail_errno(err, PD_EIO, errno, "cannot make a socket for the trainer");
     }
-    uv_pipe_init(&data_job(a->d)->ag->loop, &c->pipe, 0);
+    uv_pipe_init(&data_opts(a->d)->core->loop, &c->pipe, 0);
     c->pipe.data = c;
     c->a = a;
     c->next = a->channels;

@@ -1,4 +1,4 @@
-/* data_pull.c - one data file from one source, a node's agent or the client behind a session. Its pieces come first and have to be those
+/* data_pull.c - one data file from one source, a node's agent or the launcher. Its pieces come first and have to be those
  * of the file id; then its objects, in order, each compared with its id, into a file aside, which at last takes its place.
  *
  *     connecting ─▶ asking (DF_FILE) ─▶ taking (DF_NEED, DF_DATA) ─▶ in place
@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "agent/data.h"
-#include "agent/session.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
@@ -28,14 +27,14 @@ struct input {
 };
 
 struct data_pull {
-    struct job *j;
+    const struct data_opts *o;
     char *path;
     struct object_id id;
     uint64_t number;
     void (*done)(void *arg, struct file_pieces *pieces, const struct pd_err *err);
     void *arg;
     /* the source */
-    struct session *s;     /* a client; NULL: a node */
+    struct client *client; /* NULL: a node */
     json_t *addrs;
     size_t next_addr;
     int port, open;
@@ -125,8 +124,8 @@ static void fail(struct data_pull *p, int code, const char *text) {
 /* --- what is sent ----------------------------------------------------------------------------------------------- */
 
 static void say(struct data_pull *p, uint16_t type, const void *bytes, size_t n) {
-    if (p->s && p->s->conn)
-        msg_send_with(p->s->conn, type, 0, json_pack("{s:I}", "pull", (json_int_t)p->number), bytes, n);
+    if (p->client)
+        client_send_with(p->client, type, 0, json_pack("{s:I}", "pull", (json_int_t)p->number), bytes, n);
     else if (p->conn && seal_send(&p->seal, p->conn, type, bytes, n))
         net_close(p->conn);
 }
@@ -135,7 +134,7 @@ static void say(struct data_pull *p, uint16_t type, const void *bytes, size_t n)
 static void need(struct data_pull *p) {
     uint8_t ids[DATA_NEED_MAX * OBJECT_ID];
     size_t n = 0;
-    while (p->asked < p->f.n && p->asked_bytes - p->got_bytes < (p->s ? DATA_CLIENT_WINDOW : DATA_WINDOW) && n < DATA_NEED_MAX) {
+    while (p->asked < p->f.n && p->asked_bytes - p->got_bytes < (p->client ? DATA_CLIENT_WINDOW : DATA_WINDOW) && n < DATA_NEED_MAX) {
         memcpy(ids + n++ * OBJECT_ID, p->f.v[p->asked].id.b, OBJECT_ID);
         p->asked_bytes += p->f.v[p->asked++].len;
     }
@@ -166,7 +165,7 @@ static int put_in_place(struct data_pull *p) {
     const struct timespec times[2] = {{0, UTIME_OMIT}, {p->f.mtime_ns / 1000000000, p->f.mtime_ns % 1000000000}};
     if (ftruncate(p->fd, (off_t)p->f.size) || fchmod(p->fd, p->f.mode) || futimens(p->fd, times) || fsync(p->fd))
         return pd_fail_errno(&p->err, PD_EIO, errno, "cannot finish %.600s", p->aside);
-    int rc = data_put_here(p->j->ag->place.dir, p->aside, p->path, &p->err);
+    int rc = data_put_here(p->o->core->place.dir, p->aside, p->path, &p->err);
     p->finished = !rc;
     return rc;
 }
@@ -218,7 +217,7 @@ static void go(struct data_pull *p) {
     p->inputs_end = &p->inputs;
     p->inputs_bytes = 0;
     p->work.data = p;
-    if (uv_queue_work(&p->j->ag->loop, &p->work, work, on_worked))
+    if (uv_queue_work(&p->o->core->loop, &p->work, work, on_worked))
         fail(p, PD_ENOMEM, "cannot start a thread");
     else
         p->busy = 1;
@@ -292,7 +291,7 @@ static void on_open(struct net_conn *c, void *arg) {
     }
     p->open = 1;
     p->active_ns = pd_mono_ns();
-    seal_init(&p->seal, c, 1, p->j->spec.encrypt);
+    seal_init(&p->seal, c, 1, p->o->spec->encrypt);
     say(p, WIRE_DF_FILE, p->path, strlen(p->path));
 }
 
@@ -334,11 +333,11 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
 
 static void try_next(struct data_pull *p) {
     static const struct net_events ev = {on_open, on_frame, NULL, on_close};
-    const struct net_opts opts = {.max_frame = MSG_MAX_FRAME, .handshake_timeout_ms = CONNECT_MS, .log = &p->j->ag->log};
+    const struct net_opts opts = {.max_frame = MSG_MAX_FRAME, .handshake_timeout_ms = CONNECT_MS, .log = &p->o->core->log};
     struct pd_err err = {0};
     while (!p->conn && p->next_addr < json_array_size(p->addrs) && p->next_addr < ADDRS) {
         const char *ip = json_string_value(json_array_get(p->addrs, p->next_addr++));
-        if (net_connect(&p->conn, &p->j->ag->loop, ip ? ip : "", p->port, CONNECT_MS, &p->hs, &opts, &ev, p, &err)) {
+        if (net_connect(&p->conn, &p->o->core->loop, ip ? ip : "", p->port, CONNECT_MS, &p->hs, &opts, &ev, p, &err)) {
             p->conn = NULL;
             pd_fail(&p->why, err.code, "%s", err.msg);
         }
@@ -346,17 +345,14 @@ static void try_next(struct data_pull *p) {
 }
 
 static int begin(struct data_pull *p, const struct data_source_of *from, struct pd_err *err) {
-    const struct job *j = p->j;
-    if (from->s) {
-        p->s = from->s;
+    if (from->client) {
+        p->client = from->client;
         say(p, WIRE_DF_FILE, p->path, strlen(p->path));
         return 0;
     }
     p->port = from->port;
     p->addrs = json_incref(from->addrs);
-    p->hs.self = (struct wire_hello){.role = WIRE_ROLE_TAKER, .id = (uint32_t)j->spec.node, .incarnation = j->incarnation};
-    memcpy(p->hs.self.job, j->ag->place.job, sizeof p->hs.self.job);
-    memcpy(p->hs.key, j->key, sizeof p->hs.key);
+    peer_id_put(p->o->self, WIRE_ROLE_TAKER, &p->hs);
     try_next(p);
     if (p->conn)
         return 0;
@@ -365,14 +361,14 @@ static int begin(struct data_pull *p, const struct data_source_of *from, struct 
 
 int data_pull_new(struct data_pull **out, struct data *d, const char *path, const struct object_id *id, const struct data_source_of *from, uint64_t number,
                   void (*done)(void *arg, struct file_pieces *pieces, const struct pd_err *err), void *arg, struct pd_err *err) {
-    struct job *j = data_job(d);
+    const struct data_opts *o = data_opts(d);
     struct data_pull *p = pd_calloc(1, sizeof *p);
-    if (!p || !(p->path = pd_strdup(path)) || pd_fmt(p->aside, sizeof p->aside, "%s/.agent/data-%llu", j->ag->place.dir, (unsigned long long)number)) {
+    if (!p || !(p->path = pd_strdup(path)) || pd_fmt(p->aside, sizeof p->aside, "%s/.agent/data-%llu", o->core->place.dir, (unsigned long long)number)) {
         free(p ? p->path : NULL);
         free(p);
         return pd_fail(err, PD_ENOMEM, "out of memory");
     }
-    p->j = j;
+    p->o = o;
     p->id = *id;
     p->number = number;
     p->done = done;
@@ -381,7 +377,7 @@ int data_pull_new(struct data_pull **out, struct data *d, const char *path, cons
     p->inputs_end = &p->inputs;
     p->active_ns = pd_mono_ns();
     pd_buf_init(&p->head);
-    uv_timer_init(&j->ag->loop, &p->timer);
+    uv_timer_init(&o->core->loop, &p->timer);
     p->timer.data = p;
     uv_timer_start(&p->timer, on_timer, LOOK_MS, LOOK_MS);
     int rc = begin(p, from, err);

@@ -55,7 +55,7 @@ struct data_taker {
  * store_limit removes them meanwhile. */
 struct data_serve {
     struct data *d;
-    struct agent *ag;
+    const struct data_opts *o;
     struct data_taker *takers; /* the last that came first */
     uint64_t progress_ns;      /* when a turn ended last */
     uv_work_t opening;
@@ -67,16 +67,16 @@ struct data_serve {
 static void open_store(uv_work_t *w) {
     struct data_serve *v = w->data;
     uv_mutex_lock(&v->lock);
-    store_open(&v->st, v->ag->place.root, &v->no_store);
+    store_open(&v->st, v->o->core->place.root, &v->no_store);
     uv_mutex_unlock(&v->lock);
 }
 
 static void on_store_open(uv_work_t *w, int status) {
     struct data_serve *v = w->data;
     (void)status;
-    agent_let_data_go(v->ag);
+    kept_data_unlock(v->o->kept);
     if (v->no_store.code)
-        pd_warn(&v->ag->log, "data files can't be given to others: %s", v->no_store.msg);
+        pd_warn(&v->o->core->log, "data files can't be given to others: %s", v->no_store.msg);
 }
 
 int data_serve_new(struct data_serve **out, struct data *d, struct pd_err *err) {
@@ -86,10 +86,10 @@ int data_serve_new(struct data_serve **out, struct data *d, struct pd_err *err) 
         return pd_fail(err, PD_ENOMEM, "out of memory");
     }
     v->d = d;
-    v->ag = data_job(d)->ag;
+    v->o = data_opts(d);
     v->opening.data = v;
-    if (v->ag->data_root_n)
-        uv_queue_work(&v->ag->loop, &v->opening, open_store, on_store_open);
+    if (v->o->kept->root_n)
+        uv_queue_work(&v->o->core->loop, &v->opening, open_store, on_store_open);
     *out = v;
     return 0;
 }
@@ -156,7 +156,7 @@ static struct pd_buf *new_out(struct data_taker *t, uint16_t type) {
 static int find_pieces(struct data_taker *t) {
     struct data_serve *v = t->v;
     uv_mutex_lock(&v->lock);
-    int rc = v->st ? file_pieces_find(&t->f, v->st, v->ag->data_root, v->ag->data_root_n, t->path) : 0;
+    int rc = v->st ? file_pieces_find(&t->f, v->st, v->o->kept->root, v->o->kept->root_n, t->path) : 0;
     uv_mutex_unlock(&v->lock);
     if (rc < 0)
         return pd_fail(&t->err, rc, "out of memory");
@@ -167,7 +167,7 @@ static int open_file(struct data_taker *t) {
     int rc = t->known ? 0 : find_pieces(t);
     if (rc)
         return rc;
-    t->fd = data_open_here(t->v->ag->place.dir, t->path, &t->err);
+    t->fd = data_open_here(t->v->o->core->place.dir, t->path, &t->err);
     t->codec = object_codec_new();
     t->buf = pd_malloc(OBJECT_MAX);
     if (t->fd < 0)
@@ -241,7 +241,7 @@ static void refuse(struct data_taker *t, const struct pd_err *e) {
     t->refused = 1;
     if (!t->conn)
         return;
-    pd_warn(&t->v->ag->log, "%s, which asks for data file %s: %s", net_peer_addr(t->conn), t->path ? data_shown(t->path, text) : "?", e->msg);
+    pd_warn(&t->v->o->core->log, "%s, which asks for data file %s: %s", net_peer_addr(t->conn), t->path ? data_shown(t->path, text) : "?", e->msg);
     net_send_error(t->conn, WIRE_DF_DATA, 0, e); /* it closes then */
 }
 
@@ -296,7 +296,7 @@ static void go(struct data_taker *t) {
     t->needs_end = &t->needs;
     t->n_needs = 0;
     t->work.data = t;
-    if (uv_queue_work(&t->v->ag->loop, &t->work, work, on_worked))
+    if (uv_queue_work(&t->v->o->core->loop, &t->work, work, on_worked))
         refuse(t, &(struct pd_err){PD_ENOMEM, "cannot start a thread"});
     else
         t->busy = 1;
@@ -368,7 +368,7 @@ static struct data_taker *new_taker(struct data_serve *v, struct net_conn *c) {
     t->active_ns = t->told_ns = pd_mono_ns();
     t->needs_end = &t->needs;
     t->outs_end = &t->outs;
-    seal_init(&t->seal, c, 0, data_job(v->d)->spec.encrypt);
+    seal_init(&t->seal, c, 0, v->o->spec->encrypt);
     t->next = v->takers;
     v->takers = t;
     return t;

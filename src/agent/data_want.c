@@ -8,7 +8,6 @@
 
 #include "agent/data_int.h"
 #include "agent/msg.h"
-#include "agent/session.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "wire/msg.h"
@@ -35,7 +34,7 @@ struct wanted {
     json_t *holders;           /* of HD_FILE's answer */
     size_t next_holder;
     int asked_client;
-    struct session *client;    /* that the pull takes it from; else NULL */
+    struct client *client;     /* that the pull takes it from; else NULL */
     char source[200];
     struct data_pull *pull;
     struct pd_buf tried;       /* who failed, and why: text */
@@ -50,9 +49,9 @@ static void over(struct wanted *x, const struct pd_err *err) {
     struct data *d = x->d;
     char text[300];
     if (err)
-        pd_warn(&d->j->ag->log, "%s", err->msg);
+        pd_warn(&d->o.core->log, "%s", err->msg);
     else if (*x->source)
-        pd_info(&d->j->ag->log, "data file %s came from %s", data_shown(x->path, text), x->source);
+        pd_info(&d->o.core->log, "data file %s came from %s", data_shown(x->path, text), x->source);
     struct wanted **at = &d->wanted;
     while (*at != x)
         at = &(*at)->next;
@@ -114,7 +113,7 @@ void data_want(struct data *d, struct data_channel *c, uint32_t id, const char *
             data_answer(c, id, &(struct pd_err){PD_EDATA, "that is no path in the workspace"});
         return;
     }
-    if (data_is_here(d->j->ag->place.dir, path)) {
+    if (data_is_here(d->o.core->place.dir, path)) {
         if (id)
             data_answer(c, id, NULL);
         return;
@@ -155,12 +154,12 @@ static void give_up(struct wanted *x) {
         return;
     }
     pd_put_u8(&x->tried, 0);
-    pd_fail(&err, PD_EFAIL, "data file %s is not on node %d, and nobody gave it: %s", data_shown(x->path, text), x->d->j->spec.node,
+    pd_fail(&err, PD_EFAIL, "data file %s is not on node %d, and nobody gave it: %s", data_shown(x->path, text), x->d->o.spec->node,
             x->tried.failed ? "" : (const char *)x->tried.data);
     over(x, &err);
 }
 
-static void take_holders(struct wanted *x, json_t *body, const uint8_t *id) {
+static void take_holders(struct wanted *x, const json_t *body, const uint8_t *id) {
     json_decref(x->holders);
     x->holders = json_incref(json_object_get(body, "holders"));
     memcpy(x->id.b, id, OBJECT_ID);
@@ -170,45 +169,40 @@ static void take_holders(struct wanted *x, json_t *body, const uint8_t *id) {
     try_next(x);
 }
 
-void data_on_where(struct data *d, const struct wire_frame *f) {
+void data_on_where(struct data *d, const struct wire_frame *f, const json_t *body, const struct pd_err *refused) {
     struct wanted *x = d->wanted;
     struct pd_err err = {0};
-    json_t *body = NULL;
     while (x && !(x->state == WHERE && x->number == f->req))
         x = x->next;
     if (!x)
         return;
-    if (f->flags & WIRE_F_ERROR)
-        msg_error(f, &err);
-    else if (!msg_body(f, &body, &err) && (f->n_sec < 2 || f->len[1] != OBJECT_ID))
+    if (refused) {
+        over(x, refused);
+    } else if (f->n_sec < 2 || f->len[1] != OBJECT_ID) {
         pd_fail(&err, PD_EPROTO, "node 0's answer about a data file is damaged");
-    if (err.code)
         over(x, &err);
-    else
+    } else {
         take_holders(x, body, f->sec[1]);
-    json_decref(body);
+    }
 }
 
 static void ask_where(struct wanted *x) {
     struct data *d = x->d;
-    char text[300];
     struct object_id id;
     struct pd_err err = {0};
     x->number = ++d->next_number;
     enter(x, WHERE);
     pd_buf_clear(&x->tried); /* the last round tells why */
-    if (d->j->spec.node) {
-        link_ask_head(d->j->link, WIRE_HD_FILE, x->number, x->path, strlen(x->path)); /* again after where_ms, should it be lost */
+    if (d->o.spec->node) {
+        d->o.io->ask_head(d->o.arg, WIRE_HD_FILE, x->number, x->path, strlen(x->path)); /* again after where_ms, should it be lost */
         return;
     }
-    json_t *body = data_holders_of(d, 0, x->path, &id);
-    if (body) {
+    json_t *body = data_holders_of(d, 0, x->path, &id, &err);
+    if (body)
         take_holders(x, body, id.b);
-        json_decref(body);
-        return;
-    }
-    pd_fail(&err, PD_ENOENT, "%s is none of the data files that were sent with this job", data_shown(x->path, text));
-    over(x, &err);
+    else
+        over(x, &err);
+    json_decref(body);
 }
 
 /* --- taking it --------------------------------------------------------------------------------------------------------- */
@@ -225,13 +219,6 @@ static void on_pulled(void *arg, struct file_pieces *pieces, const struct pd_err
     }
     data_came_here(d, x->path, pieces);
     over(x, NULL);
-}
-
-static struct session *feeder(const struct data *d) {
-    struct session *s = d->j->ag->sessions;
-    while (s && !(s->conn && s->feeds))
-        s = s->next;
-    return s;
 }
 
 /* The next one that may have it; none is left: this round is over. */
@@ -252,10 +239,11 @@ static void try_next(struct wanted *x) {
         } else if (!x->asked_client) {
             x->asked_client = 1;
             snprintf(x->source, sizeof x->source, "the launcher");
-            if (!(from.s = feeder(d))) {
+            if (!d->feeders) {
                 note_failure(x, x->source, "it is not connected to this node, or does not have the package");
                 continue;
             }
+            from.client = d->feeders->client;
         } else {
             give_up(x);
             return;
@@ -265,13 +253,13 @@ static void try_next(struct wanted *x) {
             x->pull = NULL;
             note_failure(x, x->source, err.msg);
         } else {
-            x->client = from.s;
+            x->client = from.client;
         }
     }
 }
 
 /* The connection to node 0 is broken: whether it comes back in time is the lease's matter, and what is wanted waits. */
-static int hears_nothing(const struct data *d) { return d->j->spec.node && !link_is_joined(d->j->link); }
+static int hears_nothing(const struct data *d) { return d->o.spec->node && !d->o.io->is_joined(d->o.arg); }
 
 static void start_some(struct data *d) {
     for (;;) {
@@ -316,35 +304,25 @@ void wanted_end(struct data *d) {
 
 /* --- from a client --------------------------------------------------------------------------------------------------- */
 
-static struct wanted *fed_by(const struct session *s, uint64_t number) {
-    const struct job *j = s->ag->job;
-    struct wanted *x = j && j->data ? j->data->wanted : NULL;
-    while (x && !(x->client == s && x->number == number))
-        x = x->next;
-    return x;
-}
-
-int data_on_fed(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
-    struct wanted *x = fed_by(s, f->req);
+void wanted_fed(struct data *d, const struct client *c, const struct wire_frame *f, const json_t *body) {
+    struct wanted *x = d->wanted;
     struct pd_err why = {0};
-    (void)err;
+    while (x && !(x->client == c && x->number == f->req))
+        x = x->next;
     if (x && *msg_str(body, "error")) {
         pd_fail(&why, PD_EDATA, "%.600s", msg_str(body, "error"));
         data_pull_fail(x->pull, &why);
     } else if (x && f->n_sec > 1) {
         data_pull_frame(x->pull, f->type, f->sec[1], f->len[1]);
     }
-    return 0; /* or it is not waited for any more */
 }
 
-void data_session_gone(struct session *s) {
+void wanted_client_gone(struct data *d, const struct client *c) {
     const struct pd_err gone = {PD_ECLOSED, "its connection was lost"};
-    struct job *j = s->ag->job;
-    s->feeds = 0;
-    for (struct wanted *x = j && j->data ? j->data->wanted : NULL; x;) {
-        int its = x->client == s;
+    for (struct wanted *x = d->wanted; x;) {
+        int its = x->client == c;
         if (its)
             data_pull_fail(x->pull, &gone);
-        x = its ? j->data->wanted : x->next; /* the list may have changed */
+        x = its ? d->wanted : x->next; /* the list may have changed */
     }
 }

@@ -1,4 +1,4 @@
-/* ds.c - packages of a session: the client's messages, turns of work, what is sent when they are over, and the end. See ds.h. */
+/* ds.c - packages of a client: the client's messages, turns of work, what is sent when they are over, and the end. See ds.h. */
 #include "agent/ds.h"
 
 #include <fcntl.h>
@@ -22,15 +22,17 @@ static const char *const kind_names[N_DS_KINDS] = {"worker", "deploy", "workspac
 static const char packed_worker[] = "packed-worker"; /* a worker, too */
 static const char *const state_names[] = {"waiting", "fetching", "finishing", "done", "failed"};
 
-static struct ds *by_req(struct session *s, uint64_t req) {
-    struct ds *d = s->packages;
+struct ds_client *ds_client_of(struct client *c) { return client_state(c, &ds_service); }
+
+static struct ds *by_req(struct client *c, uint64_t req) {
+    struct ds *d = ds_client_of(c)->packages;
     while (d && (d->req != req || d->dead))
         d = d->next;
     return d;
 }
 
-struct ds *ds_find(struct session *s, const struct object_id *root) {
-    struct ds *d = s->packages;
+struct ds *ds_find(struct client *c, const struct object_id *root) {
+    struct ds *d = ds_client_of(c)->packages;
     while (d && (d->dead || !object_same(&d->root_id, root)))
         d = d->next;
     return d;
@@ -55,8 +57,8 @@ static void say_status(struct ds *d) {
     }
     d->said_ns = now;
     d->said_asked = t->asked;
-    if (d->s->conn && !d->dead)
-        msg_send(d->s->conn, WIRE_DS_STATUS, d->req,
+    if (!d->dead)
+        client_send(d->c, WIRE_DS_STATUS, d->req,
                  json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:b, s:o, s:I, s:I, s:i}", "state", state_names[d->state], "have", (json_int_t)t->have,
                            "of", (json_int_t)t->bytes, "fetched", (json_int_t)t->fetched, "rate", (json_int_t)d->rate, "asked", (json_int_t)t->asked,
                            "source", d->source, "reached", d->reached, "why", msg_text(d->why.msg, strlen(d->why.msg)), "idle_ms", (json_int_t)idle_ms(d, now),
@@ -87,10 +89,10 @@ static void enter(struct ds *d, enum ds_state state) {
 }
 
 static void say_end(struct ds *d) {
-    if (d->s->conn && d->failed.code)
-        net_send_error(d->s->conn, WIRE_DS_END, d->req, &d->failed);
-    else if (d->s->conn)
-        msg_send(d->s->conn, WIRE_DS_END, d->req,
+    if (d->failed.code)
+        client_refuse(d->c, WIRE_DS_END, d->req, &d->failed);
+    else
+        client_send(d->c, WIRE_DS_END, d->req,
                  json_pack("{s:o, s:I, s:I, s:I, s:I}", "path", msg_text(d->w.target, strlen(d->w.target)), "entries", (json_int_t)d->w.totals.entries,
                            "bytes", (json_int_t)d->w.totals.bytes, "fetched", (json_int_t)d->w.totals.fetched, "peak", (json_int_t)pd_peak_memory()));
 }
@@ -108,7 +110,7 @@ void ds_source_failed(struct ds *d, const struct pd_err *why) {
     d->reached = 0;
     d->why = *why;
     if (!is_over(d) && !d->dead) {
-        pd_warn(&d->s->ag->log, "package %s: its source, node %d: %s", kind_names[d->w.kind], d->source, why->msg);
+        pd_warn(&client_core(d->c)->log, "package %s: its source, node %d: %s", kind_names[d->w.kind], d->source, why->msg);
         say_status(d);
     }
 }
@@ -125,20 +127,20 @@ static void ask(struct ds *d) {
     if (d->source != LAUNCHER) {
         if (d->pull)
             ds_pull_need(d->pull, w->need, w->n_need);
-    } else if (d->s->conn) {
+    } else {
         struct net_sec sec[2] = {{NULL, 0}, {w->need, w->n_need * OBJECT_ID}};
-        net_send(d->s->conn, WIRE_DS_NEED, 0, d->req, sec, 2, NULL, NULL);
+        client_send_raw(d->c, WIRE_DS_NEED, d->req, sec, 2);
     }
 }
 
-int ds_on_source(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
-    struct ds *d = by_req(s, f->req);
+static int on_source(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct ds *d = by_req(c, f->req);
     int launcher = msg_bool(body, "launcher");
     if (!d)
         return pd_fail(err, PD_EPROTO, "DS_SOURCE of no package");
     if (!launcher && (f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES))
         return pd_fail(err, PD_EPROTO, "DS_SOURCE: a node needs a secret");
-    msg_send(s->conn, f->type, f->req, json_object());
+    client_send(c, f->type, f->req, json_object());
     if (is_over(d))
         return 0;
     ds_pull_close(d->pull);
@@ -181,21 +183,21 @@ static void put_input(struct ds *d, const struct ds_input *what) {
     ds_go(d);
 }
 
-int ds_on_object(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
-    struct ds *d = by_req(s, f->req);
+static int on_object(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct ds *d = by_req(c, f->req);
     (void)body;
     if (!d || f->n_sec < 2 || f->total > DS_FRAME + OBJECT_MAX + OBJECT_HEADER + 4 * WIRE_HEADER) /* all of it is kept, not only the records */
         return d ? pd_fail(err, PD_EPROTO, "DS_OBJECT: %zu bytes are too many", f->n_sec < 2 ? (size_t)0 : (size_t)f->total) : 0;
     if (is_over(d) || d->dead || !f->len[1])
         return 0;
-    struct wire_frame *ours = s->frame;
-    s->frame = NULL;
+    struct wire_frame *ours = client_take_frame(c);
     put_input(d, &(struct ds_input){.what = DS_IN_RECORDS, .frame = ours, .p = ours->data + (f->sec[1] - f->data), .n = f->len[1]});
     return 0;
 }
 
-void ds_on_object_error(struct session *s, uint64_t req, const struct pd_err *e) {
-    struct ds *d = by_req(s, req);
+/* The client, as a source, can't go on. */
+static void on_object_error(struct client *c, uint64_t req, const struct pd_err *e) {
+    struct ds *d = by_req(c, req);
     if (d && d->source == LAUNCHER)
         ds_fail(d, e); /* nobody else could have it */
 }
@@ -219,14 +221,14 @@ void ds_input(struct ds *d, enum ds_what what, struct ds_taker *t, uint8_t *p, s
 }
 
 static void ds_free(struct ds *d) {
-    struct ds **at = &d->s->packages;
+    struct ds **at = &ds_client_of(d->c)->packages;
     while (*at != d)
         at = &(*at)->next;
     *at = d->next;
     free_inputs(d->inputs);
     free_inputs(d->w.inputs);
     ds_work_release(&d->w);
-    session_unref(d->s);
+    client_unref(d->c);
     free(d);
 }
 
@@ -280,18 +282,18 @@ void ds_settle(struct ds *d) {
 
 /* The package is complete, has failed, or goes on. */
 static void judge(struct ds *d) {
-    struct agent *ag = d->s->ag;
+    const struct pd_log *log = &client_core(d->c)->log;
     if (is_over(d))
         return;
     if (d->w.finished) {
-        pd_info(&ag->log, "package %s: %llu entries, %llu bytes in %s; %llu bytes came", kind_names[d->w.kind],
+        pd_info(log, "package %s: %llu entries, %llu bytes in %s; %llu bytes came", kind_names[d->w.kind],
                 (unsigned long long)d->w.totals.entries, (unsigned long long)d->w.totals.bytes, d->w.target, (unsigned long long)d->w.totals.fetched);
         enter(d, DS_DONE);
     } else if (d->failed.code && d->w.a) {
         return; /* the next turn removes it, and then it has failed */
     } else if (d->w.err.code || d->failed.code) {
         pd_fail(&d->failed, d->w.err.code, "%s", d->w.err.msg);
-        pd_warn(&ag->log, "package %s: %s", kind_names[d->w.kind], d->failed.msg);
+        pd_warn(log, "package %s: %s", kind_names[d->w.kind], d->failed.msg);
         enter(d, DS_FAILED);
     } else {
         if (d->w.complete)
@@ -305,11 +307,8 @@ static void judge(struct ds *d) {
 /* Data files lie where the catalog says only when the job is set up, maybe by a later session: until then `clean` must not take it for one of
  * a tree that is gone. */
 static void hold_data(struct ds *d) {
-    struct agent *ag = d->s->ag;
-    if (d->w.held <= 0)
-        return;
-    agent_let_data_go(ag);
-    ag->data_held = d->w.held;
+    if (d->w.held > 0)
+        kept_data_lock(client_context(d->c, &ds_service), d->w.held);
     d->w.held = 0;
 }
 
@@ -320,8 +319,7 @@ static void on_worked(uv_work_t *r, int status) {
     d->totals = d->w.totals;
     d->served = d->w.served;
     if (d->finishing) {
-        d->s->ag->n_unpacking--;
-        d->s->ag->last_client_ns = pd_mono_ns();
+        client_work_end(d->c);
         d->finishing = 0;
     }
     free_inputs(d->w.inputs);
@@ -378,14 +376,14 @@ void ds_go(struct ds *d) {
     d->inputs = NULL;
     d->inputs_end = &d->inputs;
     d->unread = 0;
-    w->serves = d->s->serve != NULL;
+    w->serves = ds_client_of(d->c)->serve != NULL;
     w->give_up = d->failed.code != 0;
     w->finish = d->state == DS_FINISHING && !w->finished;
     d->cleaning = d->dead;
     if (d->dead)
         w->n_takers = 0;
     d->work.data = d;
-    if (uv_queue_work(&d->s->ag->loop, &d->work, work, on_worked)) {
+    if (uv_queue_work(&client_core(d->c)->loop, &d->work, work, on_worked)) {
         if (d->dead) { /* then here */
             ds_work_end(w);
             d->cleaned = 1;
@@ -395,7 +393,7 @@ void ds_go(struct ds *d) {
     d->busy = 1;
     if (w->finish && !d->dead) {
         d->finishing = 1;
-        d->s->ag->n_unpacking++;
+        client_work_begin(d->c);
     }
 }
 
@@ -411,8 +409,8 @@ void ds_fail(struct ds *d, const struct pd_err *e) {
         judge(d);
 }
 
-int ds_on_abort(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
-    struct ds *d = by_req(s, f->req);
+static int on_abort(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct ds *d = by_req(c, f->req);
     (void)body;
     (void)err;
     if (d)
@@ -423,8 +421,8 @@ int ds_on_abort(struct session *s, const struct wire_frame *f, const json_t *bod
 /* --- the beginning and the end --- */
 
 static int where(struct ds *d, const json_t *body, struct pd_err *err) {
-    const struct agent *ag = d->s->ag;
-    const char *kind = msg_str(body, "kind"), *name = msg_str(body, "name"), *root = ag->place.root;
+    const struct agent_core *core = client_core(d->c);
+    const char *kind = msg_str(body, "kind"), *name = msg_str(body, "name"), *root = core->place.root;
     char hex[2 * OBJECT_ID + 1], dir[PATH_MAX];
     struct ds_work *w = &d->w;
     int packed = !strcmp(kind, packed_worker);
@@ -432,31 +430,19 @@ static int where(struct ds *d, const json_t *body, struct pd_err *err) {
         ;
     if (w->kind == N_DS_KINDS)
         return pd_fail(err, PD_EPROTO, "there is no package kind '%.40s'", kind);
-    if ((w->kind == DS_WORKSPACE || w->kind == DS_DATA) && ag->mode != AGENT_JOB)
+    if ((w->kind == DS_WORKSPACE || w->kind == DS_DATA) && core->mode != AGENT_JOB)
         return pd_fail(err, PD_EPROTO, "a workspace belongs to a job");
     if (w->kind == DS_DEPLOY && !place_name_ok(name))
         return pd_fail(err, PD_EPROTO, "'%.80s' is not a package's name", name);
     object_hex(&d->root_id, hex);
-    int bad = w->kind == DS_WORKSPACE ? pd_fmt(dir, sizeof dir, "%s", ag->place.dir) || pd_fmt(w->target, sizeof w->target, "%s/workspace", dir)
-              : w->kind == DS_DATA ? pd_fmt(dir, sizeof dir, "%s", ag->place.dir) || pd_fmt(w->target, sizeof w->target, "%s/data-%s", dir, hex) ||
+    int bad = w->kind == DS_WORKSPACE ? pd_fmt(dir, sizeof dir, "%s", core->place.dir) || pd_fmt(w->target, sizeof w->target, "%s/workspace", dir)
+              : w->kind == DS_DATA ? pd_fmt(dir, sizeof dir, "%s", core->place.dir) || pd_fmt(w->target, sizeof w->target, "%s/data-%s", dir, hex) ||
                                          pd_fmt(w->lies_in, sizeof w->lies_in, "%s/workspace", dir)
               : w->kind == DS_DEPLOY
                   ? pd_fmt(dir, sizeof dir, "%s/workspaces", root) || pd_fmt(w->target, sizeof w->target, "%s/%s-%.16s", dir, name, hex)
                   : pd_fmt(dir, sizeof dir, "%s/.paddlectl/bin", root) || pd_fmt(w->target, sizeof w->target, "%s/worker-%s", dir, hex) ||
                         (packed && pd_fmt(w->packed, sizeof w->packed, "%s/packed-worker-%s", dir, hex));
     return bad ? pd_fail(err, PD_EIO, "path too long: %s", root) : pd_mkdirs(dir, 0755, err);
-}
-
-/* It finds the manifest in the store again, when other nodes ask for these files. */
-static int keep_data_root(struct agent *ag, const uint8_t *root, size_t n, struct pd_err *err) {
-    uint8_t *copy = pd_malloc(n);
-    if (!copy)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
-    memcpy(copy, root, n);
-    free(ag->data_root);
-    ag->data_root = copy;
-    ag->data_root_n = n;
-    return 0;
 }
 
 /* What is unfinished of it goes, and then the package does; a finished tree stays. */
@@ -473,10 +459,10 @@ static void drop(struct ds *d) {
 
 /* May there be one more? The oldest that is over, and that nobody takes from here, gives its place to it; of data files first, which no
  * other node takes: when hosts are left out in round after round, each round has shares of its own (launcher/job/job_data.c). */
-static int make_room(struct session *s) {
+static int make_room(struct client *c) {
     struct ds *gives = NULL;
     unsigned n = 0;
-    for (struct ds *d = s->packages; d; d = d->next) { /* the newest first */
+    for (struct ds *d = ds_client_of(c)->packages; d; d = d->next) { /* the newest first */
         n += !d->dead;
         if (!d->dead && is_over(d) && !d->takers && (!gives || d->w.kind == DS_DATA || gives->w.kind != DS_DATA))
             gives = d;
@@ -488,15 +474,16 @@ static int make_room(struct session *s) {
     return gives != NULL;
 }
 
-int ds_on_begin(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_begin(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct agent_core *core = client_core(c);
     struct stat st;
-    if (session_job_over(s, err))
+    if (client_over(c, err))
         return err->code;
-    if (by_req(s, f->req) || (s->ag->mode != AGENT_JOB && s->ag->mode != AGENT_TOOL))
+    if (by_req(c, f->req) || (core->mode != AGENT_JOB && core->mode != AGENT_TOOL))
         return pd_fail(err, PD_EPROTO, "DS_BEGIN: no package here");
     if (f->n_sec < 2 || !f->len[1] || f->len[1] > MANIFEST_ROOT_MAX)
         return pd_fail(err, PD_EPROTO, "DS_BEGIN needs a root object");
-    if (!make_room(s))
+    if (!make_room(c))
         return pd_fail(err, PD_EPROTO, "DS_BEGIN: %d packages are on their way, and no further one is taken", DS_PACKAGES);
     struct ds *d = pd_calloc(1, sizeof *d);
     uint8_t *root = pd_malloc(f->len[1]);
@@ -507,19 +494,19 @@ int ds_on_begin(struct session *s, const struct wire_frame *f, const json_t *bod
     }
     memcpy(root, f->sec[1], f->len[1]);
     object_id_of(&d->root_id, root, f->len[1]);
-    d->s = s;
+    d->c = c;
     d->req = f->req;
     d->source = NO_SOURCE;
     d->inputs_end = &d->inputs;
     d->w.root = root;
     d->w.root_n = f->len[1];
-    d->w.place = s->ag->place;
+    d->w.place = core->place;
     d->w.store_limit = (uint64_t)msg_int(body, "store_limit", 0, INT64_MAX, 0);
     d->rate_ns = d->said_ns = pd_mono_ns();
     int rc = where(d, body, err);
     if (!rc && d->w.kind == DS_DATA)
-        rc = keep_data_root(s->ag, root, f->len[1], err);
-    if (!rc && uv_timer_init(&s->ag->loop, &d->timer))
+        rc = kept_data_root(client_context(c, &ds_service), root, f->len[1], err); /* files that other nodes ask for are found in the store by it */
+    if (!rc && uv_timer_init(&core->loop, &d->timer))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     if (rc) {
         ds_work_release(&d->w);
@@ -527,9 +514,9 @@ int ds_on_begin(struct session *s, const struct wire_frame *f, const json_t *bod
         return rc;
     }
     d->timer.data = d;
-    d->next = s->packages;
-    s->packages = d;
-    s->refs++;
+    d->next = ds_client_of(c)->packages;
+    ds_client_of(c)->packages = d;
+    client_ref(c);
     d->w.have = !lstat(d->w.target, &st) && (d->w.kind == DS_WORKER ? S_ISREG(st.st_mode) : S_ISDIR(st.st_mode));
     if (d->w.have) { /* it may still be served: the store is opened when somebody asks */
         d->state = DS_DONE;
@@ -538,17 +525,28 @@ int ds_on_begin(struct session *s, const struct wire_frame *f, const json_t *bod
             (void)utimensat(AT_FDCWD, d->w.target, NULL, AT_SYMLINK_NOFOLLOW); /* somebody wants it: `clean` takes it for a new one */
     }
     uv_timer_start(&d->timer, on_timer, TICK_MS, TICK_MS);
-    msg_send(s->conn, f->type, f->req, json_pack("{s:b, s:o}", "have", d->w.have, "path", msg_text(d->w.target, strlen(d->w.target))));
+    client_send(c, f->type, f->req, json_pack("{s:b, s:o}", "have", d->w.have, "path", msg_text(d->w.target, strlen(d->w.target))));
     if (!d->w.have)
         ds_go(d);
     return 0;
 }
 
-void ds_drop(struct session *s) {
-    ds_serve_close(s);
-    for (struct ds *d = s->packages, *next; d; d = next) {
+void ds_drop(struct client *c) {
+    ds_serve_close(c);
+    for (struct ds *d = ds_client_of(c)->packages, *next; d; d = next) {
         next = d->next;
         if (!d->dead)
             drop(d);
     }
 }
+
+static const struct client_request requests[] = {
+    {WIRE_DS_BEGIN, 0, 1, on_begin, NULL},
+    {WIRE_DS_SOURCE, 0, 1, on_source, NULL},
+    {WIRE_DS_OBJECT, 0, 0, on_object, on_object_error},
+    {WIRE_DS_SERVE, 0, 1, ds_on_serve, NULL},
+    {WIRE_DS_ABORT, 0, 0, on_abort, NULL},
+    {0},
+};
+
+const struct client_service ds_service = {.name = "packages", .requests = requests, .state_size = sizeof(struct ds_client), .on_close = ds_drop};

@@ -1,4 +1,4 @@
-/* ds.h - packages that come as objects (DS_*): one `struct ds` for each DS_BEGIN of a session, until the session ends.
+/* ds.h - packages that come as objects (DS_*): one `struct ds` for each DS_BEGIN of a client, until the client leaves.
  *
  *     client ──DS_BEGIN, _SOURCE, _OBJECT──▶ ds.c ──▶ inputs ─┐                 loop's thread
  *     source ◀─DS_NEED, DS_OBJECT─▶ ds_pull.c ──────▶         ├─▶ ds_work.c     a thread of the pool, one at a time per package:
@@ -11,14 +11,15 @@
 #ifndef PD_AGENT_DS_H
 #define PD_AGENT_DS_H
 
+#include "agent/client.h"
+#include "agent/kept_data.h"
 #include "agent/seal.h"
-#include "agent/session.h"
 #include "pack/store/assemble.h"
 
 enum ds_kind { DS_WORKER, DS_DEPLOY, DS_WORKSPACE, DS_DATA, N_DS_KINDS };
 enum ds_state { DS_WAITING, DS_FETCHING, DS_FINISHING, DS_DONE, DS_FAILED };
 enum {
-    DS_PACKAGES = 8, DS_TAKERS = 16,       /* of a session: the oldest that is over makes room for a new one; of a package */
+    DS_PACKAGES = 8, DS_TAKERS = 16,       /* of a client: the oldest that is over makes room for a new one; of a package */
     DS_NEED_MAX = 4096,                    /* ids in one message, and waiting for one taker */
     DS_FRAME = 1 << 20,                    /* bytes of records in one message */
     DS_OUT = 512 << 10,                    /* the same, of those that we send */
@@ -43,7 +44,7 @@ struct ds_input {
 struct ds_taker {
     struct ds_taker *next;
     struct ds *ds;          /* NULL before DS_PULL, and when the package is gone */
-    struct session *s;
+    struct client *c;       /* whose package it is */
     struct net_conn *conn;  /* NULL: it is gone */
     struct seal seal;
     int refused;            /* it was told why; it will close */
@@ -95,7 +96,7 @@ struct ds_work {
 
 struct ds {
     struct ds *next;
-    struct session *s;
+    struct client *c;
     uint64_t req;
     struct object_id root_id;
     enum ds_state state;
@@ -124,15 +125,20 @@ struct ds {
 };
 
 /* --- ds.c --- */
-int ds_on_begin(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-int ds_on_source(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-int ds_on_object(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-int ds_on_serve(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-int ds_on_abort(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err);
-void ds_on_object_error(struct session *s, uint64_t req, const struct pd_err *e); /* the client, as a source, can't go on */
-void ds_drop(struct session *s); /* its connection is gone, or its job begins: every node has what it needs */
+/* DS_BEGIN, _SOURCE, _OBJECT, _SERVE, _ABORT. The context is a struct kept_data *. */
+extern const struct client_service ds_service;
 
-struct ds *ds_find(struct session *s, const struct object_id *root);
+/* What a client has. */
+struct ds_serve;
+struct ds_client {
+    struct ds *packages;
+    struct ds_serve *serve; /* a port for nodes that take them from here, or NULL */
+};
+struct ds_client *ds_client_of(struct client *c);
+
+void ds_drop(struct client *c); /* its connection is gone, or its job begins: every node has what it needs */
+
+struct ds *ds_find(struct client *c, const struct object_id *root);
 /* May n more bytes wait for the next turn of work? Else it is more than anybody was asked for, or may ask for. */
 int ds_may_wait(const struct ds *d, const struct ds_taker *t, size_t n);
 /* Takes p over, also on failure. */
@@ -155,8 +161,8 @@ void ds_pull_need(struct ds_pull *p, const struct object_id *ids, size_t n);
 void ds_pull_close(struct ds_pull *p);        /* NULL is fine */
 
 /* --- ds_serve.c: nodes that take from us --- */
-struct ds_serve;
-void ds_serve_close(struct session *s);
+int ds_on_serve(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err); /* DS_SERVE */
+void ds_serve_close(struct client *c);
 void ds_taker_gone(struct ds_taker *t);       /* not while the worker has it */
 void ds_taker_flush(struct ds_taker *t);      /* send what a turn of work has left */
 

@@ -96,12 +96,12 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
 
 static void try_next(struct ds_pull *p) {
     static const struct net_events ev = {on_open, on_frame, NULL, on_close};
-    struct agent *ag = p->ds->s->ag;
-    const struct net_opts opts = {.max_frame = DS_FRAME + (64 << 10) + OBJECT_MAX, .handshake_timeout_ms = CONNECT_MS, .log = &ag->log};
+    struct agent_core *core = client_core(p->ds->c);
+    const struct net_opts opts = {.max_frame = DS_FRAME + (64 << 10) + OBJECT_MAX, .handshake_timeout_ms = CONNECT_MS, .log = &core->log};
     struct pd_err err = {0};
     while (!p->conn && p->next < json_array_size(p->addrs)) {
         const char *ip = json_string_value(json_array_get(p->addrs, p->next++));
-        if (net_connect(&p->conn, &ag->loop, ip ? ip : "", p->port, CONNECT_MS, &p->hs, &opts, &ev, p, &err)) {
+        if (net_connect(&p->conn, &core->loop, ip ? ip : "", p->port, CONNECT_MS, &p->hs, &opts, &ev, p, &err)) {
             p->conn = NULL;
             pd_fail(&p->why, err.code, "%s", err.msg);
         }
@@ -113,7 +113,7 @@ int ds_pull_new(struct ds *d, const json_t *body, const uint8_t *secret, struct 
     struct ds_pull *p = pd_calloc(1, sizeof *p);
     if (!p)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    int node = agent_node(d->s->ag);
+    int node = agent_node_id(client_core(d->c));
     p->ds = d;
     p->port = (int)msg_int(body, "port", 1, 65535, 0);
     p->encrypt = msg_bool(body, "encrypt");

@@ -1,4 +1,4 @@
-/* ds_serve.c - the port where other nodes take the packages of a session from this one, and those nodes. */
+/* ds_serve.c - the port where other nodes take the packages of a client from this one, and those nodes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "wire/msg.h"
 
 struct ds_serve {
-    struct session *s;
+    struct client *c;
     struct net_listener *listener;
     int encrypt;
     struct ds_taker *strangers; /* connections without a package */
@@ -19,7 +19,7 @@ void ds_taker_gone(struct ds_taker *t) {
     pd_buf_release(&t->out);
     free(t->ready);
     free(t->waiting);
-    session_unref(t->s);
+    client_unref(t->c);
     free(t);
 }
 
@@ -31,24 +31,27 @@ static void unlink_taker(struct ds_taker **list, struct ds_taker *t) {
         *list = t->next;
 }
 
+static struct ds_serve *serve_of(struct client *c) { return ds_client_of(c)->serve; }
+
 static void on_open(struct net_conn *c, void *arg) {
-    struct session *s = arg;
-    struct ds_taker *t = s->serve ? pd_calloc(1, sizeof *t) : NULL;
+    struct client *its = arg;
+    struct ds_serve *v = serve_of(its);
+    struct ds_taker *t = v ? pd_calloc(1, sizeof *t) : NULL;
     net_set_arg(c, t);
     if (!t) {
         net_close(c);
         return;
     }
-    t->s = s;
+    t->c = its;
     t->conn = c;
-    s->refs++;
-    seal_init(&t->seal, c, 0, s->serve->encrypt);
-    t->next = s->serve->strangers;
-    s->serve->strangers = t;
+    client_ref(its);
+    seal_init(&t->seal, c, 0, v->encrypt);
+    t->next = v->strangers;
+    v->strangers = t;
 }
 
 static void refuse(struct ds_taker *t, const struct pd_err *e) {
-    pd_warn(&t->s->ag->log, "%s, which takes a package from here: %s", net_peer_addr(t->conn), e->msg);
+    pd_warn(&client_core(t->c)->log, "%s, which takes a package from here: %s", net_peer_addr(t->conn), e->msg);
     net_send_error(t->conn, WIRE_DS_OBJECT, 0, e); /* it closes then */
     t->refused = 1;
 }
@@ -58,7 +61,8 @@ static int join(struct ds_taker *t, const uint8_t *p, size_t n, struct pd_err *e
     if (t->ds || n != OBJECT_ID)
         return pd_fail(err, PD_EPROTO, "DS_PULL names one package, once");
     memcpy(root.b, p, OBJECT_ID);
-    struct ds *d = t->s->serve ? ds_find(t->s, &root) : NULL;
+    struct ds_serve *v = serve_of(t->c);
+    struct ds *d = v ? ds_find(t->c, &root) : NULL;
     unsigned k = 0;
     for (const struct ds_taker *o = d ? d->takers : NULL; o; o = o->next)
         k++;
@@ -68,7 +72,7 @@ static int join(struct ds_taker *t, const uint8_t *p, size_t n, struct pd_err *e
         return pd_fail(err, PD_EFAIL, "this node could not complete the package: %.400s", d->failed.msg);
     if (k >= DS_TAKERS)
         return pd_fail(err, PD_EFAIL, "too many nodes take the package from this one");
-    unlink_taker(&t->s->serve->strangers, t);
+    unlink_taker(&v->strangers, t);
     t->ds = d;
     t->next = d->takers;
     d->takers = t;
@@ -123,8 +127,8 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
         return; /* the worker has it: ds.c looks after it */
     if (d)
         ds_forget_taker(d, t);
-    else if (t->s->serve)
-        unlink_taker(&t->s->serve->strangers, t);
+    else if (serve_of(t->c))
+        unlink_taker(&serve_of(t->c)->strangers, t);
     ds_taker_gone(t);
     if (d)
         ds_settle(d);
@@ -143,18 +147,19 @@ void ds_taker_flush(struct ds_taker *t) {
 
 static void on_listener_closed(void *arg) {
     struct ds_serve *v = arg;
-    session_unref(v->s);
+    client_unref(v->c);
     free(v);
 }
 
-int ds_on_serve(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+int ds_on_serve(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     static const struct net_events ev = {on_open, on_frame, on_drain, on_close};
-    const struct net_opts opts = {.max_frame = DS_NEED_MAX * OBJECT_ID + 4096, .log = &s->ag->log};
+    struct agent_core *core = client_core(c);
+    const struct net_opts opts = {.max_frame = DS_NEED_MAX * OBJECT_ID + 4096, .log = &core->log};
     struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_AGENT, .id = (uint32_t)msg_int(body, "node", 0, 1 << 20, 0)}};
     const char *token = msg_str(body, "token");
     json_t *addrs = NULL;
-    if (s->serve)
-        return pd_fail(err, PD_EPROTO, "this session serves already");
+    if (serve_of(c))
+        return pd_fail(err, PD_EPROTO, "this client's packages are served already");
     if (!place_name_ok(token) || f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES)
         return pd_fail(err, PD_EPROTO, "DS_SERVE needs a token and a secret");
     struct ds_serve *v = pd_calloc(1, sizeof *v);
@@ -164,27 +169,27 @@ int ds_on_serve(struct session *s, const struct wire_frame *f, const json_t *bod
     memcpy(hs.key, f->sec[1], WIRE_KEY_BYTES);
     int port = 0, rc = facts_addrs(NULL, &addrs, err);
     int fd = rc ? rc : ports_bind(net_any_ip(), (int)msg_int(body, "port", 0, 65535, 0), &port, NULL, err);
-    rc = fd < 0 ? fd : net_listen_fd(&v->listener, &s->ag->loop, fd, &hs, &opts, &ev, s, err);
+    rc = fd < 0 ? fd : net_listen_fd(&v->listener, &core->loop, fd, &hs, &opts, &ev, c, err);
     sodium_memzero(&hs, sizeof hs);
     if (rc) {
         json_decref(addrs);
         free(v);
         return rc;
     }
-    v->s = s;
+    v->c = c;
     v->encrypt = msg_bool(body, "encrypt");
-    s->serve = v;
-    s->refs++;
-    for (struct ds *d = s->packages; d; d = d->next)
+    ds_client_of(c)->serve = v;
+    client_ref(c);
+    for (struct ds *d = ds_client_of(c)->packages; d; d = d->next)
         ds_go(d);
-    return msg_send(s->conn, f->type, f->req, json_pack("{s:i, s:o}", "port", port, "addrs", addrs)) ? pd_fail(err, PD_ENOMEM, "out of memory") : 0;
+    return client_answer(c, f, json_pack("{s:i, s:o}", "port", port, "addrs", addrs), err);
 }
 
-void ds_serve_close(struct session *s) {
-    struct ds_serve *v = s->serve;
+void ds_serve_close(struct client *c) {
+    struct ds_serve *v = serve_of(c);
     if (!v)
         return;
-    s->serve = NULL;
+    ds_client_of(c)->serve = NULL;
     for (struct ds_taker *t = v->strangers, *next; t; t = next) {
         next = t->next;
         if (t->conn)

@@ -88,8 +88,7 @@ void ending_check(struct node *n) {
             continue;
         }
         *at = w->next;
-        if (w->done)
-            w->done(w->arg);
+        w->done(w->arg);
         free(w);
     }
 }
@@ -118,23 +117,17 @@ static void begin(struct node *n, unsigned grace_ms, int for_restart, int server
     uv_timer_start(&n->end_timer, on_turn, any_child() ? TURN_MS : 0, TURN_MS);
 }
 
-static void end(struct node *n, unsigned grace_ms, int for_restart) {
+static void end_all(struct node *n, unsigned grace_ms, int for_restart) {
     begin(n, grace_ms, for_restart, 0);
     if (n->servers_stay)
         let_server_go(n, grace_ms ? SERVER_MS : 0);
 }
 
-void node_end(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg) {
-    add_waiter(n, 0, done, arg);
-    end(n, grace_ms, 0);
-}
-
-void node_end_for_stop(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg) {
+/* Without a grace period, a pserver or trainers there is no order to keep. */
+static void end_trainers_first(struct node *n, unsigned grace_ms) {
     const pid_t server = server_pid(n);
-    if (done)
-        add_waiter(n, 0, done, arg);
     if (!grace_ms || !server || !n->spec->roles.n[ROLE_TRAINER]) {
-        end(n, grace_ms, 0);
+        end_all(n, grace_ms, 0);
         return;
     }
     if (!*n->spec->command[ROLE_PSERVER])
@@ -143,9 +136,13 @@ void node_end_for_stop(struct node *n, unsigned grace_ms, void (*done)(void *), 
     begin(n, grace_ms, 0, 1);
 }
 
-void node_when_ended(struct node *n, void (*done)(void *), void *arg) { add_waiter(n, 0, done, arg); }
-
-void node_end_for_restart(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg) {
-    add_waiter(n, 1, done, arg);
-    end(n, grace_ms, 1);
+void node_end(struct node *n, enum node_end kind, unsigned grace_ms, void (*done)(void *), void *arg) {
+    if (done)
+        add_waiter(n, kind == NODE_RESTART, done, arg);
+    if (kind == NODE_STOP)
+        end_trainers_first(n, grace_ms);
+    else
+        end_all(n, grace_ms, kind == NODE_RESTART);
 }
+
+void node_when_ended(struct node *n, void (*done)(void *), void *arg) { add_waiter(n, 0, done, arg); }

@@ -3,11 +3,12 @@
  *
  *     thread: pack_tree ─▶ queue of MAX_CHUNKS ─▶ loop: net_send while little is queued ─▶ client
  */
+#include "agent/fetch.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "agent/session.h"
 #include "base/fault.h"
 #include "pack/pack.h"
 #include "wire/msg.h"
@@ -19,9 +20,9 @@ struct chunk {
     uint8_t bytes[];
 };
 
-struct fetch {
-    struct session *s;
-    struct fetch *next;
+struct folder_fetch {
+    struct client *c;
+    struct folder_fetch *next;
     uint64_t req;
     char dir[PATH_MAX];
     uv_thread_t thread;
@@ -36,9 +37,14 @@ struct fetch {
     struct pd_err err;
 };
 
+/* Of one client. */
+struct folder_fetches {
+    struct folder_fetch *first;
+};
+
 /* On the thread. */
 static int put_chunk(void *arg, const void *p, size_t n, struct pd_err *err) {
-    struct fetch *x = arg;
+    struct folder_fetch *x = arg;
     struct chunk *c = pd_malloc(sizeof *c + n);
     if (!c)
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -60,7 +66,7 @@ static int put_chunk(void *arg, const void *p, size_t n, struct pd_err *err) {
 }
 
 static void pack(void *arg) {
-    struct fetch *x = arg;
+    struct folder_fetch *x = arg;
     struct pd_err err = {0};
     struct pack_result res;
     memset(&res, 0, sizeof res);
@@ -74,38 +80,37 @@ static void pack(void *arg) {
 }
 
 static void on_closed(uv_handle_t *h) {
-    struct fetch *x = h->data;
+    struct folder_fetch *x = h->data;
     for (unsigned i = 0; i < x->n_queue; i++)
         free(x->queue[i]);
     uv_mutex_destroy(&x->lock);
     uv_cond_destroy(&x->room);
-    session_unref(x->s);
+    client_unref(x->c);
     free(x);
 }
 
 /* The thread has ended, or is about to. */
-static void finish(struct fetch *x) {
-    struct session *s = x->s;
+static void finish(struct folder_fetch *x) {
+    struct folder_fetches *all = client_state(x->c, &fetch_service);
     uv_thread_join(&x->thread);
-    struct fetch **p = &s->fetches;
+    struct folder_fetch **p = &all->first;
     while (*p != x)
         p = &(*p)->next;
     *p = x->next;
-    if (s->conn && x->err.code)
-        net_send_error(s->conn, WIRE_AG_PKG_END, x->req, &x->err);
-    else if (s->conn)
-        msg_send(s->conn, WIRE_AG_PKG_END, x->req,
-                 json_pack("{s:s, s:I, s:I, s:o}", "sha256", x->res.sha256, "bytes", (json_int_t)x->res.packed, "skipped",
-                           (json_int_t)x->res.skipped, "first_skipped",
-                           msg_text(x->res.first_skipped, strlen(x->res.first_skipped))));
+    if (x->err.code)
+        client_refuse(x->c, WIRE_AG_PKG_END, x->req, &x->err);
+    else
+        client_send(x->c, WIRE_AG_PKG_END, x->req,
+                    json_pack("{s:s, s:I, s:I, s:o}", "sha256", x->res.sha256, "bytes", (json_int_t)x->res.packed, "skipped",
+                              (json_int_t)x->res.skipped, "first_skipped",
+                              msg_text(x->res.first_skipped, strlen(x->res.first_skipped))));
     uv_close((uv_handle_t *)&x->wake, on_closed);
 }
 
 /* Send what is there while the client keeps up. */
-static void pump(struct fetch *x) {
-    struct session *s = x->s;
+static void pump(struct folder_fetch *x) {
     for (;;) {
-        if (s->conn && net_queued_bytes(s->conn) >= HIGH_WATER)
+        if (client_queued_bytes(x->c) >= HIGH_WATER)
             return; /* on_drain comes back here */
         uv_mutex_lock(&x->lock);
         struct chunk *c = x->n_queue ? x->queue[0] : NULL;
@@ -114,13 +119,13 @@ static void pump(struct fetch *x) {
             uv_cond_signal(&x->room);
         }
         int finished = x->finished && !c;
-        x->canceled = !s->conn;
+        x->canceled = !client_is_open(x->c);
         if (x->canceled)
             uv_cond_signal(&x->room);
         uv_mutex_unlock(&x->lock);
-        if (c && s->conn) {
+        if (c) {
             struct net_sec sec[2] = {{"", 0}, {c->bytes, c->n}};
-            net_send(s->conn, WIRE_AG_PKG_DATA, 0, x->req, sec, 2, NULL, NULL);
+            client_send_raw(x->c, WIRE_AG_PKG_DATA, x->req, sec, 2);
         }
         free(c);
         if (finished) {
@@ -134,15 +139,17 @@ static void pump(struct fetch *x) {
 
 static void on_wake(uv_async_t *h) { pump(h->data); }
 
-void fetch_pump(struct session *s) {
-    for (struct fetch *x = s->fetches, *next; x; x = next) {
+/* Also when the connection is gone: the threads then end. */
+static void pump_all(struct client *c) {
+    const struct folder_fetches *all = client_state(c, &fetch_service);
+    for (struct folder_fetch *x = all->first, *next; x; x = next) {
         next = x->next; /* pump may finish it */
         pump(x);
     }
 }
 
 /* Takes x over, also on failure. */
-static int begin(struct session *s, struct fetch *x, struct pd_err *err) {
+static int begin(struct client *c, struct folder_fetch *x, struct pd_err *err) {
     if (uv_mutex_init(&x->lock)) {
         free(x);
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -152,28 +159,29 @@ static int begin(struct session *s, struct fetch *x, struct pd_err *err) {
         free(x);
         return pd_fail(err, PD_ENOMEM, "out of memory");
     }
-    uv_async_init(&s->ag->loop, &x->wake, on_wake);
+    struct folder_fetches *all = client_state(c, &fetch_service);
+    uv_async_init(&client_core(c)->loop, &x->wake, on_wake);
     x->wake.data = x;
-    x->s = s;
-    s->refs++;
+    x->c = c;
+    client_ref(c);
     if (uv_thread_create(&x->thread, pack, x)) {
         uv_close((uv_handle_t *)&x->wake, on_closed);
         return pd_fail(err, PD_EFAIL, "cannot start a thread");
     }
-    x->next = s->fetches;
-    s->fetches = x;
+    x->next = all->first;
+    all->first = x;
     return 0;
 }
 
-int fetch_on_fetch(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_fetch(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     const char *dir = msg_str(body, "dir");
     struct stat st;
     if (strcmp(dir, "output") && strcmp(dir, "log"))
         return pd_fail(err, PD_EPROTO, "AG_FETCH gets output or log, not '%.40s'", dir);
-    struct fetch *x = pd_calloc(1, sizeof *x);
+    struct folder_fetch *x = pd_calloc(1, sizeof *x);
     if (!x)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    int rc = place_path(s->ag->place.dir, dir, x->dir, err);
+    int rc = place_path(client_core(c)->place.dir, dir, x->dir, err);
     if (rc) {
         free(x);
         return rc;
@@ -182,13 +190,18 @@ int fetch_on_fetch(struct session *s, const struct wire_frame *f, const json_t *
     x->req = f->req;
     if (missing) {
         free(x);
-    } else if ((rc = begin(s, x, err))) {
+    } else if ((rc = begin(c, x, err))) {
         return rc;
     }
-    msg_send(s->conn, WIRE_AG_PKG_BEGIN, f->req, json_pack("{s:s, s:s, s:s, s:b}", "kind", dir, "name", s->ag->place.job,
-                                                          "hash", "", "missing", missing));
+    client_send(c, WIRE_AG_PKG_BEGIN, f->req, json_pack("{s:s, s:s, s:s, s:b}", "kind", dir, "name", client_core(c)->place.job, "hash", "",
+                                                        "missing", missing));
     if (missing)
-        msg_send(s->conn, WIRE_AG_PKG_END, f->req,
-                 json_pack("{s:s, s:i, s:i, s:s}", "sha256", "", "bytes", 0, "skipped", 0, "first_skipped", ""));
+        client_send(c, WIRE_AG_PKG_END, f->req,
+                    json_pack("{s:s, s:i, s:i, s:s}", "sha256", "", "bytes", 0, "skipped", 0, "first_skipped", ""));
     return 0;
 }
+
+static const struct client_request requests[] = {{WIRE_AG_FETCH, 1, 1, on_fetch, NULL}, {0}};
+
+const struct client_service fetch_service = {.name = "fetch", .requests = requests, .state_size = sizeof(struct folder_fetches),
+                                             .on_drain = pump_all, .on_close = pump_all};

@@ -335,14 +335,13 @@ static void take_reason(struct head *h, int node, const char *reason, int of_pro
         head_note_failure(h, node, head_reason_failure(h, node, reason), 0, of_process);
 }
 
-static void take_fail(struct head *h, int node, const json_t *body) {
-    if (msg_bool(body, "stopped") && msg_bool(body, "save"))
-        head_save(h, (unsigned)msg_int(body, "save_ms", 0, SAVE_MS_MAX, 0), (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 0),
-                  msg_str(body, "reason"));
-    else if (msg_bool(body, "stopped")) /* a client told that node to stop */
-        head_stop(h, (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, h->grace_ms), msg_str(body, "reason"));
+/* A client told that node to stop. */
+static void take_stop(struct head *h, const json_t *body) {
+    const unsigned grace = (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, h->grace_ms);
+    if (msg_bool(body, "save"))
+        head_save(h, (unsigned)msg_int(body, "save_ms", 0, SAVE_MS_MAX, 0), grace, msg_str(body, "reason"));
     else
-        take_reason(h, node, msg_str(body, "reason"), *msg_str(body, "role") != 0);
+        head_stop(h, grace, msg_str(body, "reason"));
 }
 
 void head_message(struct head *h, int node, uint16_t type, uint64_t req, const json_t *body, const struct pd_err *refused) {
@@ -359,7 +358,11 @@ void head_message(struct head *h, int node, uint16_t type, uint64_t req, const j
         return;
     }
     if (type == WIRE_HD_FAIL) {
-        take_fail(h, node, body);
+        take_reason(h, node, msg_str(body, "reason"), *msg_str(body, "role") != 0);
+        return;
+    }
+    if (type == WIRE_HD_STOP_JOB) {
+        take_stop(h, body);
         return;
     }
     if (!n->asked || n->answered || req != n->req)

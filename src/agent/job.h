@@ -1,6 +1,6 @@
-/* job.h - the job of this agent: set up by the client, run by the head, ended by either or by a lease.
+/* job.h - the job of this agent: set up by a client, run by the head, ended by either or by a lease.
  *
- *   client ──AG_JOB_*──▶ job ◀──HD_*, TCP──▶ other agents          (link.c)
+ *   client ──AG_JOB_*──▶ job ◀──HD_*, TCP──▶ other agents          (peer_link.h)
  *                         ├── node: this node's processes           (node.h)
  *                         └── head: the coordinator, on node 0      (head.h)
  *
@@ -10,79 +10,45 @@
 #ifndef PD_AGENT_JOB_H
 #define PD_AGENT_JOB_H
 
-#include "agent/agent.h"
-#include "agent/head.h"
-#include "agent/logs.h"
-#include "agent/node.h"
-#include "agent/spec.h"
+#include "agent/client.h"
+#include "agent/data.h"
+#include "agent/log_send.h"
+#include "agent/status.h"
 
-struct link;
-struct post;
-struct data;
+struct ag_job;
 
-struct job {
-    struct agent *ag;
-    struct spec spec;
-    uint8_t key[32];
-    uint64_t incarnation;
-    char net_id[96], machine[96];
-    json_t *addrs, *peers;  /* own addresses; AG_JOB_PEERS' array */
-    struct node *node;
-    struct head *head;      /* node 0 only */
-    struct link *link;
-    struct data *data;      /* with data files apart: data.h */
-    struct post *posts, **posts_end; /* messages between head and node of this agent */
-    uv_timer_t post_timer;
-    uv_timer_t log_timer;   /* runs for a moment after the clients were sent what the logs had */
-    int log_grew;           /* ... and they have more since */
-    uv_signal_t on_child;
-    uint64_t started_us, ended_us; /* on this node: the set-up, the result */
-    unsigned restarts;
-    int port;               /* where the other agents reach this one */
-    int n_handles;
-    int ran;                /* the head has begun: from here on a detached job needs no client */
-    int started;            /* a process was started, somewhere in the job */
-    int restarting;         /* the last HD_END was for a restart */
-    int quitting;
-    char end_status[16];    /* HD_END's */
-    char failed[300];       /* this node's own failure, told again when the head is reached again */
-    char failed_role[12];   /* ... and of which process; "": the agent's */
+struct ag_job_events {
+    void (*on_state)(void *arg, const char *state, const char *text);
+    void (*on_over)(void *arg, json_t *result); /* how the job ended on this node, borrowed; once */
+    void (*on_quit)(void *arg, int now);        /* the agent is to end; not now: an answer can still be sent */
 };
 
-struct logs *agent_logs(struct agent *ag); /* NULL before the set-up of a job */
-json_t *job_lost_nodes(const struct job *j); /* that it went on without, as node 0 knows: array of {node, host, reason}; j may be NULL */
+struct ag_job_opts {
+    struct agent_core *core;
+    struct clients *clients;
+    struct log_source *logs;  /* filled in when the job is set up */
+    struct kept_data *kept;
+    unsigned first_lease_ms;  /* the lease until AG_JOB_SETUP names it */
+    const struct ag_job_events *events;
+    void *arg;
+};
 
-void job_bye(struct agent *ag, int abandon);  /* a client said AG_BYE */
-unsigned job_lease_ms(const struct agent *ag); /* silence of all clients that ends an attached job */
-void job_tick(struct agent *ag, uint64_t passed_ms);              /* leases */
+/* AG_JOB_SETUP, AG_JOB_PEERS, AG_JOB_RUN, AG_STOP. The context is the struct ag_job *; NULL: this agent runs no job. */
+extern const struct client_service ag_job_service;
+
+int ag_job_new(struct ag_job **out, const struct ag_job_opts *o, struct pd_err *err);
+void ag_job_free(struct ag_job *j); /* once the loop has ended; NULL is fine, as below */
+
+void ag_job_tick(struct ag_job *j, uint64_t passed_ms); /* leases */
+void ag_job_bye(struct ag_job *j, int abandon);         /* a client said AG_BYE */
 /* End the processes, then the agent. `reason` becomes the job's failure unless it is over. */
-void job_end_and_quit(struct agent *ag, unsigned grace_ms, const char *reason);
-void job_close(struct job *j);                /* part of agent_quit */
-void job_cut(struct job *j);                  /* ... and its deadline: what is still open is closed at once */
-void ag_job_free(struct job *j);                 /* once the loop has ended */
+void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *reason);
+void ag_job_close(struct ag_job *j); /* the agent ends: every handle is closed */
+void ag_job_cut(struct ag_job *j);   /* what is still open some time after that is closed at once */
 
-/* --- between job.c and link.c --- */
-
-int link_new(struct link **out, struct job *j, int *port, struct pd_err *err); /* listens */
-void ag_link_connect(struct link *l);              /* a member begins to join the head */
-void ag_link_close(struct link *l);
-void link_cut(struct link *l);
-void link_tick(struct link *l);
-void link_to_node(struct link *l, int node, uint16_t type, uint64_t req, json_t *body); /* head's */
-void link_to_head(struct link *l, uint16_t type, uint64_t req, json_t *body);           /* member's */
-void link_refuse(struct link *l, uint16_t type, uint64_t req, const struct pd_err *e);
-uint64_t link_silent_ms(const struct link *l);  /* member: since the head was heard last; 0 on the head */
-void link_ask_head(struct link *l, uint16_t type, uint64_t req, const void *p, size_t n); /* member: with these bytes; dropped when it is not joined */
-int link_is_joined(const struct link *l);       /* member: the head hears it */
-void link_replay_joins(struct link *l);         /* the head exists now: tell it who joined before */
-
-void job_from_head(struct job *j, uint16_t type, uint64_t req, const json_t *body);
-json_t *job_join_body(struct job *j);
-void job_handle_closed(struct job *j);
-void job_post(struct job *j, int to_head, uint16_t type, uint64_t req, json_t *body, const struct pd_err *refused);
-
-/* probe.c: HD_PROBE, answered through link_to_head or the queue. */
-void probe_begin(struct job *j, uint64_t req, const json_t *body);
-void job_answer(struct job *j, uint16_t type, uint64_t req, json_t *body);
+struct data *const *ag_job_files(const struct ag_job *j); /* the context of data_service */
+json_t *ag_job_lost_nodes(const struct ag_job *j); /* that it went on without, as node 0 knows: array of {node, host, reason} */
+json_t *ag_job_state(const struct ag_job *j);      /* status_state; NULL: it was not set up, or is being closed */
+int ag_job_started(const struct ag_job *j);        /* a process was started, somewhere in the job */
 
 #endif

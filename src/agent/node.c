@@ -1,4 +1,5 @@
-/* node.c - see node.h: messages, starting, exits. HD_BIND is in node_bind.c, ready checks in ready.c, the end in ending.c. */
+/* node.c - see node.h: messages, starting, exits. HD_BIND is in node_bind.c, ready checks in ready.c, the end in ending.c, what is told of
+ * processes in node_report.c. */
 #include "agent/procs.h"
 #include "agent/node.h"
 
@@ -384,7 +385,7 @@ static void on_save(struct node *n, uint64_t req) {
 
 static void on_stop(struct node *n, uint64_t req, const json_t *body) {
     const struct proc *p = n->role[ROLE_TRAINER].proc;
-    node_end_for_stop(n, (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000), NULL, NULL);
+    node_end(n, NODE_STOP, (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000), NULL, NULL);
     n->io.send(n->arg, WIRE_HD_STOP, req, json_pack("{s:b}", "trainer", p && !n->role[ROLE_TRAINER].exit_body));
 }
 
@@ -414,8 +415,8 @@ void node_message(struct node *n, uint16_t type, uint64_t req, const json_t *bod
         struct end_request *e = pd_malloc(sizeof *e);
         if (e)
             *e = (struct end_request){n, req};
-        (msg_bool(body, "restart") ? node_end_for_restart : node_end)(n, (unsigned)msg_int(body, "grace_ms", 0, 3600000, 5000),
-                                                                      e ? on_ended : NULL, e);
+        node_end(n, msg_bool(body, "restart") ? NODE_RESTART : NODE_END, (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000),
+                 e ? on_ended : NULL, e);
     }
 }
 
@@ -433,16 +434,4 @@ void node_reap(struct node *n) {
         si.si_pid = 0;
     }
     ending_check(n);
-}
-
-void node_describe(const struct node *n, json_t *join) {
-    json_t *ready = json_array(), *exited = json_array();
-    for (int i = 0; i < N_ROLES; i++) {
-        if (n->role[i].ready)
-            json_array_append_new(ready, json_string(role_names[i]));
-        if (n->role[i].exit_body)
-            json_array_append(exited, n->role[i].exit_body);
-    }
-    json_object_set_new(join, "ready", ready);
-    json_object_set_new(join, "exited", exited);
 }

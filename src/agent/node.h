@@ -3,7 +3,7 @@
  *
  *     HD_BIND ─▶ sockets bound      HD_START ─▶ process runs ─▶ HD_READY (a pserver's port accepts)
  *     HD_END  ─▶ TERM, KILL ─▶ answer once no process is left      any exit ─▶ HD_EXITED
- *     HD_END{restart}: the same, then as if nothing had been bound      HD_STOP ─▶ node_end_for_stop
+ *     HD_END{restart}: the same, then as if nothing had been bound      HD_STOP ─▶ NODE_STOP
  *
  * Every message may come twice (a broken connection to the head): what was done is not done again.
  */
@@ -49,19 +49,24 @@ void node_reap(struct node *n);
  * would not miss it otherwise, since its connections stand. Time counts only in calls. */
 void node_tick(struct node *n, uint64_t passed_ms);
 
-/* End every process of the job on this node; `done` is called once none is left (at once if none is; never
- * from inside node_end). While that is going on, a further call only joins, with the shorter grace. */
-void node_end(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg);
-/* The same in the order in which a healthy job is stopped: trainers, and all else that is no pserver, have the grace period; our pserver
- * hears that the job is being stopped, and has TERM with HD_END, which comes when no trainer is left anywhere, or a moment after the grace
- * period. So nobody reports the loss of a peer. */
-void node_end_for_stop(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg);
-/* `done` is called when node_end, of whoever, is complete; ends nothing itself. */
+/* Ends every process of the job on this node. Whoever wants that (the head, a client, a lease, a signal) calls this; nothing else ends them.
+ * `done` (NULL: nobody) is called once none is left, never from inside this call. While an end goes on, a further call joins it: the shorter
+ * grace counts, and any other kind makes a restart the last end.
+ *
+ *     NODE_END      TERM to all, KILL after the grace period
+ *     NODE_STOP     a healthy job is stopped, in an order in which nobody reports the loss of a peer: trainers, and all else that is no
+ *                   pserver, have the grace period. Our pserver hears of the stop. It has TERM with NODE_END, which comes when no trainer is
+ *                   left anywhere, or a moment after the grace period
+ *     NODE_RESTART  as NODE_END, in the middle of the job: afterwards HD_BIND and HD_START come again */
+enum node_end { NODE_END, NODE_STOP, NODE_RESTART };
+void node_end(struct node *n, enum node_end kind, unsigned grace_ms, void (*done)(void *), void *arg);
+/* `done` is called when the last end, of whoever, is complete; ends nothing itself. */
 void node_when_ended(struct node *n, void (*done)(void *), void *arg);
-/* The same in the middle of the job: afterwards HD_BIND and HD_START come again. A node_end that joins makes it the last. */
-void node_end_for_restart(struct node *n, unsigned grace_ms, void (*done)(void *), void *arg);
 
 /* What HD_JOIN repeats after a broken connection: `ready` and `exited`. */
 void node_describe(const struct node *n, json_t *join);
+
+/* The processes that were started, as AG_STATUS lists them, without what only the kernel knows (memory, CPU time). */
+json_t *node_processes(const struct node *n);
 
 #endif

@@ -1,38 +1,40 @@
-/* probe.c - HD_PROBE: which address of a peer answers? All candidates are tried at once, each with the whole
- * handshake, which proves the job's key and tells the node's id: no wrong machine, no other job's agent. The
- * first that works in the order given is the answer. */
-#include <stdlib.h>
-#include <string.h>
+/* probe.c - see probe.h. */
+#include "agent/probe.h"
 
-#include "agent/job.h"
-#include "agent/msg.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
 #include "base/fault.h"
 #include "net/conn.h"
-#include "wire/msg.h"
 
-enum { PROBE_MS = 3000, MAX_ADDRS = 64 };
-
-struct probe;
-
-struct attempt {
+struct probe_try {
     struct probe *probe;
-    const char *addr; /* points into probe->body */
-    int ok, done;
+    struct net_conn *conn;
+    uint64_t began_ns;
 };
 
 struct probe {
-    struct job *job;
-    json_t *body;
-    uint64_t req;
+    void (*done)(void *arg, const struct probe_result *v, size_t n);
+    void *arg;
+    json_t *addrs;
+    int port;
     uint32_t node;
-    unsigned n, n_open; /* attempts; those whose connection is not closed yet */
-    struct attempt try[MAX_ADDRS];
+    size_t n, n_open; /* addresses; those whose connection is not closed yet */
+    struct probe_try try[PROBE_ADDRS_MAX];
+    struct probe_result result[PROBE_ADDRS_MAX];
 };
 
+static struct probe_result *result_of(const struct probe_try *t) { return &t->probe->result[t - t->probe->try]; }
+
 static void on_open(struct net_conn *c, void *arg) {
-    struct attempt *t = arg;
+    const struct probe_try *t = arg;
+    struct probe_result *r = result_of(t);
     const struct wire_hello *h = net_peer(c);
-    t->ok = h->role == WIRE_ROLE_AGENT && h->id == t->probe->node;
+    r->ok = h->role == WIRE_ROLE_AGENT && h->id == t->probe->node;
+    r->ms = (double)(pd_mono_ns() - t->began_ns) / 1e6;
+    if (!r->ok)
+        snprintf(r->why, sizeof r->why, "node %u answers at %.50s", (unsigned)h->id, r->addr);
     net_close(c);
 }
 
@@ -42,58 +44,54 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     wire_frame_free(f);
 }
 
-static void answer(struct probe *p) {
-    const char *addr = "";
-    for (unsigned i = 0; i < p->n && !*addr; i++)
-        if (p->try[i].ok)
-            addr = p->try[i].addr;
-    pd_info(&p->job->ag->log, "node %u is reached at '%s' (%u tried)", p->node, addr, p->n);
-    if (!p->job->quitting)
-        job_answer(p->job, WIRE_HD_PROBE, p->req, json_pack("{s:[{s:i, s:s}]}", "ok", "node", (int)p->node, "addr", addr));
-    json_decref(p->body);
-    job_handle_closed(p->job);
+static void one_less(struct probe *p) {
+    if (--p->n_open)
+        return;
+    p->done(p->arg, p->result, p->n);
+    json_decref(p->addrs);
     free(p);
 }
 
 static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
-    struct attempt *t = arg;
+    const struct probe_try *t = arg;
+    struct probe_result *r = result_of(t);
     (void)c;
-    if (!t->ok)
-        pd_info(&t->probe->job->ag->log, "probe of node %u at %s: %s", t->probe->node, t->addr, why->msg);
-    if (--t->probe->n_open == 0)
-        answer(t->probe);
+    if (!r->ok && !*r->why)
+        snprintf(r->why, sizeof r->why, "%.50s port %d: %.120s", r->addr, t->probe->port, why->msg);
+    one_less(t->probe);
 }
 
-static void identify(const struct job *j, struct wire_hs_opts *hs) {
-    *hs = (struct wire_hs_opts){.self = {.role = WIRE_ROLE_PROBE, .id = (uint32_t)j->spec.node, .incarnation = j->incarnation}};
-    memcpy(hs->self.job, j->ag->place.job, sizeof hs->self.job);
-    memcpy(hs->key, j->key, sizeof hs->key);
-}
-
-void probe_begin(struct job *j, uint64_t req, const json_t *body) {
+int probe_node(struct agent_core *core, const struct wire_hs_opts *hs, const struct probe_target *target,
+               void (*done)(void *arg, const struct probe_result *v, size_t n), void *arg, struct pd_err *err) {
     static const struct net_events ev = {on_open, on_frame, NULL, on_close};
-    const struct net_opts opts = {.max_frame = 4096, .handshake_timeout_ms = PROBE_MS, .log = &j->ag->log};
-    const json_t *v, *target = json_array_get(json_object_get(body, "nodes"), 0);
-    struct wire_hs_opts hs;
+    const struct net_opts opts = {.max_frame = 4096, .handshake_timeout_ms = PROBE_MS, .log = &core->log};
+    const json_t *v;
     size_t i;
     struct probe *p = pd_calloc(1, sizeof *p);
     if (!p)
-        return; /* the head's deadline names this node */
-    *p = (struct probe){.job = j, .body = json_deep_copy(target), .req = req,
-                        .node = (uint32_t)msg_int(target, "node", 0, SPEC_MAX_NODES, 0), .n_open = 1};
-    j->n_handles++;
-    identify(j, &hs);
-    json_array_foreach(json_object_get(p->body, "addrs"), i, v) {
-        struct net_conn *c;
-        struct pd_err err = {0};
-        if (i == MAX_ADDRS || !json_is_string(v))
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    *p = (struct probe){.done = done, .arg = arg, .addrs = json_incref((json_t *)(uintptr_t)target->addrs), .port = target->port,
+                        .node = target->node, .n_open = 1};
+    json_array_foreach(target->addrs, i, v) {
+        struct pd_err why = {0};
+        if (i == target->max || i == PROBE_ADDRS_MAX || !json_is_string(v))
             break;
-        struct attempt *t = &p->try[p->n++];
-        *t = (struct attempt){.probe = p, .addr = json_string_value(v)};
-        if (!net_connect(&c, &j->ag->loop, t->addr, (int)msg_int(target, "port", 1, 65535, 1), PROBE_MS, &hs, &opts, &ev, t,
-                         &err))
+        struct probe_result *r = &p->result[p->n];
+        struct probe_try *t = &p->try[p->n++];
+        r->addr = json_string_value(v);
+        *t = (struct probe_try){.probe = p, .began_ns = pd_mono_ns()};
+        if (net_connect(&t->conn, &core->loop, r->addr, p->port, PROBE_MS, hs, &opts, &ev, t, &why))
+            snprintf(r->why, sizeof r->why, "%.190s", why.msg);
+        else
             p->n_open++;
     }
-    if (--p->n_open == 0)
-        answer(p);
+    one_less(p);
+    return 0;
+}
+
+const struct probe_result *probe_best(const struct probe_result *v, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (v[i].ok)
+            return &v[i];
+    return NULL;
 }

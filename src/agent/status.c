@@ -12,10 +12,9 @@
 #include <unistd.h>
 
 #include "agent/facts.h"
-#include "agent/job.h"
 #include "agent/msg.h"
-#include "agent/node_int.h"
 #include "agent/procs.h"
+#include "agent/spec.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/str.h"
@@ -23,25 +22,6 @@
 enum { PASSWD_MAX = 8 << 20, PROGRESS_BYTES = 65536 };
 
 /* --- the processes --- */
-
-/* What is known without asking the kernel; the same goes into state.json. */
-static json_t *process(const struct node_role *r) {
-    const json_t *x = r->exit_body;
-    return json_pack("{s:s, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:i, s:b, s:s}", "role", role_names[r->role], "rank", r->rank, "pid",
-                     (int)r->pid, "state", x ? "exited" : "running", "exit_code",
-                     x ? (json_int_t)msg_int(x, "exit_code", -1, 255, -1) : -1, "signal",
-                     (json_int_t)msg_int(x, "signal", 0, 128, 0), "started_us", (json_int_t)r->started_us, "ended_us",
-                     (json_int_t)msg_int(x, "time", 0, INT64_MAX, 0), "port", r->ports[0], "listening",
-                     !x && r->role == ROLE_PSERVER && r->ready, "bind", bind_names[r->node->spec->bind]);
-}
-
-static json_t *processes(const struct node *n) {
-    json_t *a = json_array();
-    for (int i = 0; n && i < N_ROLES; i++)
-        if (n->role[i].started)
-            json_array_append_new(a, process(&n->role[i]));
-    return a;
-}
 
 /* What the kernel says of those that run. */
 static void add_usage(json_t *list) {
@@ -82,15 +62,14 @@ static json_t *user_name(const struct place *p) {
     return name ? name : login && *login ? msg_text(login, strlen(login)) : json_string(uid);
 }
 
-static json_t *make_state(struct agent *ag) {
-    struct job *j = ag->job;
+json_t *status_state(const struct agent_core *core, const struct status_job *j) {
     char boot[64], host[HOST_NAME_MAX + 1];
     facts_boot_id(boot);
     facts_host(host);
-    return json_pack("{s:s, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o}", "job", ag->place.job, "node", j->spec.node, "n_nodes",
-                     j->spec.n_nodes, "attached", j->spec.attached, "user", user_name(&ag->place), "started_us",
-                     (json_int_t)j->started_us, "ended_us", (json_int_t)j->ended_us, "restarts", (int)j->restarts,
-                     "host", msg_text(host, strlen(host)), "boot", boot, "since", (json_int_t)procs_start_ticks(getpid()), "processes", processes(j->node));
+    return json_pack("{s:s, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o}", "job", core->place.job, "node", j->node, "n_nodes",
+                     j->n_nodes, "attached", j->attached, "user", user_name(&core->place), "started_us", (json_int_t)j->started_us, "ended_us",
+                     (json_int_t)j->ended_us, "restarts", (int)j->restarts, "host", msg_text(host, strlen(host)), "boot", boot, "since",
+                     (json_int_t)procs_start_ticks(getpid()), "processes", j->processes);
 }
 
 /* Renamed into place, but not synced: after a power cut nobody needs it, and the loop does not wait for a disk. */
@@ -110,16 +89,13 @@ static int write_aside(const struct place *p, const char *text, struct pd_err *e
     return e ? pd_fail_errno(err, PD_EIO, e, "cannot write %s", path) : 0;
 }
 
-void status_save(struct agent *ag) {
+void status_save(const struct agent_core *core, json_t *state) {
     struct pd_err err = {0};
-    if (!ag->job || !ag->job->node)
-        return;
-    json_t *o = make_state(ag);
-    char *text = o ? json_dumps(o, JSON_INDENT(1)) : NULL;
-    if (!text || write_aside(&ag->place, text, &err))
-        pd_warn(&ag->log, "%s", text ? err.msg : "out of memory");
+    char *text = state ? json_dumps(state, JSON_INDENT(1)) : NULL;
+    if (!text || write_aside(&core->place, text, &err))
+        pd_warn(&core->log, "%s", text ? err.msg : "out of memory");
     free(text);
-    json_decref(o);
+    json_decref(state);
 }
 
 json_t *status_read(const struct place *p) {
@@ -203,24 +179,21 @@ static json_t *progress(struct logs *l) {
     return o ? o : json_null();
 }
 
-json_t *status_full(struct agent *ag, unsigned clients) {
-    struct job *j = ag->job;
-    struct logs *l = agent_logs(ag);
-    json_t *s = j && j->node ? make_state(ag) : status_read(&ag->place);
+json_t *status_full(const struct agent_core *core, struct status_now *now) {
+    json_t *s = now->job ? now->job : status_read(&core->place);
     json_t *list = json_object_get(s, "processes"), *p;
     size_t i;
     list = json_is_array(list) ? json_deep_copy(list) : json_array();
-    if (ag->mode == AGENT_OVER)
+    if (core->mode == AGENT_OVER)
         json_array_foreach(list, i, p) /* its end was not seen */
             json_object_set_new(p, "state", json_string("exited"));
     add_usage(list);
-    json_t *o = json_pack("{s:s, s:o, s:i, s:i, s:b, s:I, s:I, s:I, s:i, s:i, s:o, s:o, s:o}", "state", ag->state, "text",
-                          msg_text(ag->text, strlen(ag->text)), "node", agent_node(ag), "n_nodes",
+    json_t *o = json_pack("{s:s, s:o, s:i, s:i, s:b, s:I, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o}", "state", now->state, "text",
+                          msg_text(now->text, strlen(now->text)), "node", agent_node_id(core), "n_nodes",
                           (int)msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0), "attached", msg_bool(s, "attached"), "started_us",
                           (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "now_us", (json_int_t)pd_wall_us(), "ended_us",
-                          ended(&ag->place, s), "restarts", (int)msg_int(s, "restarts", 0, INT32_MAX, 0), "clients",
-                          (int)clients, "processes", list, "streams", streams(l), "progress", progress(l));
-    json_object_set_new(o, "lost", ag->result ? json_incref(json_object_get(ag->result, "lost")) : job_lost_nodes(j));
+                          ended(&core->place, s), "restarts", (int)msg_int(s, "restarts", 0, INT32_MAX, 0), "clients", (int)now->clients,
+                          "processes", list, "streams", streams(now->logs), "progress", progress(now->logs), "lost", now->lost);
     json_decref(s);
     return o;
 }

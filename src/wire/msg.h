@@ -72,6 +72,7 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(HD_FAIL, 0x20a, "agent: this node cannot go on, and why")                                             \
     X(HD_SAVE, 0x20b, "head: your trainer is to save the model and end")                                    \
     X(HD_STOP, 0x20c, "head: end your trainer; your pserver goes with HD_END")                                \
+    X(HD_STOP_JOB, 0x20d, "agent to head: a client asks this node to stop the job")                         \
     X(HD_FILE, 0x210, "agent: who has this data file?")                                                     \
     X(HD_FILE_HERE, 0x211, "agent: this node has it now")                                                   \
     /* parameter server, over TCP after the handshake */                                                    \

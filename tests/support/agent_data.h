@@ -16,7 +16,7 @@
 
 #include "agent/data_int.h"
 #include "agent/msg.h"
-#include "agent/session.h"
+#include "agent/peer_link.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
@@ -30,8 +30,15 @@
 enum { NODES = 3 };
 
 struct made {
-    struct agent ag;
-    struct job j;
+    struct agent_core core;
+    struct clients *clients;
+    struct client_use uses[1];
+    struct spec spec;
+    struct peer_id self;
+    struct kept_data kept;
+    struct data *data;
+    struct peer_link *link;
+    int port, lost;
 };
 
 static const char *const names[] = {"data/big", "data/small", "data/empty", "data/new\nline", "data/\xff quote\" '", "data/deep/er/x", "data/sparse"};
@@ -50,7 +57,7 @@ static int n_fed;
 
 static inline void spin(void) {
     for (int i = 0; i < NODES; i++)
-        uv_run(&node[i]->ag.loop, UV_RUN_NOWAIT);
+        uv_run(&node[i]->core.loop, UV_RUN_NOWAIT);
     nanosleep(&(struct timespec){0, 200000}, NULL);
 }
 
@@ -76,10 +83,10 @@ static inline void give(struct made *m) {
     static uint8_t buf[OBJECT_MAX];
     struct object_id ids[64];
     must(scan_pick(scan, pick, NULL, &root, &err), &err);
-    must(place_path(m->ag.place.dir, "data-x", target, &err), &err);
-    must(place_path(m->ag.place.dir, "workspace", ws, &err), &err);
-    const struct assemble_opts o = {.root = m->ag.place.root, .target = target, .lies_in = ws};
-    must(store_open(&st, m->ag.place.root, &err), &err);
+    must(place_path(m->core.place.dir, "data-x", target, &err), &err);
+    must(place_path(m->core.place.dir, "workspace", ws, &err), &err);
+    const struct assemble_opts o = {.root = m->core.place.root, .target = target, .lies_in = ws};
+    must(store_open(&st, m->core.place.root, &err), &err);
     must(assemble_new(&a, st, &o, root.raw, root.n, &err), &err);
     while (!assemble_complete(a)) {
         assert_true(assemble_step(a, 1000, &err) >= 0);
@@ -94,46 +101,61 @@ static inline void give(struct made *m) {
     assemble_free(a);
     store_close(st);
     must(pd_merge_tree(target, ws, &err), &err);
-    free(m->ag.data_root);
-    m->ag.data_root = memcpy(malloc(root.n), root.raw, root.n);
-    m->ag.data_root_n = root.n;
+    must(kept_data_root(&m->kept, root.raw, root.n, &err), &err);
 }
 
-static inline struct made *make_agent(int i, int *port) {
+/* --- what the data files of an agent ask for, and its listener hears --- */
+
+static inline void no_ask(void *arg, uint16_t type, uint64_t req, const void *p, size_t n) { (void)arg, (void)type, (void)req, (void)p, (void)n; }
+static inline int not_joined(void *arg) { return (void)arg, 0; }
+static inline json_t *peer(void *arg, int i) {
+    (void)arg;
+    return json_pack("{s:i, s:s, s:[s], s:i, s:b}", "node", i, "name", i == 1 ? "host-b" : "host-x", "addrs", "127.0.0.1", "port", node[i]->port, "lost",
+                     node[i]->lost);
+}
+
+static inline void on_taker_frame(void *arg, struct net_conn *c, struct wire_frame *f) { data_serve_frame(data_server(((struct made *)arg)->data), c, f); }
+static inline void on_taker_gone(void *arg, struct net_conn *c) { data_serve_gone(data_server(((struct made *)arg)->data), c); }
+static inline void on_lost(void *arg, int i) { (void)arg, (void)i; }
+static inline void on_open(struct client *c, void *arg) { (void)c, (void)arg; }
+static inline void on_close(void *arg) { (void)arg; }
+
+static inline void open_parts(struct made *m) {
+    static const struct data_io io = {no_ask, not_joined, peer};
+    static const struct peer_events ev = {.on_lost = on_lost, .on_taker_frame = on_taker_frame, .on_taker_gone = on_taker_gone};
+    static const struct client_events client_ev = {on_open, on_close};
+    const struct data_opts o = {.core = &m->core, .spec = &m->spec, .self = &m->self, .kept = &m->kept, .io = &io, .arg = m};
+    const struct peer_link_opts link = {.core = &m->core, .self = &m->self, .n_nodes = NODES, .takers = 1, .lease_ms = 60000, .events = &ev, .arg = m};
+    struct pd_err err = {0};
+    must(data_new(&m->data, &o, &err), &err);
+    must(peer_link_new(&m->link, &link, &m->port, &err), &err);
+    must(clients_new(&m->clients, &m->core, &client_ev, m, &err), &err);
+    m->uses[0] = (struct client_use){&data_service, &m->data};
+    clients_serve(m->clients, m->uses, 1);
+}
+
+static inline struct made *make_agent(int i) {
     struct made *m = calloc(1, sizeof *m);
+    struct place p;
     struct pd_err err = {0};
     char path[PATH_MAX];
     assert_int_equal(pd_fmt(path, sizeof path, "%s/root%d", top, i), 0);
-    must(place_init(&m->ag.place, path, "JOB20261122000000-abcd", &err), &err);
-    must(place_make_job(&m->ag.place, i, &err), &err);
-    must(place_path(m->ag.place.dir, "workspace", path, &err), &err);
+    must(place_init(&p, path, "JOB20261122000000-abcd", &err), &err);
+    must(place_make_job(&p, i, &err), &err);
+    must(agent_core_init(&m->core, &p, AGENT_JOB, "", &err), &err);
+    must(place_path(p.dir, "workspace", path, &err), &err);
     assert_int_equal(mkdir(path, 0755), 0);
-    assert_int_equal(uv_loop_init(&m->ag.loop), 0);
-    pd_log_init(&m->ag.log, -1, -1, PD_INFO);
-    m->ag.mode = AGENT_JOB;
-    m->ag.job = &m->j;
-    m->j.ag = &m->ag;
-    m->j.spec.node = i;
-    m->j.spec.n_nodes = NODES;
-    m->j.spec.encrypt = 1;
-    m->j.spec.roles.n_nodes = NODES;
-    assert_int_equal(roles_init(&m->j.spec.roles, ROLE_PSERVER) | roles_init(&m->j.spec.roles, ROLE_TRAINER), 0);
+    m->spec = (struct spec){.node = i, .n_nodes = NODES, .encrypt = 1, .roles.n_nodes = NODES};
+    assert_int_equal(roles_init(&m->spec.roles, ROLE_PSERVER) | roles_init(&m->spec.roles, ROLE_TRAINER), 0);
     for (int k = 0; k < NODES; k++)
-        roles_add(&m->j.spec.roles, ROLE_TRAINER, k);
-    m->j.spec.detach_lease_ms = 60000;
+        roles_add(&m->spec.roles, ROLE_TRAINER, k);
+    m->self.node = i;
+    memcpy(m->self.job, p.job, sizeof m->self.job);
     if (i && i <= n_holders)
         give(m);
-    must(data_new(&m->j.data, &m->j, &err), &err);
-    must(link_new(&m->j.link, &m->j, port, &err), &err);
+    open_parts(m);
     return m;
 }
-
-static inline void no_send(void *arg, int to, uint16_t type, uint64_t req, json_t *body) {
-    (void)arg, (void)to, (void)type, (void)req;
-    json_decref(body);
-}
-static inline void no_state(void *arg, const char *state, const char *text) { (void)arg, (void)state, (void)text; }
-static inline void no_end(void *arg, const char *status, const json_t *f, int later) { (void)arg, (void)status, (void)f, (void)later; }
 
 static inline void write_source(void) {
     char path[PATH_MAX], *slash;
@@ -221,7 +243,7 @@ static inline void on_client_close(struct net_conn *c, const struct pd_err *why,
 
 static inline uv_stream_t *pipe_on(int fd) {
     uv_pipe_t *p = malloc(sizeof *p);
-    assert_int_equal(uv_pipe_init(&node[0]->ag.loop, p, 0), 0);
+    assert_int_equal(uv_pipe_init(&node[0]->core.loop, p, 0), 0);
     assert_int_equal(uv_pipe_open(p, fd), 0);
     return (uv_stream_t *)p;
 }
@@ -233,14 +255,14 @@ static inline void open_client(void) {
     int fd[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
     uv_stream_t *ours = pipe_on(fd[0]), *theirs = pipe_on(fd[1]);
-    must(session_open(&node[0]->ag, theirs, theirs, &err), &err);
+    must(client_open(node[0]->clients, theirs, theirs, &err), &err);
     must(net_conn_over(&client, ours, ours, &opts, &ev, NULL, &err), &err);
 }
 
 static inline void close_client(void) {
     if (client)
         net_close(client);
-    while (client || node[0]->ag.n_sessions)
+    while (client || clients_count(node[0]->clients))
         spin();
 }
 
@@ -303,7 +325,7 @@ static inline int fetch(const char *path, struct pd_err *err) {
     struct asking w = {.path = path};
     pthread_t t;
     pd_err_clear(err);
-    int fd = data_channel(node[0]->j.data, err);
+    int fd = data_channel(node[0]->data, err);
     assert_true(fd >= 0);
     assert_int_equal(data_fetch_new(&w.f, fd, NULL), 0);
     assert_int_equal(pthread_create(&t, NULL, want, &w), 0);
@@ -329,7 +351,7 @@ static inline void must_have(const char *name) {
     char ws[PATH_MAX];
     struct pd_buf a, b;
     struct stat sa, sb;
-    must(place_path(node[0]->ag.place.dir, "workspace", ws, NULL), NULL);
+    must(place_path(node[0]->core.place.dir, "workspace", ws, NULL), NULL);
     read_whole(src, name, &a, &sa);
     read_whole(ws, name, &b, &sb);
     assert_int_equal(a.len, b.len);
@@ -344,7 +366,7 @@ static inline void must_have(const char *name) {
 
 static inline void lose(int i, const char *name) {
     char path[PATH_MAX];
-    assert_int_equal(pd_fmt(path, sizeof path, "%s/workspace/%s", node[i]->ag.place.dir, name), 0);
+    assert_int_equal(pd_fmt(path, sizeof path, "%s/workspace/%s", node[i]->core.place.dir, name), 0);
     assert_int_equal(unlink(path), 0);
 }
 
@@ -357,8 +379,6 @@ static inline void must_fetch(const char *name) {
 /* --- tests ---------------------------------------------------------------------------------------------------------------- */
 
 static inline int set_up(int holders) {
-    static const struct head_io io = {no_send, no_state, no_end};
-    int port[NODES];
     struct pd_err err = {0};
     n_holders = holders;
     pd_fmt(top, sizeof top, "/tmp/agent-data-XXXXXX");
@@ -368,18 +388,8 @@ static inline int set_up(int holders) {
     write_source();
     must(scan_new(&scan, src, SCAN_ALONE, &err), &err);
     must(scan_run(scan, &err), &err);
-    json_t *peers = json_array();
-    for (int i = 0; i < NODES; i++) {
-        node[i] = make_agent(i, &port[i]);
-        json_array_append_new(peers, json_pack("{s:s, s:[s], s:i}", "name", i == 1 ? "host-b" : "host-x", "addrs", "127.0.0.1", "port", port[i]));
-    }
-    node[0]->j.peers = peers;
-    must(head_new(&node[0]->j.head, &node[0]->ag.loop, &node[0]->j.spec, peers, &node[0]->ag.log, &io, NULL, &err), &err);
-    for (int i = 0; i < NODES; i++) {
-        json_t *join = json_pack("{s:i, s:i}", "node", i, "incarnation", i + 1);
-        head_joined(node[0]->j.head, i, join);
-        json_decref(join);
-    }
+    for (int i = 0; i < NODES; i++)
+        node[i] = make_agent(i);
     feeding = FEED_WELL;
     n_fed = 0;
     pd_err_clear(&client_said);
@@ -396,20 +406,18 @@ static inline int teardown(void **state) {
     pd_fault_arm(NULL);
     close_client();
     for (int i = 0; i < NODES; i++) {
-        struct made *m = node[i];
-        data_close(m->j.data);
-        ag_link_close(m->j.link);
-        head_free(m->j.head);
+        data_close(node[i]->data);
+        peer_link_close(node[i]->link);
     }
     for (int i = 0; i < NODES; i++) {
         struct made *m = node[i];
-        for (int others = 0; uv_run(&m->ag.loop, UV_RUN_NOWAIT); others++)
+        while (uv_run(&m->core.loop, UV_RUN_NOWAIT))
             spin();
-        data_free(m->j.data);
-        roles_release(&m->j.spec.roles);
-        json_decref(m->j.peers);
-        free(m->ag.data_root);
-        assert_int_equal(uv_loop_close(&m->ag.loop), 0);
+        data_free(m->data);
+        clients_free(m->clients);
+        roles_release(&m->spec.roles);
+        kept_data_release(&m->kept);
+        assert_int_equal(uv_loop_close(&m->core.loop), 0);
         free(m);
     }
     scan_free(scan);

@@ -47,7 +47,7 @@ static void who_was_asked_is_told(void **state) {
     assert_int_equal(fetch("data/unknown", &err), PD_ENOENT);
     assert_int_equal(fetch("../src/data/big", &err), PD_EDATA);
     must_fetch(names[SMALL]); /* the others are not disturbed */
-    head_lost(node[0]->j.head, 1);
+    node[1]->lost = 1;
     assert_int_equal(fetch(names[BIG], &err), PD_EFAIL);
     assert_non_null(strstr(err.msg, "nobody gave it: node 1 (host-b): it is lost; the launcher"));
 }
@@ -58,15 +58,15 @@ static void node_0_is_away(void **state) {
     pthread_t t;
     (void)state;
     lose(1, names[BIG]);
-    node[1]->j.data->where_ms = 20;
-    int fd = data_channel(node[1]->j.data, NULL);
+    node[1]->data->where_ms = 20;
+    int fd = data_channel(node[1]->data, NULL);
     assert_int_equal(data_fetch_new(&w.f, fd, NULL), 0);
     assert_int_equal(pthread_create(&t, NULL, want, &w), 0);
     for (uint64_t end = pd_mono_ns() + 5000000000u; pd_mono_ns() < end && !atomic_load(&w.done);)
         spin();
     if (atomic_load(&w.done))
         fail_msg("%s", w.err.msg);
-    data_close(node[1]->j.data);
+    data_close(node[1]->data);
     while (!atomic_load(&w.done))
         spin();
     pthread_join(t, NULL);
@@ -89,7 +89,7 @@ static void what_a_client_sends_is_compared(void **state) {
     if (!strstr(err.msg, "the launcher: "))
         fail_msg("%s", err.msg);
     char path[PATH_MAX];
-    assert_int_equal(pd_fmt(path, sizeof path, "%s/workspace/data/big", node[0]->ag.place.dir), 0);
+    assert_int_equal(pd_fmt(path, sizeof path, "%s/workspace/data/big", node[0]->core.place.dir), 0);
     assert_int_equal(access(path, F_OK), -1);
     feeding = FEED_WELL;
     must_fetch(names[BIG]);

@@ -127,7 +127,7 @@ static void tell(struct env *e, uint16_t type, uint64_t req, json_t *body) {
 }
 
 static void finish(struct env *e) {
-    node_end(e->node, 100, on_ended, e);
+    node_end(e->node, NODE_END, 100, on_ended, e);
     limit_60s(e);
     while (!e->ended && !e->late)
         uv_run(&e->loop, UV_RUN_ONCE);
@@ -396,7 +396,7 @@ static void nothing_survives_the_end(void **state) {
     }
     assert_true(lines >= 12);
     uint64_t t = pd_mono_ns();
-    node_end(e->node, 300, on_ended, e);
+    node_end(e->node, NODE_END, 300, on_ended, e);
     while (!e->ended && !e->late)
         uv_run(&e->loop, UV_RUN_ONCE);
     assert_true(e->ended);

@@ -120,7 +120,7 @@ static void final_exit(struct env *e) {
     told(e, WIRE_HD_EXITED, json_pack("{s:s, s:i, s:i, s:b}", "role", "trainer", "rank", 1, "exit_code", 2, "final", 1));
 }
 static void agents_own(struct env *e) { told(e, WIRE_HD_FAIL, json_pack("{s:s}", "reason", "cannot write log/train.log")); }
-static void client_stop(struct env *e) { told(e, WIRE_HD_FAIL, json_pack("{s:s, s:b}", "reason", "stopped by a client", "stopped", 1)); }
+static void client_stop(struct env *e) { told(e, WIRE_HD_STOP_JOB, json_pack("{s:s}", "reason", "stopped by a client")); }
 static void stop_with_failure(struct env *e) {
     exited(e, 0, "trainer", 1, 0, 0);
     head_stop(e->head, 10, "test");

@@ -1,5 +1,5 @@
-/* test_agent_subs.c - a client's log subscription: where it begins (offset, since, tail), its window, what a frame's bytes say
- * about when they came. A session over a socket pair, with the logs of a job that is over. */
+/* test_agent_log_send.c - a client's log subscription: where it begins (offset, since, tail), its window, what a frame's bytes say
+ * about when they came. A client over a socket pair, with the logs of a job that is over. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/job.h"
-#include "agent/session.h"
+#include "agent/log_send.h"
 #include "base/buf.h"
 #include "base/fs.h"
 #include "base/str.h"
@@ -22,7 +21,11 @@
 enum { TIMES = 4000 };
 
 struct env {
-    struct agent ag;
+    struct agent_core core;
+    struct clients *clients;
+    struct client_use uses[1];
+    struct logs logs;
+    struct log_source source;
     struct net_conn *client;
     uv_timer_t deadline;
     char dir[64];
@@ -69,7 +72,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         }
     } else if (f->type == WIRE_AG_LOG_END) {
         e->ended = 1;
-        uv_stop(&e->ag.loop);
+        uv_stop(&e->core.loop);
     } else if (f->type == WIRE_AG_LOG_SUBSCRIBE) {
         struct pd_err err = {0};
         assert_int_equal(f->req, 77);
@@ -89,7 +92,7 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
 static void on_deadline(uv_timer_t *t) {
     struct env *e = t->data;
     e->late = 1;
-    uv_stop(&e->ag.loop);
+    uv_stop(&e->core.loop);
 }
 
 static uv_stream_t *stream_of(uv_loop_t *loop, int fd) {
@@ -100,10 +103,14 @@ static uv_stream_t *stream_of(uv_loop_t *loop, int fd) {
 }
 
 static void add(struct env *e, uint64_t when, const char *text) {
-    assert_int_equal(logs_append(&e->ag.logs, LOG_TRAIN, when, text, strlen(text), NULL), 0);
+    assert_int_equal(logs_append(&e->logs, LOG_TRAIN, when, text, strlen(text), NULL), 0);
 }
 
+static void on_client_open(struct client *c, void *arg) { (void)c, (void)arg; }
+static void on_client_close(void *arg) { (void)arg; }
+
 static int setup(void **state) {
+    static const struct client_events client_ev = {on_client_open, on_client_close};
     static const struct net_events ev = {NULL, on_frame, NULL, on_close};
     struct env *e = calloc(1, sizeof *e);
     char p[100];
@@ -115,18 +122,20 @@ static int setup(void **state) {
     mkdir(p, 0755);
     snprintf(p, sizeof p, "%s/.agent", e->dir);
     mkdir(p, 0755);
-    e->ag.mode = AGENT_OVER;
-    e->ag.log.fd = -1;
-    snprintf(e->ag.place.root, sizeof e->ag.place.root, "%s", e->dir);
-    assert_int_equal(uv_loop_init(&e->ag.loop), 0);
-    assert_int_equal(logs_open(&e->ag.logs, e->dir, 0, &err), 0);
-    e->ag.logs_open = 1;
+    struct place place = {.job = ""};
+    snprintf(place.root, sizeof place.root, "%s", e->dir);
+    assert_int_equal(agent_core_init(&e->core, &place, AGENT_OVER, "", &err), 0);
+    assert_int_equal(logs_open(&e->logs, e->dir, 0, &err), 0);
+    e->source = (struct log_source){&e->logs, 0};
+    e->uses[0] = (struct client_use){&log_send_service, &e->source};
+    assert_int_equal(clients_new(&e->clients, &e->core, &client_ev, e, &err), 0);
+    clients_serve(e->clients, e->uses, 1);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
-    uv_stream_t *a = stream_of(&e->ag.loop, fd[0]), *b = stream_of(&e->ag.loop, fd[1]);
-    assert_int_equal(session_open(&e->ag, a, a, &err), 0);
+    uv_stream_t *a = stream_of(&e->core.loop, fd[0]), *b = stream_of(&e->core.loop, fd[1]);
+    assert_int_equal(client_open(e->clients, a, a, &err), 0);
     const struct net_opts opts = {.max_frame = MSG_MAX_FRAME};
     assert_int_equal(net_conn_over(&e->client, b, b, &opts, &ev, e, &err), 0);
-    uv_timer_init(&e->ag.loop, &e->deadline);
+    uv_timer_init(&e->core.loop, &e->deadline);
     e->deadline.data = e;
     *state = e;
     return 0;
@@ -137,12 +146,10 @@ static int teardown(void **state) {
     uv_close((uv_handle_t *)&e->deadline, NULL);
     if (!e->closed)
         net_close(e->client);
-    uv_run(&e->ag.loop, UV_RUN_DEFAULT);
-    if (e->ag.give_up_open) /* the session's end made the agent quit */
-        uv_close((uv_handle_t *)&e->ag.give_up, NULL);
-    uv_run(&e->ag.loop, UV_RUN_DEFAULT);
-    assert_int_equal(uv_loop_close(&e->ag.loop), 0);
-    logs_close(&e->ag.logs);
+    uv_run(&e->core.loop, UV_RUN_DEFAULT);
+    clients_free(e->clients);
+    assert_int_equal(uv_loop_close(&e->core.loop), 0);
+    logs_close(&e->logs);
     pd_buf_release(&e->got);
     json_decref(e->answer);
     pd_rm_tree(e->dir, NULL);
@@ -153,7 +160,7 @@ static int teardown(void **state) {
 /* Until AG_LOG_END, or `ms` of silence when it is not to come. */
 static void run(struct env *e, uint64_t ms) {
     uv_timer_start(&e->deadline, on_deadline, ms, 0);
-    uv_run(&e->ag.loop, UV_RUN_DEFAULT);
+    uv_run(&e->core.loop, UV_RUN_DEFAULT);
     uv_timer_stop(&e->deadline);
 }
 
@@ -197,7 +204,7 @@ static json_int_t said(const struct env *e, const char *key) {
 static void frames_carry_times(void **state) {
     struct env *e = *state;
     thousand_lines(e);
-    e->ag.logs.f[LOG_TRAIN].complete = 1;
+    e->logs.f[LOG_TRAIN].complete = 1;
     subscribe(e, json_pack("{s:{s:i}}", "streams", "train.log", 0));
     run(e, 30000);
     assert_int_equal(e->late, 0);
@@ -243,7 +250,7 @@ static void where_it_begins(void **state) {
         setup(&one);
         struct env *e = one;
         thousand_lines(e);
-        e->ag.logs.f[LOG_TRAIN].complete = 1;
+        e->logs.f[LOG_TRAIN].complete = 1;
         subscribe(e, json_pack("{s:{s:I}, s:I, s:I}", "streams", "train.log", begins[i].offset, "since_us", begins[i].since, "tail",
                                begins[i].tail));
         run(e, 30000);
@@ -265,7 +272,7 @@ static void tail_of_odd_streams(void **state) {
     e->answer = NULL;
     add(e, 1, "a\nb\nhalf");
     subscribe(e, json_pack("{s:{s:i}, s:i}", "streams", "train.log", 0, "tail", 2));
-    e->ag.logs.f[LOG_TRAIN].complete = 1;
+    e->logs.f[LOG_TRAIN].complete = 1;
     run(e, 30000);
     assert_int_equal(said(e, "start"), 2);
 }
@@ -275,7 +282,7 @@ static void window_is_kept(void **state) {
     struct env *e = *state;
     memset(text, 'x', sizeof text - 1);
     add(e, 1, text);
-    e->ag.logs.f[LOG_TRAIN].complete = 1;
+    e->logs.f[LOG_TRAIN].complete = 1;
     subscribe(e, json_pack("{s:{s:i}, s:i}", "streams", "train.log", 0, "window", 100000));
     run_to(e, 100000);
     assert_int_equal(e->got.len, 100000); /* nothing was acknowledged: it waits */

@@ -1,10 +1,9 @@
-/* subs.c - log subscriptions: what is in the files goes to whoever asked for it, from the place asked for. A client that
- * reads slowly has at most HIGH_WATER bytes queued here, and at most its window unacknowledged; the rest waits in the
- * files. */
+/* log_send.c - see log_send.h. A client that reads slowly has at most HIGH_WATER bytes queued here, and at most its window
+ * unacknowledged; the rest waits in the files. */
+#include "agent/log_send.h"
+
 #include <string.h>
 
-#include "agent/job.h"
-#include "agent/session.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fault.h"
@@ -18,6 +17,23 @@ enum {
     TAIL_LINES_MAX = 10000,
     TAIL_BACK_MAX = 64 << 20, /* ... and the last lines */
 };
+
+struct subscription {
+    int on;
+    uint64_t offset, hint; /* the next byte to send */
+    uint64_t window;       /* 0: send whatever there is; else at most so many bytes beyond `acked` */
+    uint64_t acked;
+};
+
+/* Of one client. */
+struct subscriptions {
+    struct subscription of[N_LOG_STREAMS];
+};
+
+static struct logs *logs_of(const struct client *c) {
+    const struct log_source *from = client_context(c, &log_send_service);
+    return from->logs;
+}
 
 /* Bytes from sub->offset on, at most PIECE, whenever they came; the times of all but the first go to `times`. */
 static int read_piece(struct logs *l, int i, struct subscription *sub, char *piece, size_t *n, uint64_t *first_us,
@@ -46,16 +62,16 @@ static int read_piece(struct logs *l, int i, struct subscription *sub, char *pie
     return 0;
 }
 
-static int send_piece(struct session *s, struct logs *l, int i, struct pd_err *err) {
-    struct subscription *sub = &s->subs[i];
+static int send_piece(struct client *c, struct subscription *sub, int i, struct pd_err *err) {
+    const struct log_source *from = client_context(c, &log_send_service);
     char piece[PIECE];
     size_t n;
     uint64_t time_us = 0;
     struct pd_buf b, times;
     pd_buf_init(&b);
     pd_buf_init(&times);
-    int rc = read_piece(l, i, sub, piece, &n, &time_us, &times, err);
-    pd_put_u32(&b, (uint32_t)agent_node(s->ag));
+    int rc = read_piece(from->logs, i, sub, piece, &n, &time_us, &times, err);
+    pd_put_u32(&b, (uint32_t)from->node);
     pd_put_u32(&b, (uint32_t)i);
     pd_put_u64(&b, sub->offset);
     pd_put_u64(&b, time_us);
@@ -63,7 +79,7 @@ static int send_piece(struct session *s, struct logs *l, int i, struct pd_err *e
     if (!rc && (b.failed || times.failed))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     else if (!rc && n)
-        rc = net_send(s->conn, WIRE_AG_LOG, 0, 0, sec, times.len ? 3 : 2, NULL, NULL);
+        rc = client_send_raw(c, WIRE_AG_LOG, 0, sec, times.len ? 3 : 2);
     pd_buf_release(&b);
     pd_buf_release(&times);
     if (!rc)
@@ -82,38 +98,43 @@ static void skip_to(struct subscription *sub, uint64_t first) {
         sub->acked = first;
 }
 
-void subs_pump(struct session *s) {
-    struct logs *l = agent_logs(s->ag);
+/* 1: something was sent, and more may follow. */
+static int send_stream(struct client *c, struct subscription *sub, int i, struct log_file *f) {
     struct pd_err err = {0};
-    int more = 1;
-    while (more && s->conn && l && net_queued_bytes(s->conn) < HIGH_WATER) {
+    if (sub->offset < f->first)
+        skip_to(sub, f->first);
+    if (sub->offset >= f->size) {
+        sub->on = !f->complete;
+        if (f->complete)
+            client_send(c, WIRE_AG_LOG_END, 0, json_pack("{s:s, s:I}", "stream", log_names[i], "size", (json_int_t)f->size));
+        return 0;
+    }
+    if (!may_send(sub))
+        return 0;
+    int rc = send_piece(c, sub, i, &err);
+    if (rc && rc != PD_ENOENT) { /* ENOENT: somebody removed a file; the next turn goes on with what is left */
+        pd_error(&client_core(c)->log, "%s", err.msg);
+        sub->on = 0;
+    }
+    return !rc || rc == PD_ENOENT;
+}
+
+static void pump(struct client *c) {
+    struct subscriptions *s = client_state(c, &log_send_service);
+    struct logs *l = logs_of(c);
+    for (int more = 1; more && l && client_is_open(c) && client_queued_bytes(c) < HIGH_WATER;) {
         more = 0;
-        for (int i = 0; i < N_LOG_STREAMS; i++) {
-            struct subscription *sub = &s->subs[i];
-            if (!sub->on)
-                continue;
-            if (sub->offset < l->f[i].first)
-                skip_to(sub, l->f[i].first);
-            if (sub->offset < l->f[i].size) {
-                if (!may_send(sub))
-                    continue;
-                int rc = send_piece(s, l, i, &err);
-                if (rc == PD_ENOENT) { /* somebody removed a file: on with what is left */
-                    pd_err_clear(&err);
-                } else if (rc) {
-                    pd_error(&s->ag->log, "%s", err.msg);
-                    sub->on = 0;
-                    continue;
-                }
-                more = 1;
-            } else if (l->f[i].complete) {
-                sub->on = 0;
-                msg_send(s->conn, WIRE_AG_LOG_END, 0,
-                         json_pack("{s:s, s:I}", "stream", log_names[i], "size", (json_int_t)l->f[i].size));
-            }
-        }
+        for (int i = 0; i < N_LOG_STREAMS; i++)
+            more |= s->of[i].on && send_stream(c, &s->of[i], i, &l->f[i]);
     }
 }
+
+static void pump_one(struct client *c, void *arg) {
+    (void)arg;
+    pump(c);
+}
+
+void log_send_all(struct clients *all) { clients_each(all, pump_one, NULL); }
 
 /* --- where a subscription begins ------------------------------------------------------------------------------ */
 
@@ -173,14 +194,16 @@ static uint64_t where_to_begin(struct logs *l, int i, uint64_t asked, uint64_t s
     return start;
 }
 
-int subs_on_subscribe(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_subscribe(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     const json_t *streams = json_object_get(body, "streams"), *acked = json_object_get(body, "acked");
-    struct logs *l = agent_logs(s->ag);
+    struct subscriptions *s = client_state(c, &log_send_service);
+    struct logs *l = logs_of(c);
     uint64_t since = (uint64_t)msg_int(body, "since_us", 0, INT64_MAX, 0);
     int64_t tail = msg_int(body, "tail", 0, TAIL_LINES_MAX, 0);
     if (!json_is_object(streams))
         return pd_fail(err, PD_EPROTO, "AG_LOG_SUBSCRIBE: there are no streams");
-    s->onlooker |= msg_bool(body, "onlooker");
+    if (msg_bool(body, "onlooker"))
+        client_set_onlooker(c);
     json_t *answer = json_object();
     for (int i = 0; i < N_LOG_STREAMS; i++) {
         if (!json_object_get(streams, log_names[i]))
@@ -188,31 +211,39 @@ int subs_on_subscribe(struct session *s, const struct wire_frame *f, const json_
         uint64_t at = (uint64_t)msg_int(streams, log_names[i], 0, INT64_MAX / 2, 0);
         if (l)
             at = where_to_begin(l, i, at, since, tail);
-        s->subs[i] = (struct subscription){.on = 1, .offset = at, .window = (uint64_t)msg_int(body, "window", 0, INT64_MAX / 4, 0),
+        s->of[i] = (struct subscription){.on = 1, .offset = at, .window = (uint64_t)msg_int(body, "window", 0, INT64_MAX / 4, 0),
                                            .acked = (uint64_t)msg_int(acked, log_names[i], 0, (int64_t)at, (int64_t)at)};
         json_object_set_new(answer, log_names[i],
                             json_pack("{s:I, s:I, s:b}", "start", (json_int_t)at, "size", (json_int_t)(l ? l->f[i].size : 0),
                                       "ended", l ? l->f[i].complete : 0));
     }
     if (f->req)
-        msg_send(s->conn, WIRE_AG_LOG_SUBSCRIBE, f->req,
-                 json_pack("{s:O, s:I}", "streams", answer, "now_us", (json_int_t)pd_wall_us()));
+        client_send(c, f->type, f->req, json_pack("{s:O, s:I}", "streams", answer, "now_us", (json_int_t)pd_wall_us()));
     json_decref(answer);
-    subs_pump(s);
+    pump(c);
     return 0;
 }
 
-int subs_on_ack(struct session *s, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_ack(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     const json_t *streams = json_object_get(body, "streams");
+    struct subscriptions *s = client_state(c, &log_send_service);
     (void)f;
     if (!json_is_object(streams))
         return pd_fail(err, PD_EPROTO, "AG_LOG_ACK: there are no streams");
     for (int i = 0; i < N_LOG_STREAMS; i++) {
-        struct subscription *sub = &s->subs[i];
+        struct subscription *sub = &s->of[i];
         uint64_t at = (uint64_t)msg_int(streams, log_names[i], 0, (int64_t)sub->offset, 0);
         if (at > sub->acked)
             sub->acked = at;
     }
-    subs_pump(s);
+    pump(c);
     return 0;
 }
+
+static const struct client_request requests[] = {
+    {WIRE_AG_LOG_SUBSCRIBE, 1, 1, on_subscribe, NULL},
+    {WIRE_AG_LOG_ACK, 1, 1, on_ack, NULL},
+    {0},
+};
+
+const struct client_service log_send_service = {.name = "logs", .requests = requests, .state_size = sizeof(struct subscriptions), .on_drain = pump};

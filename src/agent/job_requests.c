@@ -1,0 +1,237 @@
+/* job_requests.c - what a client asks of this agent's job: AG_JOB_SETUP, AG_JOB_PEERS, AG_JOB_RUN, AG_STOP. */
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/ds.h"
+#include "agent/facts.h"
+#include "agent/job_int.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "wire/msg.h"
+
+/* --- the set-up --- */
+
+static void on_child(uv_signal_t *h, int sig) {
+    (void)sig;
+    node_reap(((struct ag_job *)h->data)->node);
+}
+
+static int open_logs(struct ag_job *j, struct pd_err *err) {
+    int rc = logs_open(&j->logs, j->o.core->place.dir, 0, err);
+    if (rc)
+        return rc;
+    j->logs_open = 1;
+    logs_limit(&j->logs, j->spec.log_max_size, j->spec.log_keep);
+    pd_log_limit(job_log(j), j->spec.log_max_size, j->spec.log_keep);
+    *j->o.logs = (struct log_source){&j->logs, j->spec.node};
+    return 0;
+}
+
+static int open_files(struct ag_job *j, struct pd_err *err) {
+    const struct data_opts o = {.core = j->o.core, .spec = &j->spec, .self = &j->self, .kept = j->o.kept, .io = &job_data_io, .arg = j};
+    if (j->spec.data_apart)
+        return data_new(&j->data, &o, err);
+    kept_data_unlock(j->o.kept); /* nobody will ask for them here */
+    return 0;
+}
+
+static int open_link(struct ag_job *j, struct pd_err *err) {
+    const struct spec *s = &j->spec;
+    int from = s->port ? s->port + s->n_dense + s->n_sparse : 0; /* behind the ports that pservers would like to have */
+    const struct peer_link_opts o = {.core = j->o.core, .self = &j->self, .n_nodes = s->n_nodes, .from_port = from > 65000 ? s->port : from,
+                                     .takers = j->data != NULL, .lease_ms = s->detach_lease_ms, .events = &job_peer_events, .arg = j};
+    return peer_link_new(&j->link, &o, &j->port, err);
+}
+
+/* What the set-up opens is closed by ag_job_close, also when the set-up fails. */
+static int open_parts(struct ag_job *j, json_t *body, struct pd_err *err) {
+    const struct agent_core *core = j->o.core;
+    int rc = spec_parse(&j->spec, body, core->place.job, err);
+    j->self.node = j->spec.node;
+    if (!rc)
+        rc = facts_addrs(j->spec.nic, &j->addrs, err);
+    if (!rc)
+        rc = place_write_node(&core->place, j->spec.node, err);
+    if (!rc)
+        rc = node_lay_out(&core->place, &j->spec, j->self.key, err);
+    if (!rc)
+        rc = open_logs(j, err);
+    if (!rc)
+        rc = node_new(&j->node, &j->o.core->loop, &core->place, &j->spec, &j->logs, &core->log, &job_node_io, j, err);
+    if (!rc)
+        rc = open_files(j, err);
+    if (!rc)
+        rc = open_link(j, err);
+    return rc;
+}
+
+static int answer_setup(struct client *c, const struct ag_job *j, const struct wire_frame *f, struct pd_err *err) {
+    const json_t *first = json_array_get(j->addrs, 0);
+    return client_answer(c, f, json_pack("{s:O, s:i, s:s}", "addrs", j->addrs, "port", j->port, "nic_addr",
+                                         *j->spec.nic ? json_string_value(first) : ""), err);
+}
+
+static void begin(struct ag_job *j, const uint8_t *key) {
+    struct agent_core *core = j->o.core;
+    j->set_up = 1;
+    j->posts_end = &j->posts;
+    memcpy(j->self.job, core->place.job, sizeof j->self.job);
+    memcpy(j->self.key, key, sizeof j->self.key);
+    randombytes_buf(&j->self.incarnation, sizeof j->self.incarnation);
+    facts_net_id(j->net_id);
+    facts_machine(j->machine);
+    uv_timer_init(&core->loop, &j->post_timer);
+    uv_timer_init(&core->loop, &j->log_timer);
+    uv_signal_init(&core->loop, &j->on_child);
+    j->post_timer.data = j->log_timer.data = j->on_child.data = j;
+    j->started_us = pd_wall_us();
+}
+
+static int on_setup(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct ag_job *j = client_context(c, &ag_job_service);
+    if (client_over(c, err))
+        return err->code;
+    if (!j)
+        return pd_fail(err, PD_EPROTO, "AG_JOB_SETUP: this agent runs no job");
+    if (f->n_sec < 2 || f->len[1] != sizeof j->self.key)
+        return pd_fail(err, PD_EPROTO, "AG_JOB_SETUP: section 1 is not a key of 32 bytes");
+    if (job_is_live(j) && !sodium_memcmp(j->self.key, f->sec[1], sizeof j->self.key))
+        return answer_setup(c, j, f, err); /* the connection broke before the answer to the first one had arrived */
+    if (j->set_up)
+        return pd_fail(err, PD_EEXIST, "the job was set up already");
+    json_t *copy = json_deep_copy(body);
+    if (!copy)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    begin(j, f->sec[1]);
+    int rc = open_parts(j, copy, err);
+    json_decref(copy);
+    if (rc) {
+        j->quitting = 1;
+        job_quit(j, 0); /* a node that can't be set up has no second try */
+        return rc;
+    }
+    clients_set_lease(j->o.clients, (unsigned)j->spec.attach_lease_ms);
+    ds_drop(c); /* all nodes have their packages; the port where this one served them is for a pserver */
+    job_save_state(j);
+    uv_signal_start(&j->on_child, on_child, SIGCHLD);
+    pd_info(job_log(j), "node %d of %d, port %d", j->spec.node, j->spec.n_nodes, j->port);
+    return answer_setup(c, j, f, err);
+}
+
+/* --- the run, and a stop --- */
+
+/* A set-up that works, before or after which a request makes sense. */
+static struct ag_job *usable(struct client *c, struct pd_err *err) {
+    struct ag_job *j = client_context(c, &ag_job_service);
+    if (j && job_is_live(j))
+        return j;
+    pd_fail(err, PD_EPROTO, "the job is not set up");
+    return NULL;
+}
+
+static int begin_head(struct ag_job *j, struct pd_err *err) {
+    int rc = head_new(&j->head, &j->o.core->loop, &j->spec, j->peers, job_log(j), &job_head_io, j, err);
+    if (rc)
+        return rc;
+    json_t *own = job_join_body(j);
+    head_joined(j->head, 0, own);
+    json_decref(own);
+    peer_link_replay(j->link);
+    return 0;
+}
+
+static int on_peers(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct ag_job *j = usable(c, err);
+    const json_t *nodes = json_object_get(body, "nodes");
+    if (!j)
+        return err->code;
+    int n = json_is_array(nodes) ? (int)json_array_size(nodes) : 0, rc = 0; /* only the head has to know all */
+    if (j->spec.node == 0 ? n != j->spec.n_nodes : n < 1)
+        return pd_fail(err, PD_EPROTO, "AG_JOB_PEERS: it has to list %s", j->spec.node ? "node 0 at least" : "all nodes");
+    if (j->peers)
+        return client_answer(c, f, json_object(), err);
+    if (!(j->peers = json_deep_copy(nodes)))
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    if (j->spec.node == 0)
+        rc = begin_head(j, err);
+    else
+        peer_link_join(j->link, json_array_get(j->peers, 0));
+    return rc ? rc : client_answer(c, f, json_object(), err);
+}
+
+static int on_run(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct ag_job *j = usable(c, err);
+    (void)body;
+    if (!j)
+        return err->code;
+    if (!j->head)
+        return pd_fail(err, PD_EPROTO, "AG_JOB_RUN goes to node 0, which knows its peers");
+    j->ran = 1;
+    client_send(c, f->type, f->req, json_object());
+    head_run(j->head);
+    return 0;
+}
+
+struct stop_request {
+    struct ag_job *j;
+    struct client *c;
+    uint64_t req;
+};
+
+static void on_stopped(void *arg) {
+    struct stop_request *r = arg;
+    struct ag_job *j = r->j;
+    client_send(r->c, WIRE_AG_STOP, r->req, json_pack("{s:s}", "saved", j->head ? head_saved(j->head) : ""));
+    if (!j->head)
+        job_over_with_reason(j, "stopped", "");
+    client_unref(r->c);
+    free(r);
+}
+
+/* Saving is the whole job's: this node ends with it. Without the head there is nobody to agree with. The head hears of a stop before the
+ * exits that it causes. */
+static void stop(struct ag_job *j, const json_t *body, struct stop_request *r) {
+    const unsigned grace = (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000);
+    const unsigned save_ms = (unsigned)msg_int(body, "save_ms", 0, SAVE_MS_MAX, 60000);
+    const char *reason = *msg_str(body, "reason") ? msg_str(body, "reason") : "stopped by a client";
+    const int save = msg_bool(body, "save") && (j->head || peer_link_is_joined(j->link));
+    if (save)
+        node_when_ended(j->node, on_stopped, r);
+    if (j->head && save)
+        head_save(j->head, save_ms, grace, reason);
+    else if (j->head)
+        head_stop(j->head, grace, reason);
+    else
+        peer_link_send(j->link, 0, WIRE_HD_STOP_JOB, 0, json_pack("{s:s, s:b, s:i, s:i}", "reason", reason, "save", save, "save_ms", (int)save_ms,
+                                                                 "grace_ms", (int)grace));
+    if (!save)
+        node_end(j->node, NODE_STOP, grace, on_stopped, r);
+}
+
+static int on_stop(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct ag_job *j = client_context(c, &ag_job_service);
+    if (!j || !job_is_live(j) || j->result) { /* nothing runs here */
+        client_send(c, f->type, f->req, json_object());
+        if (j && !j->set_up)
+            job_quit(j, 0);
+        return 0;
+    }
+    struct stop_request *r = pd_malloc(sizeof *r);
+    if (!r)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    *r = (struct stop_request){j, c, f->req};
+    client_ref(c);
+    stop(j, body, r);
+    return 0;
+}
+
+static const struct client_request requests[] = {
+    {WIRE_AG_JOB_SETUP, 1, 1, on_setup, NULL},
+    {WIRE_AG_JOB_PEERS, 1, 1, on_peers, NULL},
+    {WIRE_AG_JOB_RUN, 1, 0, on_run, NULL},
+    {WIRE_AG_STOP, 1, 1, on_stop, NULL},
+    {0},
+};
+
+const struct client_service ag_job_service = {.name = "job", .requests = requests};

@@ -1,0 +1,24 @@
+/* peer_id.h - who this agent is to the other agents of its job, and how it proves that. */
+#ifndef PD_AGENT_PEER_ID_H
+#define PD_AGENT_PEER_ID_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "wire/handshake.h"
+
+struct peer_id {
+    char job[64]; /* as in struct wire_hello */
+    int node;
+    uint64_t incarnation; /* another one each time the agent starts */
+    uint8_t key[32];      /* the job's */
+};
+
+/* For a handshake in this role. */
+static inline void peer_id_put(const struct peer_id *p, uint16_t role, struct wire_hs_opts *hs) {
+    *hs = (struct wire_hs_opts){.self = {.role = role, .id = (uint32_t)p->node, .incarnation = p->incarnation}};
+    memcpy(hs->self.job, p->job, sizeof hs->self.job);
+    memcpy(hs->key, p->key, sizeof hs->key);
+}
+
+#endif

@@ -1,0 +1,376 @@
+/* peer_link.c - see peer_link.h. */
+#include "agent/peer_link.h"
+
+#include <stdlib.h>
+
+#include "agent/msg.h"
+#include "agent/ports.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "wire/msg.h"
+
+enum { CONNECT_MS = 3000, RETRY_MS = 100, PING_MS = 1000, JOIN_MS = 10000 };
+
+/* A node, on node 0. */
+struct peer_node {
+    struct net_conn *conn; /* joined */
+    json_t *join;          /* its HD_JOIN, for peer_link_replay */
+    uint64_t heard_ns;
+};
+
+struct accepted {
+    struct net_conn *conn;
+    uint64_t since_ns;
+};
+
+struct peer_link {
+    struct peer_link_opts o;
+    struct net_listener *listener;
+    struct peer_node *nodes; /* node 0 only, index = node id */
+    /* members */
+    const json_t *head_at;
+    struct net_conn *head;
+    int joined, connecting, resting;
+    size_t next_addr;
+    uint64_t heard_ns, retry_ns;
+    uint64_t pinged_ns;
+    int closing;
+    struct accepted *conns; /* accepted and not yet closed: probes, members before and after HD_JOIN */
+    unsigned n_conns, cap_conns;
+    int listener_closed;
+    struct peer_link **slot; /* of the owner: NULL once the link is gone */
+};
+
+static const struct pd_log *log_of(const struct peer_link *l) { return &l->o.core->log; }
+
+static void maybe_free(struct peer_link *l) {
+    if (!l->closing || l->n_conns || l->head || !l->listener_closed)
+        return;
+    for (int i = 0; l->nodes && i < l->o.n_nodes; i++)
+        json_decref(l->nodes[i].join);
+    *l->slot = NULL;
+    free(l->nodes);
+    free(l->conns);
+    free(l);
+}
+
+/* --- accepted: probes, takers, and on node 0 the members --- */
+
+static struct peer_node *node_of(struct peer_link *l, const struct net_conn *c) {
+    const struct wire_hello *h = net_peer(c);
+    if (!l->nodes || h->role != WIRE_ROLE_AGENT || h->id == 0 || h->id >= (uint32_t)l->o.n_nodes)
+        return NULL;
+    return &l->nodes[h->id];
+}
+
+static int remember(struct peer_link *l, struct net_conn *c) {
+    if (l->n_conns == l->cap_conns) {
+        unsigned cap = l->cap_conns ? 2 * l->cap_conns : 64;
+        struct accepted *v = pd_realloc(l->conns, cap * sizeof *v);
+        if (!v)
+            return PD_ENOMEM;
+        l->conns = v;
+        l->cap_conns = cap;
+    }
+    l->conns[l->n_conns++] = (struct accepted){c, pd_mono_ns()};
+    return 0;
+}
+
+static void forget(struct peer_link *l, const struct net_conn *c) {
+    for (unsigned i = 0; i < l->n_conns; i++)
+        if (l->conns[i].conn == c) {
+            l->conns[i] = l->conns[--l->n_conns];
+            return;
+        }
+}
+
+static int is_taker(const struct peer_link *l, const struct net_conn *c) { return net_peer(c)->role == WIRE_ROLE_TAKER && l->o.takers; }
+
+static void on_accepted(struct net_conn *c, void *arg) {
+    struct peer_link *l = arg;
+    const struct wire_hello *h = net_peer(c);
+    if (remember(l, c) || l->closing || (h->role != WIRE_ROLE_PROBE && !is_taker(l, c) && !node_of(l, c))) {
+        pd_warn(log_of(l), "%s: role %u, id %u has no business here", net_peer_addr(c), h->role, h->id);
+        net_close(c);
+    }
+}
+
+static void take_join(struct peer_link *l, struct net_conn *c, struct peer_node *p, uint64_t req, json_t *body) {
+    int node = (int)net_peer(c)->id;
+    if (p->conn && p->conn != c) {
+        struct net_conn *old = p->conn;
+        p->conn = NULL; /* it was replaced, not lost */
+        net_close(old);
+        l->o.events->on_lost(l->o.arg, node);
+    }
+    p->conn = c;
+    p->heard_ns = pd_mono_ns();
+    pd_info(log_of(l), "node %d joined from %s", node, net_peer_addr(c));
+    msg_send(c, WIRE_HD_JOIN, req, json_object());
+    json_decref(p->join);
+    p->join = json_incref(body);
+    l->o.events->on_join(l->o.arg, node, body);
+}
+
+/* Of a node of the job, whether it has joined or not. */
+static void take_frame(struct peer_link *l, struct peer_node *p, struct net_conn *c, const struct wire_frame *f) {
+    struct pd_err err = {0};
+    json_t *body = NULL;
+    const int refused = f->flags & WIRE_F_ERROR;
+    p->heard_ns = pd_mono_ns();
+    if (f->type == WIRE_HD_PING)
+        return;
+    if (refused) {
+        msg_error(f, &err);
+    } else if (msg_body(f, &body, &err)) {
+        pd_warn(log_of(l), "node %u: %s", net_peer(c)->id, err.msg);
+        net_close(c);
+        return;
+    }
+    if (f->type == WIRE_HD_JOIN && !refused)
+        take_join(l, c, p, f->req, body);
+    else if (p->conn == c)
+        l->o.events->on_message(l->o.arg, (int)net_peer(c)->id, f, body, refused ? &err : NULL);
+    json_decref(body);
+}
+
+static void on_peer_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
+    struct peer_link *l = arg;
+    struct peer_node *p = node_of(l, c);
+    if (is_taker(l, c) && !l->closing) {
+        l->o.events->on_taker_frame(l->o.arg, c, f);
+        return;
+    }
+    if (p && !l->closing) /* a probe says nothing */
+        take_frame(l, p, c, f);
+    wire_frame_free(f);
+}
+
+static void on_peer_close(struct net_conn *c, const struct pd_err *why, void *arg) {
+    struct peer_link *l = arg;
+    struct peer_node *p = node_of(l, c);
+    forget(l, c);
+    if (is_taker(l, c))
+        l->o.events->on_taker_gone(l->o.arg, c);
+    if (p && p->conn == c) {
+        p->conn = NULL;
+        if (!l->closing) {
+            pd_warn(log_of(l), "node %u: %s", net_peer(c)->id, why->msg);
+            l->o.events->on_lost(l->o.arg, (int)net_peer(c)->id);
+        }
+    }
+    maybe_free(l);
+}
+
+void peer_link_replay(struct peer_link *l) {
+    for (int i = 1; i < l->o.n_nodes; i++)
+        if (l->nodes[i].conn && l->nodes[i].join)
+            l->o.events->on_join(l->o.arg, i, l->nodes[i].join);
+}
+
+/* --- a member's connection to node 0 --- */
+
+static void on_head_open(struct net_conn *c, void *arg) {
+    struct peer_link *l = arg;
+    const struct wire_hello *h = net_peer(c);
+    l->connecting = 0;
+    if (h->role != WIRE_ROLE_AGENT || h->id != 0) {
+        pd_info(log_of(l), "%s is not node 0", net_peer_addr(c));
+        net_close(c);
+        return;
+    }
+    l->heard_ns = pd_mono_ns();
+    msg_send(c, WIRE_HD_JOIN, 1, l->o.events->join_body(l->o.arg));
+}
+
+static void take_head_frame(struct peer_link *l, struct net_conn *c, const struct wire_frame *f) {
+    struct pd_err err = {0};
+    json_t *body = NULL;
+    const int refused = f->flags & WIRE_F_ERROR;
+    if (refused)
+        msg_error(f, &err);
+    else if (msg_body(f, &body, &err)) {
+        net_close(c);
+        return;
+    }
+    l->o.events->on_message(l->o.arg, 0, f, body, refused ? &err : NULL);
+    json_decref(body);
+}
+
+static void on_head_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
+    struct peer_link *l = arg;
+    l->heard_ns = pd_mono_ns();
+    if (f->type == WIRE_HD_JOIN) {
+        l->joined = 1;
+        l->o.events->on_joined(l->o.arg);
+    } else if (f->type != WIRE_HD_PING && !l->closing) {
+        take_head_frame(l, c, f);
+    }
+    wire_frame_free(f);
+}
+
+static void on_head_close(struct net_conn *c, const struct pd_err *why, void *arg) {
+    struct peer_link *l = arg;
+    (void)c;
+    if (l->joined)
+        pd_warn(log_of(l), "the connection to node 0 broke: %s", why->msg);
+    else
+        pd_debug(log_of(l), "node 0: %s", why->msg);
+    l->head = NULL;
+    l->joined = l->connecting = 0;
+    l->retry_ns = pd_mono_ns() + RETRY_MS * UINT64_C(1000000);
+    maybe_free(l);
+}
+
+/* Node 0's addresses in turn; whoever answers has to prove the key and be node 0. */
+static void connect_head(struct peer_link *l) {
+    static const struct net_events ev = {on_head_open, on_head_frame, NULL, on_head_close};
+    const struct net_opts opts = {.max_frame = MSG_MAX_FRAME, .handshake_timeout_ms = CONNECT_MS, .log = log_of(l)};
+    const json_t *addrs = json_object_get(l->head_at, "addrs");
+    struct wire_hs_opts hs;
+    struct pd_err err = {0};
+    if (!json_array_size(addrs))
+        return;
+    const char *ip = json_string_value(json_array_get(addrs, l->next_addr++ % json_array_size(addrs)));
+    peer_id_put(l->o.self, WIRE_ROLE_AGENT, &hs);
+    l->retry_ns = pd_mono_ns() + RETRY_MS * UINT64_C(1000000);
+    if (!l->heard_ns)
+        l->heard_ns = pd_mono_ns();
+    if (net_connect(&l->head, &l->o.core->loop, ip ? ip : "", (int)msg_int(l->head_at, "port", 1, 65535, 0), CONNECT_MS, &hs, &opts, &ev, l,
+                    &err)) {
+        pd_warn(log_of(l), "node 0: %s", err.msg);
+        l->head = NULL;
+    }
+}
+
+void peer_link_join(struct peer_link *l, const json_t *head) {
+    l->head_at = head;
+    connect_head(l);
+}
+
+void peer_link_rest(struct peer_link *l) { l->resting = 1; }
+
+int peer_link_is_joined(const struct peer_link *l) { return l->joined && l->head; }
+
+uint64_t peer_link_silent_ms(const struct peer_link *l) {
+    return l->nodes || !l->heard_ns ? 0 : (pd_mono_ns() - l->heard_ns) / 1000000u;
+}
+
+/* --- both --- */
+
+/* The connection of a node that has joined, or to node 0; NULL: what is said now is dropped. The head sends it again when the node has joined
+ * again, and a member's HD_JOIN tells what matters. */
+static struct net_conn *conn_of(const struct peer_link *l, int node) {
+    if (l->nodes)
+        return l->nodes[node].conn;
+    return l->joined ? l->head : NULL;
+}
+
+void peer_link_send_with(struct peer_link *l, int node, uint16_t type, uint64_t req, json_t *body, const void *p, size_t n) {
+    struct net_conn *c = conn_of(l, node);
+    if (c)
+        msg_send_with(c, type, req, body, p, n);
+    else
+        json_decref(body);
+}
+
+void peer_link_send(struct peer_link *l, int node, uint16_t type, uint64_t req, json_t *body) {
+    peer_link_send_with(l, node, type, req, body, NULL, 0);
+}
+
+void peer_link_refuse(struct peer_link *l, int node, uint16_t type, uint64_t req, const struct pd_err *e) {
+    struct net_conn *c = conn_of(l, node);
+    if (c)
+        net_send_error(c, type, req, e);
+}
+
+static void tick_accepted(struct peer_link *l, uint64_t now, int ping) {
+    for (int i = 1; l->nodes && i < l->o.n_nodes; i++) {
+        struct peer_node *p = &l->nodes[i];
+        if (p->conn && now - p->heard_ns > l->o.lease_ms * 1000000u)
+            net_close(p->conn);
+        else if (p->conn && ping) {
+            msg_send(p->conn, WIRE_HD_PING, 0, json_object());
+            net_check_host(p->conn); /* whose cable is pulled is away long before its lease is over */
+        }
+    }
+    for (unsigned i = 0; i < l->n_conns; i++) { /* a probe says nothing, a member joins at once */
+        const struct peer_node *p = node_of(l, l->conns[i].conn);
+        if ((!p || p->conn != l->conns[i].conn) && !is_taker(l, l->conns[i].conn) && now - l->conns[i].since_ns > JOIN_MS * UINT64_C(1000000))
+            net_close(l->conns[i].conn);
+    }
+}
+
+void peer_link_tick(struct peer_link *l) {
+    uint64_t now = pd_mono_ns();
+    int ping = now - l->pinged_ns >= PING_MS * UINT64_C(1000000);
+    if (ping)
+        l->pinged_ns = now;
+    tick_accepted(l, now, ping);
+    if (l->nodes || !l->head_at || l->resting)
+        return;
+    if (!l->head && now >= l->retry_ns)
+        connect_head(l);
+    else if (l->joined && now - l->heard_ns > l->o.lease_ms * 1000000u / 2)
+        net_close(l->head); /* try another way while there is time */
+    else if (l->joined && ping) {
+        msg_send(l->head, WIRE_HD_PING, 0, json_object());
+        net_check_host(l->head);
+    }
+}
+
+int peer_link_new(struct peer_link **out, const struct peer_link_opts *o, int *port, struct pd_err *err) {
+    static const struct net_events ev = {on_accepted, on_peer_frame, NULL, on_peer_close};
+    const struct net_opts opts = {.max_frame = MSG_MAX_FRAME, .log = &o->core->log};
+    const int is_head = o->self->node == 0;
+    struct wire_hs_opts hs;
+    struct peer_link *l = pd_calloc(1, sizeof *l);
+    struct peer_node *nodes = is_head ? pd_calloc((size_t)o->n_nodes, sizeof *nodes) : NULL;
+    if (!l || (is_head && !nodes)) {
+        free(l);
+        free(nodes);
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    }
+    *l = (struct peer_link){.o = *o, .nodes = nodes, .slot = out};
+    int fd = ports_bind(net_any_ip(), o->from_port, port, NULL, err);
+    peer_id_put(o->self, WIRE_ROLE_AGENT, &hs);
+    int rc = fd < 0 ? fd : net_listen_fd(&l->listener, &o->core->loop, fd, &hs, &opts, &ev, l, err);
+    if (rc) {
+        free(nodes);
+        free(l);
+        return rc;
+    }
+    *out = l;
+    return 0;
+}
+
+static void on_listener_closed(void *arg) {
+    struct peer_link *l = arg;
+    l->listener_closed = 1;
+    maybe_free(l);
+}
+
+void peer_link_close(struct peer_link *l) {
+    if (!l || l->closing)
+        return;
+    l->closing = 1;
+    for (unsigned i = 0; i < l->n_conns; i++) {
+        const struct peer_node *p = node_of(l, l->conns[i].conn);
+        if (p && p->conn == l->conns[i].conn)
+            net_close_after_flush(l->conns[i].conn);
+        else
+            net_close(l->conns[i].conn);
+    }
+    if (l->head)
+        net_close_after_flush(l->head);
+    net_listener_close(l->listener, on_listener_closed, l);
+}
+
+void peer_link_cut(struct peer_link *l) {
+    if (!l)
+        return;
+    for (unsigned i = 0; i < l->n_conns; i++)
+        net_close(l->conns[i].conn);
+    if (l->head)
+        net_close(l->head);
+}
