@@ -9,8 +9,8 @@
 
 #include "agent/agent.h"
 #include "agent/daemon.h"
-#include "agent/lost.h"
-#include "agent/msg.h"
+#include "agent/report/lost.h"
+#include "agent/core/msg.h"
 #include "agent/relay.h"
 #include "base/fault.h"
 #include "thread/malloc_tune.h"

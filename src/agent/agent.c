@@ -10,14 +10,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/check.h"
-#include "agent/clean.h"
-#include "agent/ds.h"
-#include "agent/facts.h"
-#include "agent/fetch.h"
+#include "agent/report/check.h"
+#include "agent/report/clean.h"
+#include "agent/package/ds.h"
+#include "agent/core/facts.h"
+#include "agent/client/fetch.h"
 #include "agent/job.h"
-#include "agent/job_list.h"
-#include "agent/result.h"
+#include "agent/report/job_list.h"
+#include "agent/core/result.h"
 #include "base/fault.h"
 #include "base/fs.h"
 #include "wire/msg.h"

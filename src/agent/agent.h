@@ -5,7 +5,7 @@
 #ifndef PD_AGENT_AGENT_H
 #define PD_AGENT_AGENT_H
 
-#include "agent/agent_core.h"
+#include "agent/core/agent_core.h"
 
 /* `build` below: BLAKE2b-256 of this executable, when whoever started it has compared the file's checksum; else NULL, and it is computed.
  *

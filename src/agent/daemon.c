@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/lost.h"
-#include "agent/procs.h"
-#include "agent/result.h"
+#include "agent/report/lost.h"
+#include "agent/process/procs.h"
+#include "agent/core/result.h"
 #include "base/fs.h"
 #include "base/str.h"
 

@@ -10,7 +10,7 @@
 #ifndef PD_AGENT_DAEMON_H
 #define PD_AGENT_DAEMON_H
 
-#include "agent/place.h"
+#include "agent/core/place.h"
 
 /* Make the job's folder and start the three; returns once the agent's socket listens. Until the job is set up the agent
  * waits lease_ms for bytes of its client (0: some seconds). Call it while the process has one thread. `build` as in agent.h. On failure the folder is

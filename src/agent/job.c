@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "agent/job_int.h"
-#include "agent/probe.h"
-#include "agent/result.h"
+#include "agent/report/probe.h"
+#include "agent/core/result.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "wire/msg.h"

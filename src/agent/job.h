@@ -10,10 +10,10 @@
 #ifndef PD_AGENT_JOB_H
 #define PD_AGENT_JOB_H
 
-#include "agent/client.h"
-#include "agent/data.h"
-#include "agent/log_send.h"
-#include "agent/status.h"
+#include "agent/client/client.h"
+#include "agent/files/data.h"
+#include "agent/client/log_send.h"
+#include "agent/report/status.h"
 
 struct ag_job;
 

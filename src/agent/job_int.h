@@ -2,9 +2,9 @@
 #ifndef PD_AGENT_JOB_INT_H
 #define PD_AGENT_JOB_INT_H
 
-#include "agent/head.h"
+#include "agent/head/head.h"
 #include "agent/job.h"
-#include "agent/node.h"
+#include "agent/process/node.h"
 #include "agent/peer_link.h"
 
 struct job_post; /* a message between head and node of this agent */

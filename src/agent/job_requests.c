@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/ds.h"
-#include "agent/facts.h"
+#include "agent/package/ds.h"
+#include "agent/core/facts.h"
 #include "agent/job_int.h"
 #include "base/clock.h"
 #include "base/fault.h"

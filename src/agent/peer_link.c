@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "agent/msg.h"
-#include "agent/ports.h"
+#include "agent/core/msg.h"
+#include "agent/core/ports.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "wire/msg.h"

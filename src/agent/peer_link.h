@@ -10,8 +10,8 @@
 
 #include <jansson.h>
 
-#include "agent/agent_core.h"
-#include "agent/peer_id.h"
+#include "agent/core/agent_core.h"
+#include "agent/core/peer_id.h"
 #include "net/conn.h"
 
 struct peer_link;

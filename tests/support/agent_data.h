@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/data_int.h"
-#include "agent/msg.h"
+#include "agent/files/data_int.h"
+#include "agent/core/msg.h"
 #include "agent/peer_link.h"
 #include "base/clock.h"
 #include "base/fault.h"

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/head.h"
-#include "agent/msg.h"
+#include "agent/head/head.h"
+#include "agent/core/msg.h"
 #include "base/clock.h"
 #include "tests/support/append.h"
 #include "wire/msg.h"

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/bind.h"
+#include "agent/core/bind.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "tests/support/skip.h"

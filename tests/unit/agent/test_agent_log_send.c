@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/log_send.h"
+#include "agent/client/log_send.h"
 #include "base/buf.h"
 #include "base/fs.h"
 #include "base/str.h"

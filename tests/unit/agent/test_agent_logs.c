@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "agent/logs.h"
+#include "agent/logs/logs.h"
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/logs.h"
+#include "agent/logs/logs.h"
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"

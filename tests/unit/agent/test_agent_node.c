@@ -18,9 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/msg.h"
-#include "agent/node.h"
-#include "agent/procs.h"
+#include "agent/core/msg.h"
+#include "agent/process/node.h"
+#include "agent/process/procs.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/str.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/check.h"
+#include "agent/report/check.h"
 #include "launcher/check/check.h"
 
 static json_t *facts(const char *arch, const char *blas, const char *boot, const char *device, double free_mib, const char *why) {

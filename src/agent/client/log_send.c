@@ -1,0 +1,249 @@
+/* log_send.c - see log_send.h. A client that reads slowly has at most HIGH_WATER bytes queued here, and at most its window
+ * unacknowledged; the rest waits in the files. */
+#include "agent/client/log_send.h"
+
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "wire/msg.h"
+
+enum {
+    HIGH_WATER = 1 << 20,
+    PIECE = 65536,
+    TIMES_MAX = 4096,         /* times a frame carries */
+    LINE_BACK_MAX = 8 << 20,  /* how far back a line's beginning is looked for */
+    TAIL_LINES_MAX = 10000,
+    TAIL_BACK_MAX = 64 << 20, /* ... and the last lines */
+};
+
+struct subscription {
+    int on;
+    uint64_t offset, hint; /* the next byte to send */
+    uint64_t window;       /* 0: send whatever there is; else at most so many bytes beyond `acked` */
+    uint64_t acked;
+};
+
+/* Of one client. */
+struct subscriptions {
+    struct subscription of[N_LOG_STREAMS];
+};
+
+static struct logs *logs_of(const struct client *c) {
+    const struct log_source *from = client_context(c, &log_send_service);
+    return from->logs;
+}
+
+/* Bytes from sub->offset on, at most PIECE, whenever they came; the times of all but the first go to `times`. */
+static int read_piece(struct logs *l, int i, struct subscription *sub, char *piece, size_t *n, uint64_t *first_us,
+                      struct pd_buf *times, struct pd_err *err) {
+    size_t cap = PIECE, got;
+    uint64_t time_us, last_us = 0;
+    if (sub->window && sub->acked + sub->window - sub->offset < cap)
+        cap = (size_t)(sub->acked + sub->window - sub->offset);
+    *n = 0;
+    while (*n < cap && times->len < TIMES_MAX * 16) {
+        uint64_t at = sub->offset + *n;
+        int rc = logs_read(l, (enum log_stream)i, at, piece + *n, cap - *n, &got, &time_us, &sub->hint, err);
+        if (rc)
+            return *n ? 0 : rc; /* what came before it is good; the next try tells */
+        if (!got)
+            break;
+        if (!*n)
+            *first_us = last_us = time_us;
+        if (time_us != last_us) {
+            pd_put_u64(times, at);
+            pd_put_u64(times, time_us);
+            last_us = time_us;
+        }
+        *n += got;
+    }
+    return 0;
+}
+
+static int send_piece(struct client *c, struct subscription *sub, int i, struct pd_err *err) {
+    const struct log_source *from = client_context(c, &log_send_service);
+    char piece[PIECE];
+    size_t n;
+    uint64_t time_us = 0;
+    struct pd_buf b, times;
+    pd_buf_init(&b);
+    pd_buf_init(&times);
+    int rc = read_piece(from->logs, i, sub, piece, &n, &time_us, &times, err);
+    pd_put_u32(&b, (uint32_t)from->node);
+    pd_put_u32(&b, (uint32_t)i);
+    pd_put_u64(&b, sub->offset);
+    pd_put_u64(&b, time_us);
+    struct net_sec sec[3] = {{b.data, b.len}, {piece, n}, {times.data, times.len}};
+    if (!rc && (b.failed || times.failed))
+        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+    else if (!rc && n)
+        rc = client_send_raw(c, WIRE_AG_LOG, 0, sec, times.len ? 3 : 2);
+    pd_buf_release(&b);
+    pd_buf_release(&times);
+    if (!rc)
+        sub->offset += n;
+    return rc;
+}
+
+static int may_send(const struct subscription *sub) {
+    return !sub->window || sub->offset < sub->acked || sub->offset - sub->acked < sub->window;
+}
+
+/* What was rotated away is not waited for; the client sees the gap. */
+static void skip_to(struct subscription *sub, uint64_t first) {
+    sub->offset = first;
+    if (sub->acked < first)
+        sub->acked = first;
+}
+
+/* 1: something was sent, and more may follow. */
+static int send_stream(struct client *c, struct subscription *sub, int i, struct log_file *f) {
+    struct pd_err err = {0};
+    if (sub->offset < f->first)
+        skip_to(sub, f->first);
+    if (sub->offset >= f->size) {
+        sub->on = !f->complete;
+        if (f->complete)
+            client_send(c, WIRE_AG_LOG_END, 0, json_pack("{s:s, s:I}", "stream", log_names[i], "size", (json_int_t)f->size));
+        return 0;
+    }
+    if (!may_send(sub))
+        return 0;
+    int rc = send_piece(c, sub, i, &err);
+    if (rc && rc != PD_ENOENT) { /* ENOENT: somebody removed a file; the next turn goes on with what is left */
+        pd_error(&client_core(c)->log, "%s", err.msg);
+        sub->on = 0;
+    }
+    return !rc || rc == PD_ENOENT;
+}
+
+static void pump(struct client *c) {
+    struct subscriptions *s = client_state(c, &log_send_service);
+    struct logs *l = logs_of(c);
+    for (int more = 1; more && l && client_is_open(c) && client_queued_bytes(c) < HIGH_WATER;) {
+        more = 0;
+        for (int i = 0; i < N_LOG_STREAMS; i++)
+            more |= s->of[i].on && send_stream(c, &s->of[i], i, &l->f[i]);
+    }
+}
+
+static void pump_one(struct client *c, void *arg) {
+    (void)arg;
+    pump(c);
+}
+
+void log_send_all(struct clients *all) { clients_each(all, pump_one, NULL); }
+
+/* --- where a subscription begins ------------------------------------------------------------------------------ */
+
+/* The bytes [from, from + n), whenever they came; 0 or -1. */
+static int read_span(struct logs *l, int i, uint64_t from, char *buf, size_t n) {
+    uint64_t time_us, hint = 0;
+    for (size_t at = 0, got; at < n; at += got)
+        if (logs_read(l, (enum log_stream)i, from + at, buf + at, n - at, &got, &time_us, &hint, NULL) || !got)
+            return -1;
+    return 0;
+}
+
+/* Behind the n_lines-th newline before `end`; not further back than `reach` bytes. */
+static uint64_t lines_back(struct logs *l, int i, uint64_t end, int64_t n_lines, uint64_t reach) {
+    uint64_t first = l->f[i].first, stop = end > first + reach ? end - reach : first, at = end;
+    char buf[PIECE];
+    while (at > stop) {
+        size_t n = at - stop < sizeof buf ? (size_t)(at - stop) : sizeof buf;
+        if (read_span(l, i, at - n, buf, n)) /* rotated away: what is left begins here */
+            return at;
+        at -= n;
+        for (size_t k = n; k > 0; k--)
+            if (buf[k - 1] == '\n' && --n_lines == 0)
+                return at + k;
+    }
+    return at;
+}
+
+/* The first byte that came at or after `since_us`: times ascend with the offsets. */
+static uint64_t first_since(struct logs *l, int i, uint64_t since_us) {
+    uint64_t lo = l->f[i].first, hi = l->f[i].size, time_us, hint;
+    while (lo < hi) {
+        uint64_t mid = lo + (hi - lo) / 2;
+        char byte;
+        size_t got = 0;
+        hint = 0;
+        if (logs_read(l, (enum log_stream)i, mid, &byte, 1, &got, &time_us, &hint, NULL) || !got || time_us < since_us)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static uint64_t where_to_begin(struct logs *l, int i, uint64_t asked, uint64_t since_us, int64_t tail) {
+    uint64_t size = l->f[i].size, start = asked > l->f[i].first ? asked : l->f[i].first;
+    if (since_us) {
+        uint64_t at = lines_back(l, i, first_since(l, i, since_us), 1, LINE_BACK_MAX);
+        start = at > start ? at : start;
+    }
+    if (tail && size) {
+        char last = 0;
+        read_span(l, i, size - 1, &last, 1);
+        uint64_t at = lines_back(l, i, size, tail + (last == '\n'), TAIL_BACK_MAX);
+        start = at > start ? at : start;
+    }
+    return start;
+}
+
+static int on_subscribe(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    const json_t *streams = json_object_get(body, "streams"), *acked = json_object_get(body, "acked");
+    struct subscriptions *s = client_state(c, &log_send_service);
+    struct logs *l = logs_of(c);
+    uint64_t since = (uint64_t)msg_int(body, "since_us", 0, INT64_MAX, 0);
+    int64_t tail = msg_int(body, "tail", 0, TAIL_LINES_MAX, 0);
+    if (!json_is_object(streams))
+        return pd_fail(err, PD_EPROTO, "AG_LOG_SUBSCRIBE: there are no streams");
+    if (msg_bool(body, "onlooker"))
+        client_set_onlooker(c);
+    json_t *answer = json_object();
+    for (int i = 0; i < N_LOG_STREAMS; i++) {
+        if (!json_object_get(streams, log_names[i]))
+            continue;
+        uint64_t at = (uint64_t)msg_int(streams, log_names[i], 0, INT64_MAX / 2, 0);
+        if (l)
+            at = where_to_begin(l, i, at, since, tail);
+        s->of[i] = (struct subscription){.on = 1, .offset = at, .window = (uint64_t)msg_int(body, "window", 0, INT64_MAX / 4, 0),
+                                           .acked = (uint64_t)msg_int(acked, log_names[i], 0, (int64_t)at, (int64_t)at)};
+        json_object_set_new(answer, log_names[i],
+                            json_pack("{s:I, s:I, s:b}", "start", (json_int_t)at, "size", (json_int_t)(l ? l->f[i].size : 0),
+                                      "ended", l ? l->f[i].complete : 0));
+    }
+    if (f->req)
+        client_send(c, f->type, f->req, json_pack("{s:O, s:I}", "streams", answer, "now_us", (json_int_t)pd_wall_us()));
+    json_decref(answer);
+    pump(c);
+    return 0;
+}
+
+static int on_ack(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    const json_t *streams = json_object_get(body, "streams");
+    struct subscriptions *s = client_state(c, &log_send_service);
+    (void)f;
+    if (!json_is_object(streams))
+        return pd_fail(err, PD_EPROTO, "AG_LOG_ACK: there are no streams");
+    for (int i = 0; i < N_LOG_STREAMS; i++) {
+        struct subscription *sub = &s->of[i];
+        uint64_t at = (uint64_t)msg_int(streams, log_names[i], 0, (int64_t)sub->offset, 0);
+        if (at > sub->acked)
+            sub->acked = at;
+    }
+    pump(c);
+    return 0;
+}
+
+static const struct client_request requests[] = {
+    {WIRE_AG_LOG_SUBSCRIBE, 1, 1, on_subscribe, NULL},
+    {WIRE_AG_LOG_ACK, 1, 1, on_ack, NULL},
+    {0},
+};
+
+const struct client_service log_send_service = {.name = "logs", .requests = requests, .state_size = sizeof(struct subscriptions), .on_drain = pump};

@@ -1,0 +1,108 @@
+/* msg.c - see msg.h. */
+#include "agent/core/msg.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fault.h"
+#include "base/fs.h"
+#include "wire/msg.h"
+
+int msg_send_with(struct net_conn *c, uint16_t type, uint64_t req, json_t *body, const void *p, size_t n) {
+    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    json_decref(body);
+    if (!text)
+        return PD_ENOMEM;
+    struct net_sec sec[2] = {{text, strlen(text)}, {p, n}};
+    int rc = net_send(c, type, 0, req, sec, p ? 2 : 1, NULL, NULL);
+    free(text);
+    return rc;
+}
+
+int msg_send(struct net_conn *c, uint16_t type, uint64_t req, json_t *body) {
+    return msg_send_with(c, type, req, body, NULL, 0);
+}
+
+int msg_body(const struct wire_frame *f, json_t **out, struct pd_err *err) {
+    json_error_t e;
+    if (!f->n_sec || f->len[0] > WIRE_JSON_MAX)
+        return pd_fail(err, PD_EPROTO, "%s: its body is missing or too large", wire_msg_name(f->type));
+    json_t *o = json_loadb((const char *)f->sec[0], f->len[0], JSON_REJECT_DUPLICATES, &e);
+    if (!json_is_object(o)) {
+        json_decref(o);
+        return pd_fail(err, PD_EPROTO, "%s: its body is not a JSON object", wire_msg_name(f->type));
+    }
+    *out = o;
+    return 0;
+}
+
+int msg_error(const struct wire_frame *f, struct pd_err *err) {
+    struct pd_rd r;
+    char text[sizeof err->msg];
+    pd_rd_init(&r, f->sec[0], f->n_sec ? f->len[0] : 0);
+    int code = -(int)(pd_get_u32(&r) & 0xffff);
+    pd_get_str(&r, text, sizeof text);
+    if (r.failed || !code)
+        return pd_fail(err, PD_EPROTO, "%s: a malformed error answer", wire_msg_name(f->type));
+    return pd_fail(err, code, "%s", text);
+}
+
+const char *msg_str(const json_t *o, const char *key) {
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "";
+}
+
+int64_t msg_int(const json_t *o, const char *key, int64_t min, int64_t max, int64_t absent) {
+    const json_t *v = json_object_get(o, key);
+    if (!json_is_integer(v))
+        return absent;
+    int64_t n = json_integer_value(v);
+    return n < min ? min : n > max ? max : n;
+}
+
+int msg_bool(const json_t *o, const char *key) { return json_is_true(json_object_get(o, key)); }
+
+/* The length of the UTF-8 sequence at s, 0 if it is none (overlong, surrogate, beyond U+10FFFF, cut off). */
+static size_t utf8_len(const unsigned char *s, size_t n) {
+    size_t k = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >= 0xe0 && *s < 0xf0 ? 3 : *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
+    if (!k || k > n || !*s)
+        return 0;
+    for (size_t i = 1; i < k; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) || (*s == 0xf0 && s[1] < 0x90) ||
+        (*s == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return k;
+}
+
+json_t *msg_text(const char *s, size_t n) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    for (size_t i = 0; i < n;) {
+        size_t k = utf8_len((const unsigned char *)s + i, n - i);
+        if (k)
+            pd_put(&b, s + i, k);
+        else
+            pd_put(&b, "\xef\xbf\xbd", 3);
+        i += k ? k : 1;
+    }
+    json_t *j = b.failed ? NULL : json_stringn(b.len ? (char *)b.data : "", b.len);
+    pd_buf_release(&b);
+    return j;
+}
+
+void msg_write_error(int fd, uint16_t type, const struct pd_err *e) {
+    struct pd_buf b;
+    uint8_t header[WIRE_HEADER];
+    static const uint8_t zero[WIRE_ALIGN];
+    pd_buf_init(&b);
+    pd_put_u32(&b, (uint32_t)-e->code);
+    pd_put_str(&b, e->msg);
+    size_t len[WIRE_SECTIONS] = {b.len};
+    wire_header(header, type, WIRE_F_ERROR, 0, 1, len);
+    if (!b.failed && !pd_write_all(fd, header, sizeof header) && !pd_write_all(fd, b.data, b.len))
+        (void)pd_write_all(fd, zero, wire_pad(b.len));
+    pd_buf_release(&b);
+}

@@ -1,0 +1,138 @@
+/* place.c - see place.h. */
+#include "agent/core/place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/str.h"
+
+enum { CONNECT_S = 5 };
+
+int place_name_ok(const char *s) {
+    size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    return n && n < 64 && !s[n] && *s != '.';
+}
+
+int place_init(struct place *p, const char *root, const char *job, struct pd_err *err) {
+    const char *home = getenv("HOME");
+    *p = (struct place){{0}, {0}, {0}};
+    if (job && !place_name_ok(job))
+        return pd_fail(err, PD_EUSAGE, "'%.80s' is not a job's id", job);
+    int tilde = root[0] == '~' && (!root[1] || root[1] == '/');
+    if (tilde && (!home || *home != '/'))
+        return pd_fail(err, PD_EUSAGE, "root_dir is %s, but HOME is not set here", root);
+    if (!tilde && *root != '/')
+        return pd_fail(err, PD_EUSAGE, "root_dir must be absolute or begin with ~/, not '%.200s'", root);
+    if (pd_fmt(p->root, sizeof p->root, "%s%s", tilde ? home : "", root + tilde))
+        return pd_fail(err, PD_EUSAGE, "root_dir is too long: %.200s", root);
+    for (size_t n = strlen(p->root); n > 1 && p->root[n - 1] == '/';)
+        p->root[--n] = 0;
+    if (job && (pd_fmt(p->job, sizeof p->job, "%s", job) || pd_fmt(p->dir, sizeof p->dir, "%s/%s", p->root, job)))
+        return pd_fail(err, PD_EUSAGE, "root_dir is too long: %.200s", root);
+    return 0;
+}
+
+int place_path(const char *dir, const char *name, char out[PATH_MAX], struct pd_err *err) {
+    return pd_fmt(out, PATH_MAX, "%s/%s", dir, name) ? pd_fail(err, PD_EIO, "path too long: %s/%s", dir, name) : 0;
+}
+
+int place_write_node(const struct place *p, int node, struct pd_err *err) {
+    char path[PATH_MAX], text[24];
+    int n = snprintf(text, sizeof text, "%d\n", node);
+    int rc = place_path(p->dir, "nodefile", path, err);
+    return rc ? rc : pd_write_file_atomic(path, text, (size_t)n, 0644, err);
+}
+
+static int read_number(const struct place *p, const char *name, int64_t min, int64_t max, int absent) {
+    char path[PATH_MAX];
+    struct pd_buf b;
+    int64_t v = absent;
+    pd_buf_init(&b);
+    if (!place_path(p->dir, name, path, NULL) && !pd_read_file(path, 64, &b, NULL) && b.len) {
+        b.data[strcspn((char *)b.data, "\n")] = 0;
+        if (pd_parse_i64((char *)b.data, min, max, &v))
+            v = absent;
+    }
+    pd_buf_release(&b);
+    return (int)v;
+}
+
+int place_read_node(const struct place *p) { return read_number(p, "nodefile", 0, 1 << 20, -1); }
+int place_read_pid(const struct place *p) { return read_number(p, ".agent/pid", 1, 1 << 30, 0); }
+
+void place_read_status(const struct place *p, char status[16]) {
+    char path[PATH_MAX];
+    *status = 0;
+    if (place_path(p->dir, "result.json", path, NULL))
+        return;
+    json_t *j = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    const char *s = json_string_value(json_object_get(j, "status"));
+    if (s && pd_fmt(status, 16, "%s", s))
+        *status = 0;
+    json_decref(j);
+}
+
+/* The folder is there: whose is it? The other agent writes its nodefile right after the folder. */
+static int taken(const struct place *p, int node, struct pd_err *err) {
+    int other = place_read_node(p);
+    char mine[32] = "this node", theirs[40] = "another node";
+    if (node >= 0)
+        snprintf(mine, sizeof mine, "node %d", node);
+    if (other >= 0 && other == node)
+        return pd_fail(err, PD_EEXIST, "%s exists already", p->dir);
+    if (other >= 0)
+        snprintf(theirs, sizeof theirs, "node %d", other);
+    return pd_fail(err, PD_EEXIST, "%s and %s share root_dir %s: use %%n in root_dir", mine, theirs, p->root);
+}
+
+int place_make_job(const struct place *p, int node, struct pd_err *err) {
+    static const char *const inside[] = {".agent", "log", "output"};
+    char path[PATH_MAX];
+    int rc = pd_mkdirs(p->root, 0755, err);
+    if (rc)
+        return rc;
+    if (mkdir(p->dir, 0700))
+        return errno == EEXIST ? taken(p, node, err) : pd_fail_errno(err, PD_EIO, errno, "cannot make folder %s", p->dir);
+    if (node >= 0)
+        rc = place_write_node(p, node, err);
+    for (size_t i = 0; i < sizeof inside / sizeof inside[0] && !rc; i++) {
+        rc = place_path(p->dir, inside[i], path, err);
+        if (!rc && mkdir(path, i ? 0755 : 0700))
+            rc = pd_fail_errno(err, PD_EIO, errno, "cannot make folder %s", path);
+    }
+    if (rc)
+        pd_rm_tree(p->dir, NULL);
+    return rc;
+}
+
+/* sun_path holds 108 bytes and a root_dir may be longer: the address is taken relative to a descriptor. */
+int place_connect(const struct place *p) {
+    char path[PATH_MAX];
+    if (place_path(p->dir, ".agent", path, NULL))
+        return -1;
+    int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = dir < 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    const struct timeval limit = {CONNECT_S, 0}, none = {0, 0};
+    if (fd >= 0) /* of an agent that is stopped, once its backlog is full */
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    snprintf(sa.sun_path, sizeof sa.sun_path, "/proc/self/fd/%d/sock", dir);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&sa, sizeof sa)) {
+        close(fd);
+        fd = -1;
+    }
+    if (fd >= 0)
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none);
+    if (dir >= 0)
+        close(dir);
+    return fd;
+}

@@ -1,0 +1,158 @@
+/* spec.c - see spec.h. */
+#include "agent/core/spec.h"
+
+#include <string.h>
+
+#include "agent/logs/logs.h"
+#include "agent/core/msg.h"
+#include "base/fault.h"
+#include "base/str.h"
+
+static int add_node(struct spec *s, enum role r, const char *key, json_int_t node, struct pd_err *err) {
+    if (node < 0 || node >= s->n_nodes)
+        return pd_fail(err, PD_EPROTO, "spec.%s names a node that is not one of 0..%d", key, s->n_nodes - 1);
+    if (roles_rank(&s->roles, r, (int)node) >= 0)
+        return pd_fail(err, PD_EPROTO, "spec.%s names node %d twice", key, (int)node);
+    roles_add(&s->roles, r, (int)node);
+    return 0;
+}
+
+/* "0-999,7": a number, or -1. */
+static json_int_t take_number(const char **s) {
+    json_int_t v = -1;
+    for (; **s >= '0' && **s <= '9'; ++*s)
+        if ((v = (v < 0 ? 0 : v) * 10 + (**s - '0')) > SPEC_MAX_NODES)
+            return -1;
+    return v;
+}
+
+static int read_ranges(struct spec *s, const char *text, const char *key, enum role r, struct pd_err *err) {
+    while (*text) {
+        json_int_t lo = take_number(&text), hi = *text == '-' ? (text++, take_number(&text)) : lo;
+        if (lo < 0 || hi < lo || (*text && (*text != ',' || !*++text)))
+            return pd_fail(err, PD_EPROTO, "spec.%s is no list of nodes", key);
+        for (; lo <= hi; lo++)
+            if (add_node(s, r, key, lo, err))
+                return err->code;
+    }
+    return 0;
+}
+
+static int read_nodes(struct spec *s, const json_t *o, const char *key, enum role r, struct pd_err *err) {
+    const json_t *v, *a = json_object_get(o, key);
+    size_t i;
+    if (!json_is_array(a) && !json_is_string(a))
+        return pd_fail(err, PD_EPROTO, "spec.%s is not a list of nodes", key);
+    s->roles.n_nodes = s->n_nodes;
+    if (roles_init(&s->roles, r))
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    if (json_is_string(a))
+        return read_ranges(s, json_string_value(a), key, r, err);
+    json_array_foreach(a, i, v)
+        if (add_node(s, r, key, json_is_integer(v) ? json_integer_value(v) : -1, err))
+            return err->code;
+    return 0;
+}
+
+/* An object of strings; names of variables and options are what a shell can name. */
+static int read_strings(json_t **out, const json_t *o, const char *key, struct pd_err *err) {
+    const char *name;
+    json_t *v, *t = json_object_get(o, key);
+    *out = t;
+    if (!t)
+        return 0;
+    if (!json_is_object(t))
+        return pd_fail(err, PD_EPROTO, "spec.%s is not an object", key);
+    json_object_foreach(t, name, v) {
+        if (!*name || name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")])
+            return pd_fail(err, PD_EPROTO, "spec.%s: '%.60s' is not a name", key, name);
+        if (!json_is_string(v))
+            return pd_fail(err, PD_EPROTO, "spec.%s.%.60s is not a string", key, name);
+    }
+    return 0;
+}
+
+/* Our programs are two halves; a user's own may be a job by themselves. (Ours without a server says itself what it misses.) */
+static int check_roles(const struct spec *s, struct pd_err *err) {
+    if (!s->roles.n[ROLE_PSERVER] && !s->roles.n[ROLE_TRAINER])
+        return pd_fail(err, PD_ECONF, "the job has neither a pserver nor a trainer");
+    if (!s->roles.n[ROLE_TRAINER] && !*s->command[ROLE_PSERVER])
+        return pd_fail(err, PD_ECONF, "our pservers would wait for ever: the job has no trainer");
+    return 0;
+}
+
+static int read_hash(const json_t *body, const char *key, char out[65], struct pd_err *err) {
+    const char *hash = msg_str(body, key);
+    if (*hash && (strlen(hash) != 64 || hash[strspn(hash, "0123456789abcdef")]))
+        return pd_fail(err, PD_EPROTO, "%s: '%.70s' is not a hash", key, hash);
+    pd_fmt(out, 65, "%s", hash);
+    return 0;
+}
+
+int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err) {
+    *s = (struct spec){0};
+    const json_t *o = json_object_get(body, "spec");
+    if (!json_is_object(o))
+        return pd_fail(err, PD_EPROTO, "AG_JOB_SETUP has no spec");
+    if (strcmp(msg_str(body, "job"), job))
+        return pd_fail(err, PD_EPROTO, "this agent's job is %s, not %.64s", job, msg_str(body, "job"));
+    s->whole = json_incref(body);
+    s->n_nodes = (int)msg_int(body, "n_nodes", 0, SPEC_MAX_NODES + 1, 0);
+    s->node = (int)msg_int(body, "node", -1, SPEC_MAX_NODES, -1);
+    s->attached = msg_bool(o, "attached");
+    s->data_apart = msg_bool(body, "data_apart");
+    s->encrypt = msg_bool(o, "encrypt");
+    s->attach_lease_ms = (uint64_t)msg_int(o, "attach_lease_ms", 100, 86400000, 5000);
+    s->detach_lease_ms = (uint64_t)msg_int(o, "detach_lease_ms", 100, 86400000, 60000);
+    s->connect_ms = (uint64_t)msg_int(o, "connect_ms", 100, 86400000, 60000);
+    s->ready_ms = (uint64_t)msg_int(o, "ready_ms", 100, 86400000, 60000);
+    s->heartbeat_ms = (uint64_t)msg_int(o, "heartbeat_ms", 0, 86400000, 0);
+    if (s->heartbeat_ms && s->heartbeat_ms < 2000) /* as heartbeat_timeout */
+        s->heartbeat_ms = 2000;
+    s->end_ms = (uint64_t)msg_int(o, "end_ms", 0, 86400000, 5000);
+    s->grace_ms = (unsigned)msg_int(o, "grace_ms", 0, 3600000, 5000);
+    s->log_max_size = (uint64_t)msg_int(o, "log_max_size", 0, INT64_MAX / 4, 0);
+    s->log_keep = (unsigned)msg_int(o, "log_keep", 0, LOGS_KEEP_MAX, 4);
+    if (!strcmp(msg_str(o, "on_failure"), "restart"))
+        s->max_restarts = (int)msg_int(o, "max_restarts", 0, 1000000, 3);
+    s->restart_ms = (uint64_t)msg_int(o, "restart_ms", 0, 60000, 1000);
+    s->port = (int)msg_int(o, "port", 0, 65535, 7164);
+    s->n_dense = (int)msg_int(o, "ports_num", 1, SPEC_MAX_PORTS, 1);
+    s->n_sparse = (int)msg_int(o, "ports_num_for_sparse", 0, SPEC_MAX_PORTS, 1);
+    s->workspace = msg_str(body, "workspace");
+    s->command[ROLE_PSERVER] = msg_str(o, "pserver_command");
+    s->command[ROLE_TRAINER] = msg_str(o, "trainer_command");
+    int rc = 0, how = *msg_str(o, "bind") ? bind_of(msg_str(o, "bind")) : BIND_NONE;
+    s->bind = how < 0 ? BIND_NONE : (enum bind_how)how;
+    if (s->n_nodes < 1 || s->n_nodes > SPEC_MAX_NODES || s->node < 0 || s->node >= s->n_nodes)
+        rc = pd_fail(err, PD_EPROTO, "node %d of %d nodes is no node", s->node, s->n_nodes);
+    else if (how < 0)
+        rc = pd_fail(err, PD_ECONF, "bind is none, auto, cores or numa, not '%.20s'", msg_str(o, "bind"));
+    else if (pd_fmt(s->nic, sizeof s->nic, "%s", msg_str(o, "nic")))
+        rc = pd_fail(err, PD_ECONF, "nic is too long");
+    else if (*s->workspace && *s->workspace != '/')
+        rc = pd_fail(err, PD_ECONF, "job_workspace must be absolute, not '%.200s'", s->workspace);
+    if (!rc)
+        rc = read_hash(body, "worker", s->worker, err);
+    if (!rc)
+        rc = read_hash(body, "data", s->data, err);
+    if (!rc)
+        rc = read_nodes(s, o, "pserver_nodes", ROLE_PSERVER, err);
+    if (!rc)
+        rc = read_nodes(s, o, "trainer_nodes", ROLE_TRAINER, err);
+    if (!rc)
+        rc = check_roles(s, err);
+    if (!rc)
+        rc = read_strings(&s->env, o, "env", err);
+    if (!rc)
+        rc = read_strings(&s->train, o, "train", err);
+    if (rc)
+        spec_release(s);
+    return rc;
+}
+
+void spec_release(struct spec *s) {
+    roles_release(&s->roles);
+    json_decref(s->whole);
+    *s = (struct spec){0};
+}

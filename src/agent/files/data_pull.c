@@ -1,0 +1,389 @@
+/* data_pull.c - one data file from one source, a node's agent or the launcher. Its pieces come first and have to be those
+ * of the file id; then its objects, in order, each compared with its id, into a file aside, which at last takes its place.
+ *
+ *     connecting ─▶ asking (DF_FILE) ─▶ taking (DF_NEED, DF_DATA) ─▶ in place
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/files/data.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "wire/msg.h"
+
+enum { CONNECT_MS = 3000, ADDRS = 16, LOOK_MS = 1000 };
+
+struct input {
+    struct input *next;
+    size_t n;
+    uint8_t bytes[];
+};
+
+struct data_pull {
+    const struct data_opts *o;
+    char *path;
+    struct object_id id;
+    uint64_t number;
+    void (*done)(void *arg, struct file_pieces *pieces, const struct pd_err *err);
+    void *arg;
+    /* the source */
+    struct client *client; /* NULL: a node */
+    json_t *addrs;
+    size_t next_addr;
+    int port, open;
+    struct wire_hs_opts hs;
+    struct net_conn *conn;
+    struct seal seal;
+    struct pd_err why;     /* of the first address */
+    /* the file */
+    struct pd_buf head;    /* its pieces, as they come */
+    struct file_pieces f;
+    int known;             /* f is what was asked for */
+    size_t asked;          /* pieces */
+    uint64_t asked_bytes;
+    struct input *inputs, **inputs_end;
+    size_t inputs_bytes;
+    uint64_t active_ns;
+    uv_timer_t timer;
+    int over;              /* done was called, or it is not wanted */
+    int timer_closed;
+    /* a turn of work: the thread's while busy */
+    uv_work_t work;
+    int busy;
+    struct input *turn;
+    int fd, finished;
+    size_t got;            /* pieces that are written */
+    uint64_t got_bytes;
+    char aside[PATH_MAX];
+    struct object_codec *codec;
+    struct pd_err err;
+};
+
+static void free_inputs(struct input *in) {
+    for (struct input *next; in; in = next) {
+        next = in->next;
+        free(in);
+    }
+}
+
+static void maybe_free(struct data_pull *p) {
+    if (!p->over || p->busy || p->conn || !p->timer_closed)
+        return;
+    if (p->fd >= 0)
+        close(p->fd);
+    if (*p->aside && !p->finished)
+        unlink(p->aside);
+    free_inputs(p->inputs);
+    free_inputs(p->turn);
+    pd_buf_release(&p->head);
+    file_pieces_release(&p->f);
+    object_codec_free(p->codec);
+    json_decref(p->addrs);
+    sodium_memzero(&p->hs, sizeof p->hs);
+    free(p->path);
+    free(p);
+}
+
+static void on_timer_closed(uv_handle_t *h) {
+    struct data_pull *p = h->data;
+    p->timer_closed = 1;
+    maybe_free(p);
+}
+
+void data_pull_drop(struct data_pull *p) {
+    if (p->over)
+        return;
+    p->over = 1;
+    if (p->conn)
+        net_close(p->conn);
+    uv_close((uv_handle_t *)&p->timer, on_timer_closed);
+}
+
+static void end(struct data_pull *p, const struct pd_err *err) {
+    if (p->over)
+        return;
+    p->done(p->arg, &p->f, err);
+    data_pull_drop(p);
+}
+
+void data_pull_fail(struct data_pull *p, const struct pd_err *err) { end(p, err); }
+
+static void fail(struct data_pull *p, int code, const char *text) {
+    struct pd_err err = {0};
+    pd_fail(&err, code, "%s", text);
+    end(p, &err);
+}
+
+/* --- what is sent ----------------------------------------------------------------------------------------------- */
+
+static void say(struct data_pull *p, uint16_t type, const void *bytes, size_t n) {
+    if (p->client)
+        client_send_with(p->client, type, 0, json_pack("{s:I}", "pull", (json_int_t)p->number), bytes, n);
+    else if (p->conn && seal_send(&p->seal, p->conn, type, bytes, n))
+        net_close(p->conn);
+}
+
+/* As many more pieces as fit into the window. */
+static void need(struct data_pull *p) {
+    uint8_t ids[DATA_NEED_MAX * OBJECT_ID];
+    size_t n = 0;
+    while (p->asked < p->f.n && p->asked_bytes - p->got_bytes < (p->client ? DATA_CLIENT_WINDOW : DATA_WINDOW) && n < DATA_NEED_MAX) {
+        memcpy(ids + n++ * OBJECT_ID, p->f.v[p->asked].id.b, OBJECT_ID);
+        p->asked_bytes += p->f.v[p->asked++].len;
+    }
+    if (n)
+        say(p, WIRE_DF_NEED, ids, n * OBJECT_ID);
+}
+
+/* --- a turn of work, on a thread of the pool --------------------------------------------------------------------- */
+
+static int write_record(struct data_pull *p, const struct object_record *r) {
+    const uint8_t *raw;
+    const struct file_piece *x = p->got < p->f.n ? &p->f.v[p->got] : NULL;
+    if (!x || !object_same(&r->id, &x->id) || r->raw_len != x->len)
+        return pd_fail(&p->err, PD_EDATA, "it sent an object that was not asked for");
+    int rc = object_decode(p->codec, r, &raw, &p->err);
+    for (size_t at = 0; !rc && at < x->len;) {
+        ssize_t k = pwrite(p->fd, raw + at, x->len - at, (off_t)(x->off + at));
+        if (k < 0 && errno != EINTR)
+            return pd_fail_errno(&p->err, PD_EIO, errno, "cannot write %.600s", p->aside);
+        at += k > 0 ? (size_t)k : 0;
+    }
+    p->got += !rc;
+    p->got_bytes += rc ? 0 : x->len;
+    return rc;
+}
+
+static int put_in_place(struct data_pull *p) {
+    const struct timespec times[2] = {{0, UTIME_OMIT}, {p->f.mtime_ns / 1000000000, p->f.mtime_ns % 1000000000}};
+    if (ftruncate(p->fd, (off_t)p->f.size) || fchmod(p->fd, p->f.mode) || futimens(p->fd, times) || fsync(p->fd))
+        return pd_fail_errno(&p->err, PD_EIO, errno, "cannot finish %.600s", p->aside);
+    int rc = data_put_here(p->o->core->place.dir, p->aside, p->path, &p->err);
+    p->finished = !rc;
+    return rc;
+}
+
+static void work(uv_work_t *w) {
+    struct data_pull *p = w->data;
+    struct object_record r;
+    int rc = 0;
+    if (p->fd < 0 && (p->fd = open(p->aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) < 0)
+        rc = pd_fail_errno(&p->err, PD_EIO, errno, "cannot make %.600s", p->aside);
+    if (!rc && !p->codec && !(p->codec = object_codec_new()))
+        rc = pd_fail(&p->err, PD_ENOMEM, "out of memory");
+    for (struct input *in = p->turn; in && !rc; in = in->next) {
+        const uint8_t *at = in->bytes, *stop = at + in->n;
+        while (!rc && (rc = object_next(&at, stop, &r, &p->err)) == 1)
+            rc = write_record(p, &r);
+    }
+    if (!rc && p->got == p->f.n)
+        put_in_place(p);
+}
+
+static void go(struct data_pull *p);
+
+static void on_worked(uv_work_t *w, int status) {
+    struct data_pull *p = w->data;
+    p->busy = 0;
+    free_inputs(p->turn);
+    p->turn = NULL;
+    p->active_ns = pd_mono_ns();
+    if (status)
+        pd_fail(&p->err, PD_ECANCELED, "the agent is ending");
+    if (p->err.code) {
+        end(p, &p->err);
+    } else if (p->finished) {
+        end(p, NULL);
+    } else if (!p->over) {
+        need(p);
+        if (p->inputs)
+            go(p);
+    }
+    maybe_free(p);
+}
+
+static void go(struct data_pull *p) {
+    if (p->busy || p->over)
+        return;
+    p->turn = p->inputs;
+    p->inputs = NULL;
+    p->inputs_end = &p->inputs;
+    p->inputs_bytes = 0;
+    p->work.data = p;
+    if (uv_queue_work(&p->o->core->loop, &p->work, work, on_worked))
+        fail(p, PD_ENOMEM, "cannot start a thread");
+    else
+        p->busy = 1;
+}
+
+/* --- what comes --------------------------------------------------------------------------------------------------- */
+
+static void take_pieces(struct data_pull *p, const uint8_t *bytes, size_t n) {
+    struct object_id is;
+    struct pd_err err = {0};
+    pd_put(&p->head, bytes, n);
+    size_t all = file_pieces_length(p->head.data, p->head.len);
+    if (p->head.failed)
+        fail(p, PD_ENOMEM, "out of memory");
+    else if (all > FILE_PIECES_BYTES || (all && p->head.len > all))
+        fail(p, PD_EDATA, "its list of the file's pieces is too long");
+    else if (!all || p->head.len < all)
+        return;
+    else if (file_pieces_get(&p->f, p->head.data, p->head.len, &err))
+        end(p, &err);
+    else if (file_pieces_id(&p->f, &is))
+        fail(p, PD_ENOMEM, "out of memory");
+    else if (!object_same(&is, &p->id))
+        fail(p, PD_EDATA, "what it has is not that file");
+    else {
+        p->known = 1;
+        pd_buf_release(&p->head);
+        pd_buf_init(&p->head);
+        go(p); /* an empty file is complete */
+    }
+}
+
+void data_pull_frame(struct data_pull *p, uint16_t type, const uint8_t *bytes, size_t n) {
+    if (p->over)
+        return;
+    p->active_ns = pd_mono_ns();
+    if (type == WIRE_DF_FILE && !p->known) {
+        take_pieces(p, bytes, n);
+        return;
+    }
+    const int fits = n <= DATA_FRAME + OBJECT_MAX + OBJECT_HEADER && p->inputs_bytes + n <= 2 * DATA_WINDOW; /* a window is asked for */
+    struct input *in = type == WIRE_DF_DATA && p->known && fits ? pd_malloc(sizeof *in + n) : NULL;
+    if (!in) {
+        fail(p, PD_EPROTO, "it sent what was not asked for");
+        return;
+    }
+    p->inputs_bytes += n;
+    in->next = NULL;
+    in->n = n;
+    memcpy(in->bytes, bytes, n);
+    *p->inputs_end = in;
+    p->inputs_end = &in->next;
+    go(p);
+}
+
+static void on_timer(uv_timer_t *t) {
+    struct data_pull *p = t->data;
+    if (!p->busy && pd_mono_ns() - p->active_ns > DATA_IDLE_MS * UINT64_C(1000000))
+        fail(p, PD_ETIMEOUT, "it was silent for 20 s");
+}
+
+/* --- a node as the source ------------------------------------------------------------------------------------------ */
+
+static void try_next(struct data_pull *p);
+
+static void on_open(struct net_conn *c, void *arg) {
+    struct data_pull *p = arg;
+    if (p->over) {
+        net_close(c);
+        return;
+    }
+    p->open = 1;
+    p->active_ns = pd_mono_ns();
+    seal_init(&p->seal, c, 1, p->o->spec->encrypt);
+    say(p, WIRE_DF_FILE, p->path, strlen(p->path));
+}
+
+static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
+    struct data_pull *p = arg;
+    struct pd_err err = {0};
+    uint8_t *bytes = NULL;
+    size_t n;
+    (void)c;
+    if (!p->over && f->flags & WIRE_F_ERROR)
+        msg_error(f, &err);
+    else if (f->type == WIRE_HD_PING) /* it serves others first */
+        p->active_ns = pd_mono_ns();
+    else if (!p->over && f->type != WIRE_DF_FILE && f->type != WIRE_DF_DATA)
+        pd_fail(&err, PD_EPROTO, "a source does not send %s", wire_msg_name(f->type));
+    else if (!p->over && !seal_open(&p->seal, f, &bytes, &n, &err))
+        data_pull_frame(p, f->type, bytes, n);
+    free(bytes);
+    wire_frame_free(f);
+    if (err.code)
+        end(p, &err);
+}
+
+static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
+    struct data_pull *p = arg;
+    (void)c;
+    p->conn = NULL;
+    if (why->code)
+        pd_fail(&p->why, why->code, "%s", why->msg);
+    if (!p->over && !p->open)
+        try_next(p);
+    if (!p->over && !p->conn) {
+        if (!p->why.code)
+            pd_fail(&p->why, PD_ECLOSED, "the connection was closed");
+        end(p, &p->why);
+    }
+    maybe_free(p);
+}
+
+static void try_next(struct data_pull *p) {
+    static const struct net_events ev = {on_open, on_frame, NULL, on_close};
+    const struct net_opts opts = {.max_frame = MSG_MAX_FRAME, .handshake_timeout_ms = CONNECT_MS, .log = &p->o->core->log};
+    struct pd_err err = {0};
+    while (!p->conn && p->next_addr < json_array_size(p->addrs) && p->next_addr < ADDRS) {
+        const char *ip = json_string_value(json_array_get(p->addrs, p->next_addr++));
+        if (net_connect(&p->conn, &p->o->core->loop, ip ? ip : "", p->port, CONNECT_MS, &p->hs, &opts, &ev, p, &err)) {
+            p->conn = NULL;
+            pd_fail(&p->why, err.code, "%s", err.msg);
+        }
+    }
+}
+
+static int begin(struct data_pull *p, const struct data_source_of *from, struct pd_err *err) {
+    if (from->client) {
+        p->client = from->client;
+        say(p, WIRE_DF_FILE, p->path, strlen(p->path));
+        return 0;
+    }
+    p->port = from->port;
+    p->addrs = json_incref(from->addrs);
+    peer_id_put(p->o->self, WIRE_ROLE_TAKER, &p->hs);
+    try_next(p);
+    if (p->conn)
+        return 0;
+    return p->why.code ? pd_fail(err, p->why.code, "%s", p->why.msg) : pd_fail(err, PD_EHOST, "it has no address");
+}
+
+int data_pull_new(struct data_pull **out, struct data *d, const char *path, const struct object_id *id, const struct data_source_of *from, uint64_t number,
+                  void (*done)(void *arg, struct file_pieces *pieces, const struct pd_err *err), void *arg, struct pd_err *err) {
+    const struct data_opts *o = data_opts(d);
+    struct data_pull *p = pd_calloc(1, sizeof *p);
+    if (!p || !(p->path = pd_strdup(path)) || pd_fmt(p->aside, sizeof p->aside, "%s/.agent/data-%llu", o->core->place.dir, (unsigned long long)number)) {
+        free(p ? p->path : NULL);
+        free(p);
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    }
+    p->o = o;
+    p->id = *id;
+    p->number = number;
+    p->done = done;
+    p->arg = arg;
+    p->fd = -1;
+    p->inputs_end = &p->inputs;
+    p->active_ns = pd_mono_ns();
+    pd_buf_init(&p->head);
+    uv_timer_init(&o->core->loop, &p->timer);
+    p->timer.data = p;
+    uv_timer_start(&p->timer, on_timer, LOOK_MS, LOOK_MS);
+    int rc = begin(p, from, err);
+    if (rc)
+        data_pull_drop(p);
+    else
+        *out = p;
+    return rc;
+}

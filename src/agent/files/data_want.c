@@ -1,0 +1,328 @@
+/* data_want.c - data files that are wanted here and are not here: who asks for them, who is asked for them, in turn. See data.h.
+ *
+ *     queued ─▶ where (HD_FILE) ─▶ pulling, from one holder after the other, then from the launcher ─▶ here
+ *       ▲                            └▶ nobody gave it: pausing ─▶ where ... ROUNDS times ─▶ failed
+ *       └ AT_ONCE at a time, those that somebody waits for first */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/files/data_int.h"
+#include "agent/core/msg.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "wire/msg.h"
+
+enum { AT_ONCE = 4, AHEAD_MAX = 64, ROUNDS = 3, PAUSE_MS = 1000 };
+
+struct waiter {
+    struct waiter *next;
+    struct data_channel *c;
+    uint32_t id;
+};
+
+enum wanted_state { QUEUED, WHERE, PULLING, PAUSING };
+
+struct wanted {
+    struct wanted *next;
+    struct data *d;
+    char *path;
+    struct waiter *waiters;
+    enum wanted_state state;
+    uint64_t since_ns, number; /* in this state; of the request or pull under way */
+    int round;
+    struct object_id id;
+    json_t *holders;           /* of HD_FILE's answer */
+    size_t next_holder;
+    int asked_client;
+    struct client *client;     /* that the pull takes it from; else NULL */
+    char source[200];
+    struct data_pull *pull;
+    struct pd_buf tried;       /* who failed, and why: text */
+};
+
+static void start_some(struct data *d);
+static void try_next(struct wanted *x);
+
+/* --- what is wanted ---------------------------------------------------------------------------------------------------- */
+
+static void over(struct wanted *x, const struct pd_err *err) {
+    struct data *d = x->d;
+    char text[300];
+    if (err)
+        pd_warn(&d->o.core->log, "%s", err->msg);
+    else if (*x->source)
+        pd_info(&d->o.core->log, "data file %s came from %s", data_shown(x->path, text), x->source);
+    struct wanted **at = &d->wanted;
+    while (*at != x)
+        at = &(*at)->next;
+    *at = x->next;
+    if (!x->next)
+        d->wanted_end = at;
+    while (x->waiters) {
+        struct waiter *w = x->waiters;
+        x->waiters = w->next;
+        data_answer(w->c, w->id, err);
+        free(w);
+    }
+    json_decref(x->holders);
+    pd_buf_release(&x->tried);
+    free(x->path);
+    free(x);
+    start_some(d);
+}
+
+void data_forget(struct data *d, const struct data_channel *c) {
+    for (struct wanted *x = d->wanted; x; x = x->next)
+        for (struct waiter **w = &x->waiters; *w;) {
+            struct waiter *gone = *w;
+            if (gone->c != c) {
+                w = &gone->next;
+                continue;
+            }
+            *w = gone->next;
+            free(gone);
+        }
+}
+
+static struct wanted *wanted_of(struct data *d, const char *path) {
+    struct wanted *x = d->wanted;
+    while (x && strcmp(x->path, path))
+        x = x->next;
+    return x;
+}
+
+static struct wanted *new_wanted(struct data *d, const char *path) {
+    struct wanted *x = pd_calloc(1, sizeof *x);
+    if (!x || !(x->path = pd_strdup(path))) {
+        free(x);
+        return NULL;
+    }
+    x->d = d;
+    pd_buf_init(&x->tried);
+    *d->wanted_end = x;
+    d->wanted_end = &x->next;
+    return x;
+}
+
+void data_want(struct data *d, struct data_channel *c, uint32_t id, const char *path) {
+    unsigned n = 0;
+    for (const struct wanted *x = d->wanted; x; x = x->next)
+        n++;
+    if (!data_path_ok(path)) {
+        if (id)
+            data_answer(c, id, &(struct pd_err){PD_EDATA, "that is no path in the workspace"});
+        return;
+    }
+    if (data_is_here(d->o.core->place.dir, path)) {
+        if (id)
+            data_answer(c, id, NULL);
+        return;
+    }
+    struct wanted *x = wanted_of(d, path);
+    if (!x && !id && n >= AHEAD_MAX)
+        return;
+    struct waiter *w = id ? pd_calloc(1, sizeof *w) : NULL;
+    if ((id && !w) || (!x && !(x = new_wanted(d, path)))) {
+        free(w);
+        if (id)
+            data_answer(c, id, &(struct pd_err){PD_ENOMEM, "out of memory"});
+        return;
+    }
+    if (w) {
+        *w = (struct waiter){x->waiters, c, id};
+        x->waiters = w;
+    }
+    start_some(d);
+}
+
+/* --- who has it ------------------------------------------------------------------------------------------------------ */
+
+static void enter(struct wanted *x, enum wanted_state state) {
+    x->state = state;
+    x->since_ns = pd_mono_ns();
+}
+
+static void note_failure(struct wanted *x, const char *who, const char *why) {
+    pd_put_fmt(&x->tried, "%s%s: %s", x->tried.len ? "; " : "", who, why);
+}
+
+static void give_up(struct wanted *x) {
+    struct pd_err err = {0};
+    char text[300];
+    if (++x->round < ROUNDS && !x->d->closing) {
+        enter(x, PAUSING);
+        return;
+    }
+    pd_put_u8(&x->tried, 0);
+    pd_fail(&err, PD_EFAIL, "data file %s is not on node %d, and nobody gave it: %s", data_shown(x->path, text), x->d->o.spec->node,
+            x->tried.failed ? "" : (const char *)x->tried.data);
+    over(x, &err);
+}
+
+static void take_holders(struct wanted *x, const json_t *body, const uint8_t *id) {
+    json_decref(x->holders);
+    x->holders = json_incref(json_object_get(body, "holders"));
+    memcpy(x->id.b, id, OBJECT_ID);
+    x->next_holder = 0;
+    x->asked_client = 0;
+    enter(x, PULLING);
+    try_next(x);
+}
+
+void data_on_where(struct data *d, const struct wire_frame *f, const json_t *body, const struct pd_err *refused) {
+    struct wanted *x = d->wanted;
+    struct pd_err err = {0};
+    while (x && !(x->state == WHERE && x->number == f->req))
+        x = x->next;
+    if (!x)
+        return;
+    if (refused) {
+        over(x, refused);
+    } else if (f->n_sec < 2 || f->len[1] != OBJECT_ID) {
+        pd_fail(&err, PD_EPROTO, "node 0's answer about a data file is damaged");
+        over(x, &err);
+    } else {
+        take_holders(x, body, f->sec[1]);
+    }
+}
+
+static void ask_where(struct wanted *x) {
+    struct data *d = x->d;
+    struct object_id id;
+    struct pd_err err = {0};
+    x->number = ++d->next_number;
+    enter(x, WHERE);
+    pd_buf_clear(&x->tried); /* the last round tells why */
+    if (d->o.spec->node) {
+        d->o.io->ask_head(d->o.arg, WIRE_HD_FILE, x->number, x->path, strlen(x->path)); /* again after where_ms, should it be lost */
+        return;
+    }
+    json_t *body = data_holders_of(d, 0, x->path, &id, &err);
+    if (body)
+        take_holders(x, body, id.b);
+    else
+        over(x, &err);
+    json_decref(body);
+}
+
+/* --- taking it --------------------------------------------------------------------------------------------------------- */
+
+static void on_pulled(void *arg, struct file_pieces *pieces, const struct pd_err *err) {
+    struct wanted *x = arg;
+    struct data *d = x->d;
+    x->pull = NULL;
+    x->client = NULL;
+    if (err) {
+        note_failure(x, x->source, err->msg);
+        try_next(x);
+        return;
+    }
+    data_came_here(d, x->path, pieces);
+    over(x, NULL);
+}
+
+/* The next one that may have it; none is left: this round is over. */
+static void try_next(struct wanted *x) {
+    struct data *d = x->d;
+    while (!x->pull && !d->closing) {
+        struct pd_err err = {0};
+        struct data_source_of from = {0};
+        if (x->next_holder < json_array_size(x->holders)) {
+            const json_t *h = json_array_get(x->holders, x->next_holder++);
+            from.addrs = json_object_get(h, "addrs");
+            from.port = (int)msg_int(h, "port", 1, 65535, 1);
+            snprintf(x->source, sizeof x->source, "node %d (%.150s)", (int)msg_int(h, "node", 0, SPEC_MAX_NODES, 0), msg_str(h, "name"));
+            if (msg_bool(h, "lost")) {
+                note_failure(x, x->source, "it is lost");
+                continue;
+            }
+        } else if (!x->asked_client) {
+            x->asked_client = 1;
+            snprintf(x->source, sizeof x->source, "the launcher");
+            if (!d->feeders) {
+                note_failure(x, x->source, "it is not connected to this node, or does not have the package");
+                continue;
+            }
+            from.client = d->feeders->client;
+        } else {
+            give_up(x);
+            return;
+        }
+        x->number = ++d->next_number;
+        if (data_pull_new(&x->pull, d, x->path, &x->id, &from, x->number, on_pulled, x, &err)) {
+            x->pull = NULL;
+            note_failure(x, x->source, err.msg);
+        } else {
+            x->client = from.client;
+        }
+    }
+}
+
+/* The connection to node 0 is broken: whether it comes back in time is the lease's matter, and what is wanted waits. */
+static int hears_nothing(const struct data *d) { return d->o.spec->node && !d->o.io->is_joined(d->o.arg); }
+
+static void start_some(struct data *d) {
+    for (;;) {
+        unsigned active = 0;
+        struct wanted *best = NULL;
+        for (struct wanted *x = d->wanted; x; x = x->next) {
+            active += x->state == WHERE || x->state == PULLING;
+            if (x->state == QUEUED && (!best || (x->waiters && !best->waiters)))
+                best = x;
+        }
+        if (!best || active >= AT_ONCE || d->closing || hears_nothing(d))
+            return;
+        ask_where(best);
+    }
+}
+
+void wanted_tick(struct data *d) {
+    uint64_t now = pd_mono_ns();
+    for (struct wanted *x = d->wanted, *next; x; x = next) {
+        uint64_t ms = (now - x->since_ns) / 1000000u;
+        next = x->next;
+        if (x->state == PAUSING && ms >= PAUSE_MS * (unsigned)x->round) {
+            x->state = QUEUED;
+        } else if (x->state == WHERE && hears_nothing(d)) {
+            x->state = QUEUED;
+        } else if (x->state == WHERE && ms >= d->where_ms) {
+            note_failure(x, "node 0", "it does not answer");
+            give_up(x);
+            break; /* the list may have changed */
+        }
+    }
+    start_some(d);
+}
+
+void wanted_end(struct data *d) {
+    while (d->wanted) {
+        if (d->wanted->pull)
+            data_pull_drop(d->wanted->pull);
+        over(d->wanted, &(struct pd_err){PD_ECANCELED, "the job is ending"});
+    }
+}
+
+/* --- from a client --------------------------------------------------------------------------------------------------- */
+
+void wanted_fed(struct data *d, const struct client *c, const struct wire_frame *f, const json_t *body) {
+    struct wanted *x = d->wanted;
+    struct pd_err why = {0};
+    while (x && !(x->client == c && x->number == f->req))
+        x = x->next;
+    if (x && *msg_str(body, "error")) {
+        pd_fail(&why, PD_EDATA, "%.600s", msg_str(body, "error"));
+        data_pull_fail(x->pull, &why);
+    } else if (x && f->n_sec > 1) {
+        data_pull_frame(x->pull, f->type, f->sec[1], f->len[1]);
+    }
+}
+
+void wanted_client_gone(struct data *d, const struct client *c) {
+    const struct pd_err gone = {PD_ECLOSED, "its connection was lost"};
+    for (struct wanted *x = d->wanted; x;) {
+        int its = x->client == c;
+        if (its)
+            data_pull_fail(x->pull, &gone);
+        x = its ? d->wanted : x->next; /* the list may have changed */
+    }
+}

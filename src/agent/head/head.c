@@ -1,0 +1,525 @@
+/* head.c - see head.h. States are a table; head_enter alone writes the state. What is asked of nodes is in head_ask.c, which
+ * failure counts and what follows from it in head_fail.c, who is away and who is lost in head_gone.c. */
+#include "agent/head/head.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/head/head_int.h"
+#include "agent/core/msg.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "net/conn.h"
+#include "wire/msg.h"
+
+enum { PROBE_MS = 60000, BIND_MS = 30000, START_SLACK_MS = 15000, CLOSE_SLACK_MS = 10000, ABORT_SLACK_MS = 500, STOP_SLACK_MS = 100, NOTICE_MS = 500 };
+
+/* --- per state: what has to hold before the next one --- */
+
+static int node_joined(const struct head *h, int i) { return h->node[i].joined; }
+static int node_answered(const struct head *h, int i) { return h->node[i].answered; }
+
+static int pserver_listens(const struct head *h, int i) {
+    return roles_rank(&h->roles, ROLE_PSERVER, i) < 0 || (h->node[i].answered && h->node[i].ready);
+}
+
+/* Without trainers the servers are the job: it is over when they have ended. */
+static int trainer_done(const struct head *h, int i) {
+    if (!h->roles.n[ROLE_TRAINER])
+        return roles_rank(&h->roles, ROLE_PSERVER, i) < 0 || h->node[i].exited[ROLE_PSERVER];
+    return roles_rank(&h->roles, ROLE_TRAINER, i) < 0 || h->node[i].exited[ROLE_TRAINER];
+}
+
+/* A user's own pserver does not know when to end: it gets TERM at once. */
+static int pserver_done(const struct head *h, int i) {
+    return roles_rank(&h->roles, ROLE_PSERVER, i) < 0 || h->node[i].exited[ROLE_PSERVER] || *h->spec->command[ROLE_PSERVER];
+}
+
+/* Not waited for: nodes that are away, which end by their lease; nodes without a trainer. */
+static int trainer_ended(const struct head *h, int i) {
+    return !h->node[i].joined || (h->node[i].answered && h->node[i].exited[ROLE_TRAINER]);
+}
+
+/* One that is gone ends its processes by itself. */
+static int closed(const struct head *h, int i) { return h->node[i].answered || !h->node[i].joined; }
+
+static const struct {
+    const char *name, *waiting_for; /* AG_STATE, and what the text says of nodes that are not done */
+    json_t *(*ask)(struct head *h, int node, uint16_t *type); /* NULL body: nothing to ask of this node */
+    int (*done)(const struct head *h, int node); /* NULL: only time ends it */
+    enum head_state next, late; /* when all are done; after the deadline, which is a failure where `late` is HEAD_IDLE */
+} states[N_HEAD_STATES] = {
+    [HEAD_IDLE] = {"setup", NULL, NULL, NULL, HEAD_IDLE, HEAD_IDLE},
+    [HEAD_CONNECTING] = {"connecting", "waiting for", NULL, node_joined, HEAD_PROBING, HEAD_IDLE},
+    [HEAD_PROBING] = {"probing", "probing addresses with", head_ask_probe, node_answered, HEAD_BINDING, HEAD_IDLE},
+    [HEAD_BINDING] = {"binding", "binding ports on", head_ask_bind, node_answered, HEAD_PSERVERS, HEAD_IDLE},
+    [HEAD_PSERVERS] = {"pservers", "starting pservers on", head_ask_pserver, pserver_listens, HEAD_TRAINERS, HEAD_IDLE},
+    [HEAD_TRAINERS] = {"trainers", NULL, head_ask_trainer, trainer_done, HEAD_ENDING, HEAD_IDLE},
+    [HEAD_SAVING] = {"saving", "waiting for the trainers to save on", head_ask_save, trainer_done, HEAD_ENDING, HEAD_CLOSING},
+    [HEAD_RESTARTING] = {"restarting", "ending processes on", head_ask_restart, node_answered, HEAD_BACKOFF, HEAD_IDLE},
+    [HEAD_BACKOFF] = {"restarting", NULL, NULL, NULL, HEAD_BINDING, HEAD_BINDING},
+    [HEAD_ENDING] = {"ending", "waiting for the pservers to end on", NULL, pserver_done, HEAD_CLOSING, HEAD_CLOSING},
+    [HEAD_STOPPING] = {"ending", "ending the trainers on", head_ask_stop, trainer_ended, HEAD_CLOSING, HEAD_CLOSING},
+    [HEAD_CLOSING] = {"ending", "ending processes on", head_ask_end, closed, HEAD_OVER, HEAD_OVER},
+    [HEAD_OVER] = {NULL, NULL, NULL, NULL, HEAD_OVER, HEAD_OVER},
+};
+
+/* Nobody waits for a node that is gone. */
+static int is_done(const struct head *h, int i) { return h->gone[i] || states[h->state].done(h, i); }
+
+/* 0: none. Trainers take as long as they take; idle waits for the client, whose lease ends it. */
+static uint64_t deadline_ms(const struct head *h) {
+    switch (h->state) {
+    case HEAD_CONNECTING:
+        return h->spec->connect_ms;
+    case HEAD_PROBING:
+        return PROBE_MS;
+    case HEAD_BINDING:
+        return BIND_MS;
+    case HEAD_PSERVERS: /* each node has its own limit, and says more about it */
+        return h->spec->ready_ms + START_SLACK_MS;
+    case HEAD_SAVING:
+        return h->save_ms + 1;
+    case HEAD_RESTARTING:
+        return h->spec->grace_ms + CLOSE_SLACK_MS;
+    case HEAD_BACKOFF:
+        return head_backoff_ms(h) + 1;
+    case HEAD_ENDING:
+        return h->spec->end_ms + 1;
+    case HEAD_STOPPING:
+        return h->grace_ms + STOP_SLACK_MS;
+    case HEAD_CLOSING:
+        return head_end_grace_ms(h) + (h->aborted ? ABORT_SLACK_MS : CLOSE_SLACK_MS);
+    default:
+        return 0;
+    }
+}
+
+/* "node 2 (10.0.0.3), node 5 (gpu-05) and 7 more" */
+static int name_missing(const struct head *h, char *out, size_t cap) {
+    int n = 0;
+    size_t at = 0;
+    out[0] = 0;
+    for (int i = 0; states[h->state].done && i < h->spec->n_nodes; i++) {
+        if (is_done(h, i))
+            continue;
+        if (++n <= 4 && at < cap)
+            at += (size_t)snprintf(out + at, cap - at, "%snode %d (%.60s)", n > 1 ? ", " : "", i, head_host(h, i));
+    }
+    if (n > 4 && at < cap)
+        snprintf(out + at, cap - at, " and %d more", n - 4);
+    return n;
+}
+
+static int only_pservers(const struct head *h) { return h->state == HEAD_TRAINERS && !h->roles.n[ROLE_TRAINER]; }
+
+/* A state is told when it begins; who it waits for only once that takes a while, and again when that changes. */
+void head_publish(struct head *h, const char *text) {
+    if (!states[h->state].name || h->state == HEAD_IDLE)
+        return;
+    snprintf(h->text, sizeof h->text, "%s", text);
+    h->io.state(h->arg, only_pservers(h) ? "pservers" : states[h->state].name, text);
+}
+
+static void on_notice(uv_timer_t *t) {
+    struct head *h = t->data;
+    char who[300], text[400];
+    if (!states[h->state].waiting_for || !name_missing(h, who, sizeof who))
+        return;
+    snprintf(text, sizeof text, "%s %s", states[h->state].waiting_for, who);
+    if (strcmp(text, h->text))
+        head_publish(h, text);
+}
+
+/* --- the machine --- */
+
+/* It is there and does not end its processes in time, whatever it is: the job may do without it. Of one that is away the lease decides. */
+static void give_up_silent(struct head *h, const char *reason) {
+    for (int i = h->spec->n_nodes; i-- > 0 && h->state == HEAD_RESTARTING;)
+        if (!is_done(h, i) && h->node[i].joined)
+            head_give_up(h, i, reason);
+}
+
+static void on_deadline(uv_timer_t *t) {
+    struct head *h = t->data;
+    char who[300], reason[420];
+    int missing = name_missing(h, who, sizeof who);
+    if (head_waits_for_lost(h)) {
+        uv_timer_start(t, on_deadline, NOTICE_MS, 0);
+        return;
+    }
+    if (states[h->state].late != HEAD_IDLE) {
+        if (missing)
+            pd_warn(h->log, "%s: not done in time: %s", states[h->state].name, who);
+        head_enter(h, states[h->state].late);
+        return;
+    }
+    snprintf(reason, sizeof reason, "%s: no answer within %llu s: %s", states[h->state].name,
+             (unsigned long long)(deadline_ms(h) + 999) / 1000, who);
+    int first = -1;
+    if (h->state == HEAD_RESTARTING) {
+        give_up_silent(h, reason);
+        return;
+    }
+    for (int i = 0; i < h->spec->n_nodes && first < 0; i++)
+        if (!is_done(h, i))
+            first = i;
+    head_note_failure(h, first, head_reason_failure(h, first, reason), 0, 0);
+}
+
+static void ask(struct head *h, int i) {
+    struct head_node *n = &h->node[i];
+    uint16_t type = 0;
+    if (!states[h->state].ask || n->asked || n->answered || !n->joined || h->gone[i])
+        return;
+    json_t *body = states[h->state].ask(h, i, &type);
+    n->asked = 1;
+    if (!body) {
+        n->answered = 1;
+        return;
+    }
+    n->req = ++h->next_req;
+    h->io.send(h->arg, i, type, n->req, body);
+}
+
+void head_ask_again(struct head *h, int node) {
+    h->node[node].asked = h->node[node].answered = 0;
+    ask(h, node);
+}
+
+static void finish(struct head *h) {
+    const char *status = h->stopped ? "stopped" : h->failure ? "failed" : "done";
+    uv_timer_stop(&h->window);
+    uv_timer_stop(&h->lost);
+    uv_timer_stop(&h->notice);
+    uv_timer_stop(&h->early);
+    h->io.over(h->arg, status, h->failure, h->later);
+}
+
+/* What was of the last attempt. Every node has answered: it has no process and tells of none. */
+static void forget_attempt(struct head *h) {
+    head_forget_endpoints(h);
+    for (int i = 0; i < h->spec->n_nodes; i++) {
+        struct head_node *n = &h->node[i];
+        n->ready = 0;
+        memset(n->ports, 0, sizeof n->ports);
+        memset(n->exited, 0, sizeof n->exited);
+        n->alone = n->trained = 0;
+    }
+}
+
+void head_enter(struct head *h, enum head_state state) {
+    if (state == HEAD_OVER)
+        head_note_lost_spares(h);
+    h->state = state;
+    uv_timer_stop(&h->deadline);
+    for (int i = 0; i < h->spec->n_nodes; i++)
+        h->node[i].asked = h->node[i].answered = 0;
+    if (state == HEAD_PROBING)
+        head_plan_probes(h);
+    if (state == HEAD_BACKOFF)
+        forget_attempt(h);
+    if (state == HEAD_OVER) {
+        finish(h);
+        return;
+    }
+    if (deadline_ms(h))
+        uv_timer_start(&h->deadline, on_deadline, deadline_ms(h), 0);
+    for (int i = 0; i < h->spec->n_nodes; i++)
+        ask(h, i);
+    char text[400] = "";
+    if (only_pservers(h))
+        snprintf(text, sizeof text, "%d pservers run", h->roles.n[ROLE_PSERVER]);
+    else if (state == HEAD_TRAINERS)
+        snprintf(text, sizeof text, "%d pservers, %d trainers", h->roles.n[ROLE_PSERVER], h->roles.n[ROLE_TRAINER]);
+    else if (state == HEAD_RESTARTING)
+        snprintf(text, sizeof text, "%.390s", h->restart_text);
+    else if (state == HEAD_SAVING)
+        snprintf(text, sizeof text, "the trainers save the model and end, for at most %u s", (h->save_ms + 999) / 1000);
+    if (state != HEAD_BACKOFF)
+        head_publish(h, text);
+    uv_timer_start(&h->notice, on_notice, NOTICE_MS, NOTICE_MS);
+    head_check(h);
+}
+
+/* Go on when every node is done. Not while a failure waits for its window: what it ends must not seem an end. */
+void head_check(struct head *h) {
+    if (!states[h->state].done || (h->failure && h->state != HEAD_CLOSING))
+        return;
+    for (int i = 0; i < h->spec->n_nodes; i++)
+        if (!is_done(h, i))
+            return;
+    head_enter(h, states[h->state].next);
+}
+
+void head_close(struct head *h) {
+    if (h->state != HEAD_CLOSING && h->state != HEAD_OVER)
+        head_enter(h, HEAD_CLOSING);
+}
+
+/* --- what comes in --- */
+
+/* Our pservers end with the last trainer's goodbye, a moment before its exit is heard: that is no failure. One that
+ * ends and leaves trainers running would let them wait for ever. */
+static void on_early(uv_timer_t *t) {
+    struct head *h = t->data;
+    if (h->state == HEAD_TRAINERS)
+        head_note_failure(h, h->early_node, head_process_failure(h, h->early_node, h->early_exit, "it ended before the trainers"),
+                          h->early_time, 1);
+}
+
+static void watch_early(struct head *h, int node, const json_t *body, int64_t time_us) {
+    if (h->early_exit)
+        return;
+    h->early_node = node;
+    h->early_exit = json_deep_copy(body);
+    h->early_time = time_us;
+    uv_timer_start(&h->early, on_early, h->spec->end_ms, 0);
+}
+
+static void take_exit(struct head *h, int node, const json_t *body) {
+    struct head_node *n = &h->node[node];
+    int r = role_of(msg_str(body, "role"));
+    int64_t code = msg_int(body, "exit_code", -1, 255, -1), at = msg_int(body, "time", 0, INT64_MAX, 0);
+    if (r < 0 || n->exited[r])
+        return;
+    if (r == ROLE_TRAINER && msg_int(body, "alone", 0, INT32_MAX, 0) != n->alone)
+        return; /* told once more, by a node that has not heard yet that it is started again */
+    n->exited[r] = 1;
+    if (r == ROLE_TRAINER)
+        n->trained = msg_bool(body, "trained");
+    if (*msg_str(body, "saved"))
+        snprintf(h->saved, sizeof h->saved, "%s", msg_str(body, "saved"));
+    if (h->state == HEAD_STOPPING)
+        head_check(h);
+    if (h->state == HEAD_RESTARTING || h->state == HEAD_CLOSING || h->state == HEAD_OVER || h->state == HEAD_STOPPING || msg_bool(body, "ending"))
+        return; /* that node ends its processes, and has said why */
+    if (h->state == HEAD_SAVING && *h->spec->command[r])
+        head_check(h); /* a user's program ends by TERM as it likes */
+    else if (code != 0)
+        head_note_failure(h, node, head_process_failure(h, node, body, ""), at, !msg_bool(body, "final"));
+    else if (h->state == HEAD_PSERVERS)
+        head_note_failure(h, node, head_process_failure(h, node, body, "it ended before all pservers listened"), at, 1);
+    else if (h->state == HEAD_TRAINERS && r == ROLE_PSERVER && h->roles.n[ROLE_TRAINER])
+        watch_early(h, node, body, at);
+    else
+        head_check(h);
+}
+
+static void take_probe(struct head *h, int prober, const json_t *body) {
+    int target = h->node[prober].probes;
+    const json_t *ok = json_array_get(json_object_get(body, "ok"), 0);
+    const char *addr = msg_str(ok, "addr");
+    if (net_is_ip(addr)) {
+        snprintf(h->node[target].addr, sizeof h->node[target].addr, "%.40s", addr);
+        return;
+    }
+    json_t *c = head_candidates(h, target);
+    char *list = json_dumps(c, JSON_COMPACT), reason[500];
+    snprintf(reason, sizeof reason, "node %d (%.60s) reaches none of its addresses %.250s: choose one with nic, or open the ports",
+             prober, head_host(h, prober), list ? list : "");
+    free(list);
+    json_decref(c);
+    head_note_failure(h, target, head_reason_failure(h, target, reason), 0, 0);
+}
+
+static void take_bind(struct head *h, int node, const json_t *body) {
+    const json_t *first = json_array_get(json_object_get(body, "pserver_ports"), 0);
+    h->node[node].ports[ROLE_PSERVER] = (int)json_integer_value(first);
+    h->node[node].ports[ROLE_TRAINER] = (int)msg_int(body, "trainer_port", 0, 65535, 0);
+}
+
+static void take_reason(struct head *h, int node, const char *reason, int of_process) {
+    if (!of_process || h->state != HEAD_RESTARTING) /* while all are ended none becomes ready */
+        head_note_failure(h, node, head_reason_failure(h, node, reason), 0, of_process);
+}
+
+/* A client told that node to stop. */
+static void take_stop(struct head *h, const json_t *body) {
+    const unsigned grace = (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, h->grace_ms);
+    if (msg_bool(body, "save"))
+        head_save(h, (unsigned)msg_int(body, "save_ms", 0, SAVE_MS_MAX, 0), grace, msg_str(body, "reason"));
+    else
+        head_stop(h, grace, msg_str(body, "reason"));
+}
+
+void head_message(struct head *h, int node, uint16_t type, uint64_t req, const json_t *body, const struct pd_err *refused) {
+    struct head_node *n = &h->node[node];
+    if (h->state == HEAD_OVER || h->gone[node])
+        return;
+    if (type == WIRE_HD_EXITED) {
+        take_exit(h, node, body);
+        return;
+    }
+    if (type == WIRE_HD_READY) {
+        n->ready = 1;
+        head_check(h);
+        return;
+    }
+    if (type == WIRE_HD_FAIL) {
+        take_reason(h, node, msg_str(body, "reason"), *msg_str(body, "role") != 0);
+        return;
+    }
+    if (type == WIRE_HD_STOP_JOB) {
+        take_stop(h, body);
+        return;
+    }
+    if (!n->asked || n->answered || req != n->req)
+        return; /* the answer to a request of a state that is over */
+    n->answered = 1;
+    if (refused)
+        head_note_failure(h, node, head_reason_failure(h, node, refused->msg), 0, 0);
+    else if (type == WIRE_HD_PROBE)
+        take_probe(h, node, body);
+    else if (type == WIRE_HD_BIND)
+        take_bind(h, node, body);
+    else if (type == WIRE_HD_STOP && !msg_bool(body, "trainer"))
+        n->exited[ROLE_TRAINER] = 1;
+    head_check(h);
+}
+
+void head_joined(struct head *h, int node, const json_t *join) {
+    struct head_node *n = &h->node[node];
+    int64_t incarnation = msg_int(join, "incarnation", INT64_MIN, INT64_MAX, 0);
+    const json_t *v;
+    size_t i;
+    uint16_t type;
+    if (head_is_gone(h, node)) /* what it had to do is done elsewhere */
+        return;
+    if (n->ever_joined && incarnation != n->incarnation) {
+        head_fail(h, node, "its agent was started again in the middle of the job");
+        return;
+    }
+    n->joined = n->ever_joined = 1;
+    n->lost_ns = 0;
+    n->incarnation = incarnation;
+    snprintf(n->net_id, sizeof n->net_id, "%s", msg_str(join, "net_id"));
+    snprintf(n->machine, sizeof n->machine, "%s", msg_str(join, "machine"));
+    json_array_foreach(json_object_get(join, "ready"), i, v)
+        n->ready = 1;
+    json_array_foreach(json_object_get(join, "exited"), i, v)
+        take_exit(h, node, v);
+    if (*msg_str(join, "failed"))
+        take_reason(h, node, msg_str(join, "failed"), *msg_str(join, "failed_role") != 0);
+    if (h->state == HEAD_OVER) /* it was away when the others were told */
+        h->io.send(h->arg, node, WIRE_HD_END, ++h->next_req, head_ask_end(h, node, &type));
+    ask(h, node);
+    if (h->state == HEAD_RESTARTING && n->asked && !n->answered) /* it was away when the others were asked, and has as much time */
+        uv_timer_start(&h->deadline, on_deadline, deadline_ms(h), 0);
+    head_check(h);
+}
+
+void head_fail(struct head *h, int node, const char *reason) {
+    if (h->state == HEAD_OVER)
+        return;
+    head_note_failure(h, node, head_reason_failure(h, node, reason), 0, 0);
+}
+
+void head_abort(struct head *h, unsigned grace_ms, int node, const char *reason) {
+    if (h->state == HEAD_OVER)
+        return;
+    h->aborted = 1;
+    if (h->state != HEAD_CLOSING || grace_ms < h->grace_ms)
+        h->grace_ms = grace_ms;
+    if (h->state == HEAD_CLOSING) { /* nobody is left to hear of a node that is silent; it ends by its own lease */
+        if (uv_timer_get_due_in(&h->deadline) > deadline_ms(h))
+            uv_timer_start(&h->deadline, on_deadline, deadline_ms(h), 0);
+        return;
+    }
+    head_fail(h, node, reason);
+    head_close(h);
+}
+
+static int trainers_may_run(const struct head *h) {
+    return (h->state == HEAD_TRAINERS || h->state == HEAD_SAVING) && h->roles.n[ROLE_TRAINER] && h->roles.n[ROLE_PSERVER];
+}
+
+void head_stop(struct head *h, unsigned grace_ms, const char *reason) {
+    if (h->state == HEAD_OVER || h->state == HEAD_CLOSING || (h->state == HEAD_STOPPING && grace_ms >= h->grace_ms))
+        return;
+    h->stopped = 1;
+    h->grace_ms = grace_ms;
+    h->save_until_ns = 0;
+    json_decref(h->failure); /* a failure within the window was the stop's doing */
+    h->failure = NULL;
+    h->later = 0;
+    pd_info(h->log, "stopped: %s", reason);
+    head_enter(h, grace_ms && trainers_may_run(h) ? HEAD_STOPPING : HEAD_CLOSING);
+}
+
+void head_save(struct head *h, unsigned save_ms, unsigned grace_ms, const char *reason) {
+    if (h->state == HEAD_SAVING)
+        return;
+    if (h->state != HEAD_TRAINERS || h->failure || !h->roles.n[ROLE_TRAINER]) {
+        head_stop(h, grace_ms, reason);
+        return;
+    }
+    h->stopped = 1;
+    h->grace_ms = grace_ms;
+    h->save_ms = save_ms;
+    h->save_until_ns = pd_mono_ns() + save_ms * UINT64_C(1000000);
+    uv_timer_stop(&h->early);
+    pd_info(h->log, "stopped after saving: %s", reason);
+    head_enter(h, HEAD_SAVING);
+}
+
+const char *head_saved(const struct head *h) { return h->saved; }
+
+void head_run(struct head *h) {
+    if (h->state == HEAD_IDLE)
+        head_enter(h, HEAD_CONNECTING);
+}
+
+int head_over(const struct head *h) { return h->state == HEAD_OVER; }
+
+static void free_parts(struct head *h) {
+    json_decref(h->failure);
+    json_decref(h->early_exit);
+    json_decref(h->lost_nodes);
+    head_forget_endpoints(h);
+    roles_release(&h->roles);
+    free(h->node);
+    free(h->gone);
+    free(h);
+}
+
+int head_new(struct head **out, uv_loop_t *loop, const struct spec *s, json_t *peers, const struct pd_log *log,
+             const struct head_io *io, void *arg, struct pd_err *err) {
+    struct head *h = pd_calloc(1, sizeof *h);
+    if (!h)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    *h = (struct head){.loop = loop, .spec = s, .peers = peers, .log = log, .io = *io, .arg = arg, .grace_ms = s->grace_ms};
+    h->node = pd_calloc((size_t)s->n_nodes, sizeof *h->node);
+    h->gone = pd_calloc((size_t)s->n_nodes, 1);
+    h->lost_nodes = json_array();
+    if (!h->node || !h->gone || !h->lost_nodes || roles_copy(&h->roles, &s->roles)) {
+        free_parts(h);
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    }
+    uv_timer_t *timers[] = {&h->deadline, &h->lost, &h->window, &h->notice, &h->early};
+    for (int i = 0; i < 5; i++) {
+        uv_timer_init(loop, timers[i]);
+        timers[i]->data = h;
+        h->n_handles++;
+    }
+    *out = h;
+    return 0;
+}
+
+static void on_closed(uv_handle_t *t) {
+    struct head *h = t->data;
+    if (--h->n_handles)
+        return;
+    free_parts(h);
+}
+
+void head_free(struct head *h) {
+    if (!h)
+        return;
+    uv_close((uv_handle_t *)&h->deadline, on_closed);
+    uv_close((uv_handle_t *)&h->lost, on_closed);
+    uv_close((uv_handle_t *)&h->window, on_closed);
+    uv_close((uv_handle_t *)&h->notice, on_closed);
+    uv_close((uv_handle_t *)&h->early, on_closed);
+}

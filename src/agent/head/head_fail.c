@@ -1,0 +1,172 @@
+/* head_fail.c - which failure is the first, and whether the job is started again after it. The others of a job that falls
+ * apart are its echo: trainers whose pserver is gone, pservers whose trainer is. They are counted, not told. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/head/head_int.h"
+#include "agent/core/msg.h"
+
+const char *head_host(const struct head *h, int node) {
+    const char *s = json_string_value(json_object_get(json_array_get(h->peers, (size_t)node), "name"));
+    return s ? s : "";
+}
+
+static json_t *make(const struct head *h, int node, const char *role, int64_t rank, int64_t code, int64_t sig,
+                    const char *reason, const char *last) {
+    return json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:s}", "node", node, "host", node < 0 ? "" : head_host(h, node),
+                     "role", role, "rank", (json_int_t)rank, "exit_code", (json_int_t)code, "signal", (json_int_t)sig,
+                     "reason", msg_text(reason, strlen(reason)), "last_lines", last);
+}
+
+json_t *head_process_failure(const struct head *h, int node, const json_t *exited, const char *reason) {
+    return make(h, node, msg_str(exited, "role"), msg_int(exited, "rank", 0, SPEC_MAX_NODES, 0),
+                msg_int(exited, "exit_code", -1, 255, -1), msg_int(exited, "signal", 0, 255, 0), reason,
+                msg_str(exited, "last_lines"));
+}
+
+json_t *head_reason_failure(const struct head *h, int node, const char *reason) {
+    return make(h, node, "agent", node, -1, 0, reason, "");
+}
+
+/* --- restarts --- */
+
+enum { BACKOFF_MAX_MS = 60000 };
+
+uint64_t head_backoff_ms(const struct head *h) {
+    uint64_t ms = h->spec->restart_ms;
+    for (int i = 1; i < h->restarts && ms < BACKOFF_MAX_MS; i++)
+        ms *= 2;
+    return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
+}
+
+/* "trainer 2 on gpu-02: exit status 1", "node 1 (gpu-01): its agent is gone" */
+static void describe(const json_t *f, char *out, size_t cap) {
+    int code = (int)msg_int(f, "exit_code", -1, 255, -1), sig = (int)msg_int(f, "signal", 0, 255, 0);
+    const char *reason = msg_str(f, "reason");
+    int of_node = !strcmp(msg_str(f, "role"), "agent");
+    size_t at = (size_t)snprintf(out, cap, of_node ? "%s %d (%.60s): " : "%s %d on %.60s: ", of_node ? "node" : msg_str(f, "role"),
+                                 (int)msg_int(f, "rank", 0, SPEC_MAX_NODES, 0), msg_str(f, "host"));
+    if (at >= cap)
+        return;
+    if (sig)
+        snprintf(out + at, cap - at, "signal %d (%s)", sig, strsignal(sig));
+    else if (*reason)
+        snprintf(out + at, cap - at, "%.150s", reason);
+    else
+        snprintf(out + at, cap - at, "exit status %d", code);
+}
+
+/* Binding, too, when it is for another attempt: another node may be lost then. */
+int head_may_restart(const struct head *h) {
+    int state = h->state == HEAD_PSERVERS || h->state == HEAD_TRAINERS || (h->state == HEAD_BINDING && h->restarts);
+    return state && !h->stopped && !h->no_retry && h->restarts < h->spec->max_restarts;
+}
+
+void head_name_restart(struct head *h, const json_t *failure) {
+    char why[260];
+    describe(failure, why, sizeof why);
+    snprintf(h->restart_text, sizeof h->restart_text, "restart %d of %d after %s%s", h->restarts, h->spec->max_restarts, why, h->moves);
+    *h->moves = 0;
+}
+
+static void forget_failures(struct head *h) {
+    json_decref(h->failure);
+    json_decref(h->early_exit);
+    h->failure = h->early_exit = NULL;
+    h->later = 0;
+    uv_timer_stop(&h->early);
+}
+
+static void restart(struct head *h) {
+    h->attempt = ++h->restarts;
+    head_name_restart(h, h->failure);
+    pd_warn(h->log, "%s (%d more failed after it)", h->restart_text, h->later);
+    forget_failures(h);
+    head_enter(h, HEAD_RESTARTING);
+}
+
+/* With on_trainer_lost = wait the others wait, and a new process goes on where the lost one was. One that had not ended a step failed at
+ * taking that place, or at its first one: then all begin again. What a user's program leaves behind is ended with all of the node's. */
+static int one_will_do(const struct head *h) {
+    int node = h->failure_node;
+    return h->state == HEAD_TRAINERS && !h->later && node >= 0 && !strcmp(msg_str(h->failure, "role"), role_names[ROLE_TRAINER]) &&
+           h->node[node].joined && h->node[node].exited[ROLE_TRAINER] && h->node[node].trained && !*h->spec->command[ROLE_TRAINER] &&
+           !strcmp(msg_str(h->spec->train, "on_trainer_lost"), "wait");
+}
+
+static void restart_one(struct head *h) {
+    struct head_node *n = &h->node[h->failure_node];
+    int node = h->failure_node;
+    h->restarts++;
+    head_name_restart(h, h->failure);
+    pd_warn(h->log, "%s: that trainer alone", h->restart_text);
+    forget_failures(h);
+    n->alone++;
+    n->exited[ROLE_TRAINER] = n->trained = 0;
+    head_publish(h, h->restart_text);
+    head_ask_again(h, node);
+}
+
+static void on_window(uv_timer_t *t) {
+    struct head *h = t->data;
+    if (head_may_restart(h) && one_will_do(h))
+        restart_one(h);
+    else if (head_may_restart(h))
+        restart(h);
+    else
+        head_close(h);
+}
+
+/* --- the first failure --- */
+
+/* A process that was killed (out of memory, say) or crashed is nobody's echo. One that aborts may be: many programs do so
+ * when they lose a peer. What an agent says of itself (rank 1) is more than a bare exit status. */
+static int rank_of(const json_t *f) {
+    switch (msg_int(f, "signal", 0, 255, 0)) {
+    case SIGKILL:
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGILL:
+    case SIGFPE:
+        return 0;
+    default:
+        break;
+    }
+    return strcmp(msg_str(f, "role"), "agent") ? 2 : 1;
+}
+
+static int replaces(const struct head *h, int node, int rank, int64_t time_us) {
+    if (rank != h->failure_rank)
+        return rank < h->failure_rank;
+    int one_clock = node >= 0 && h->failure_node >= 0 && *h->node[node].net_id &&
+                    !strcmp(h->node[node].net_id, h->node[h->failure_node].net_id);
+    return one_clock && time_us && h->failure_time && time_us < h->failure_time;
+}
+
+void head_note_failure(struct head *h, int node, json_t *failure, int64_t exit_time_us, int retry) {
+    if (!failure || (h->stopped && h->state != HEAD_SAVING) || h->state == HEAD_OVER) {
+        json_decref(failure);
+        return;
+    }
+    int rank = rank_of(failure);
+    h->no_retry |= !retry;
+    pd_error(h->log, "failure: node %d, %s %lld: exit code %lld, signal %lld %s", node, msg_str(failure, "role"),
+             (long long)msg_int(failure, "rank", -1, SPEC_MAX_NODES, -1), (long long)msg_int(failure, "exit_code", -1, 255, -1),
+             (long long)msg_int(failure, "signal", 0, 255, 0), msg_str(failure, "reason"));
+    if (h->failure && (h->state == HEAD_CLOSING || !replaces(h, node, rank, exit_time_us))) {
+        h->later++;
+        json_decref(failure);
+        return;
+    }
+    if (h->failure)
+        h->later++;
+    else
+        uv_timer_start(&h->window, on_window, FAILURE_WINDOW_MS, 0);
+    json_decref(h->failure);
+    h->failure = failure;
+    h->failure_rank = rank;
+    h->failure_node = node;
+    h->failure_time = exit_time_us;
+}

@@ -1,0 +1,552 @@
+/* ds.c - packages of a client: the client's messages, turns of work, what is sent when they are over, and the end. See ds.h. */
+#include "agent/package/ds.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/memory_use.h"
+#include "base/str.h"
+#include "pack/object/manifest.h"
+#include "wire/msg.h"
+
+/* How often a node tells of itself: often while the launcher finds out whether a new source is a good one, or nothing comes from it;
+ * seldom when there is little to come, since each time costs the launcher's link an acknowledgement. */
+enum { TICK_MS = 100, YOUNG_MS = 1000, STUCK_MS = 500, STATUS_STUCK_MS = 200, STATUS_MS = 500, STATUS_CALM_MS = 1000, BULK = 1 << 20 };
+enum { NO_SOURCE = -2, LAUNCHER = -1 };
+static const char *const kind_names[N_DS_KINDS] = {"worker", "deploy", "workspace", "data"};
+static const char packed_worker[] = "packed-worker"; /* a worker, too */
+static const char *const state_names[] = {"waiting", "fetching", "finishing", "done", "failed"};
+
+struct ds_client *ds_client_of(struct client *c) { return client_state(c, &ds_service); }
+
+static struct ds *by_req(struct client *c, uint64_t req) {
+    struct ds *d = ds_client_of(c)->packages;
+    while (d && (d->req != req || d->dead))
+        d = d->next;
+    return d;
+}
+
+struct ds *ds_find(struct client *c, const struct object_id *root) {
+    struct ds *d = ds_client_of(c)->packages;
+    while (d && (d->dead || !object_same(&d->root_id, root)))
+        d = d->next;
+    return d;
+}
+
+/* --- what the client hears --- */
+
+static int is_over(const struct ds *d) { return d->state == DS_DONE || d->state == DS_FAILED; }
+
+static uint64_t idle_ms(const struct ds *d, uint64_t now) { return d->totals.asked && d->active_ns ? (now - d->active_ns) / 1000000 : 0; }
+
+static void say_status(struct ds *d) {
+    const struct assemble_totals *t = &d->totals;
+    uint64_t now = pd_mono_ns();
+    int peers = 0;
+    for (const struct ds_taker *k = d->takers; k; k = k->next)
+        peers += k->conn != NULL;
+    if (now - d->rate_ns >= TICK_MS * UINT64_C(900000)) {
+        d->rate = (t->fetched - d->rate_bytes) * 1000 / ((now - d->rate_ns) / 1000000 + 1);
+        d->rate_ns = now;
+        d->rate_bytes = t->fetched;
+    }
+    d->said_ns = now;
+    d->said_asked = t->asked;
+    if (!d->dead)
+        client_send(d->c, WIRE_DS_STATUS, d->req,
+                 json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:b, s:o, s:I, s:I, s:i}", "state", state_names[d->state], "have", (json_int_t)t->have,
+                           "of", (json_int_t)t->bytes, "fetched", (json_int_t)t->fetched, "rate", (json_int_t)d->rate, "asked", (json_int_t)t->asked,
+                           "source", d->source, "reached", d->reached, "why", msg_text(d->why.msg, strlen(d->why.msg)), "idle_ms", (json_int_t)idle_ms(d, now),
+                           "served", (json_int_t)d->served, "peers", peers));
+}
+
+static unsigned status_every_ms(const struct ds *d, uint64_t now) {
+    if (is_over(d) || (d->totals.asked < BULK && d->said_asked < BULK))
+        return STATUS_CALM_MS;
+    if (now - d->source_ns < YOUNG_MS * UINT64_C(1000000))
+        return TICK_MS;
+    return idle_ms(d, now) > STUCK_MS ? STATUS_STUCK_MS : STATUS_MS;
+}
+
+static void on_timer(uv_timer_t *t) {
+    struct ds *d = t->data;
+    uint64_t now = pd_mono_ns();
+    if ((!is_over(d) || d->takers) && now - d->said_ns >= status_every_ms(d, now) * UINT64_C(1000000) - TICK_MS * UINT64_C(500000))
+        say_status(d);
+}
+
+static void enter(struct ds *d, enum ds_state state) {
+    if (d->state == state)
+        return;
+    d->state = state;
+    if (is_over(d))
+        say_status(d);
+}
+
+static void say_end(struct ds *d) {
+    if (d->failed.code)
+        client_refuse(d->c, WIRE_DS_END, d->req, &d->failed);
+    else
+        client_send(d->c, WIRE_DS_END, d->req,
+                 json_pack("{s:o, s:I, s:I, s:I, s:I}", "path", msg_text(d->w.target, strlen(d->w.target)), "entries", (json_int_t)d->w.totals.entries,
+                           "bytes", (json_int_t)d->w.totals.bytes, "fetched", (json_int_t)d->w.totals.fetched, "peak", (json_int_t)pd_peak_memory()));
+}
+
+/* --- the source --- */
+
+void ds_source_reached(struct ds *d) {
+    d->reached = 1;
+    d->active_ns = pd_mono_ns();
+    pd_err_clear(&d->why);
+    say_status(d);
+}
+
+void ds_source_failed(struct ds *d, const struct pd_err *why) {
+    d->reached = 0;
+    d->why = *why;
+    if (!is_over(d) && !d->dead) {
+        pd_warn(&client_core(d->c)->log, "package %s: its source, node %d: %s", kind_names[d->w.kind], d->source, why->msg);
+        say_status(d);
+    }
+}
+
+static void ask(struct ds *d) {
+    const struct ds_work *w = &d->w;
+    if (!w->n_need || d->source == NO_SOURCE)
+        return;
+    for (const struct ds_input *in = d->inputs; in; in = in->next)
+        if (in->what == DS_IN_AGAIN)
+            return; /* the source is another one since this turn began: the next turn names all that is lacking, these too */
+    if (w->totals.asked && !d->active_ns)
+        d->active_ns = pd_mono_ns();
+    if (d->source != LAUNCHER) {
+        if (d->pull)
+            ds_pull_need(d->pull, w->need, w->n_need);
+    } else {
+        struct net_sec sec[2] = {{NULL, 0}, {w->need, w->n_need * OBJECT_ID}};
+        client_send_raw(d->c, WIRE_DS_NEED, d->req, sec, 2);
+    }
+}
+
+static int on_source(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct ds *d = by_req(c, f->req);
+    int launcher = msg_bool(body, "launcher");
+    if (!d)
+        return pd_fail(err, PD_EPROTO, "DS_SOURCE of no package");
+    if (!launcher && (f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES))
+        return pd_fail(err, PD_EPROTO, "DS_SOURCE: a node needs a secret");
+    client_send(c, f->type, f->req, json_object());
+    if (is_over(d))
+        return 0;
+    ds_pull_close(d->pull);
+    pd_err_clear(&d->why);
+    d->source = launcher ? LAUNCHER : (int)msg_int(body, "node", 0, 1 << 20, 0);
+    d->reached = launcher;
+    d->active_ns = 0;
+    d->source_ns = pd_mono_ns();
+    struct pd_err why = {0};
+    if (!launcher && ds_pull_new(d, body, f->sec[1], &why))
+        ds_source_failed(d, &why);
+    if (d->state == DS_WAITING)
+        enter(d, DS_FETCHING);
+    ds_input(d, DS_IN_AGAIN, NULL, NULL, 0);
+    return 0;
+}
+
+static void free_bytes(const struct ds_input *in) {
+    if (in->frame)
+        wire_frame_free(in->frame);
+    else
+        free(in->p);
+}
+
+/* Its bytes are taken over, also on failure. */
+static void put_input(struct ds *d, const struct ds_input *what) {
+    struct ds_input *in = d->dead ? NULL : pd_malloc(sizeof *in);
+    if (!in) {
+        free_bytes(what);
+        if (!d->dead)
+            ds_fail(d, &(struct pd_err){PD_ENOMEM, "out of memory"});
+        return;
+    }
+    *in = *what;
+    *d->inputs_end = in;
+    d->inputs_end = &in->next;
+    *(in->taker ? &in->taker->unread : &d->unread) += in->n + DS_INPUT;
+    if (in->what == DS_IN_RECORDS)
+        d->active_ns = pd_mono_ns();
+    ds_go(d);
+}
+
+static int on_object(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct ds *d = by_req(c, f->req);
+    (void)body;
+    if (!d || f->n_sec < 2 || f->total > DS_FRAME + OBJECT_MAX + OBJECT_HEADER + 4 * WIRE_HEADER) /* all of it is kept, not only the records */
+        return d ? pd_fail(err, PD_EPROTO, "DS_OBJECT: %zu bytes are too many", f->n_sec < 2 ? (size_t)0 : (size_t)f->total) : 0;
+    if (is_over(d) || d->dead || !f->len[1])
+        return 0;
+    struct wire_frame *ours = client_take_frame(c);
+    put_input(d, &(struct ds_input){.what = DS_IN_RECORDS, .frame = ours, .p = ours->data + (f->sec[1] - f->data), .n = f->len[1]});
+    return 0;
+}
+
+/* The client, as a source, can't go on. */
+static void on_object_error(struct client *c, uint64_t req, const struct pd_err *e) {
+    struct ds *d = by_req(c, req);
+    if (d && d->source == LAUNCHER)
+        ds_fail(d, e); /* nobody else could have it */
+}
+
+/* --- turns of work --- */
+
+static void free_inputs(struct ds_input *in) {
+    for (struct ds_input *next; in; in = next) {
+        next = in->next;
+        free_bytes(in);
+        free(in);
+    }
+}
+
+int ds_may_wait(const struct ds *d, const struct ds_taker *t, size_t n) {
+    return t ? t->unread + n + DS_INPUT <= DS_NEED_UNREAD : d->unread + n + DS_INPUT <= DS_UNREAD;
+}
+
+void ds_input(struct ds *d, enum ds_what what, struct ds_taker *t, uint8_t *p, size_t n) {
+    put_input(d, &(struct ds_input){.what = what, .taker = t, .p = p, .n = n});
+}
+
+static void ds_free(struct ds *d) {
+    struct ds **at = &ds_client_of(d->c)->packages;
+    while (*at != d)
+        at = &(*at)->next;
+    *at = d->next;
+    free_inputs(d->inputs);
+    free_inputs(d->w.inputs);
+    ds_work_release(&d->w);
+    client_unref(d->c);
+    free(d);
+}
+
+static void on_timer_closed(uv_handle_t *h) { ds_free(h->data); }
+
+static void work(uv_work_t *r) {
+    struct ds *d = r->data;
+    if (d->cleaning)
+        ds_work_end(&d->w);
+    else
+        ds_work_turn(&d->w);
+}
+
+void ds_forget_taker(struct ds *d, const struct ds_taker *t) {
+    for (struct ds_taker **at = &d->takers; *at; at = &(*at)->next)
+        if (*at == t) {
+            *at = t->next;
+            break;
+        }
+    for (struct ds_input **in = &d->inputs; *in;) { /* what it asked for meanwhile */
+        struct ds_input *x = *in;
+        if (x->taker != t) {
+            in = &x->next;
+            continue;
+        }
+        *in = x->next;
+        free_bytes(x);
+        free(x);
+    }
+    d->inputs_end = &d->inputs;
+    while (*d->inputs_end)
+        d->inputs_end = &(*d->inputs_end)->next;
+}
+
+static void forget_gone_takers(struct ds *d) {
+    for (struct ds_taker *t = d->takers, *next; t; t = next) {
+        next = t->next;
+        if (t->conn)
+            continue;
+        ds_forget_taker(d, t);
+        ds_taker_gone(t);
+    }
+}
+
+void ds_settle(struct ds *d) {
+    if (!d->dead)
+        say_status(d);
+    else if (d->cleaned && !d->busy && !d->takers && !uv_is_closing((uv_handle_t *)&d->timer))
+        uv_close((uv_handle_t *)&d->timer, on_timer_closed);
+}
+
+/* The package is complete, has failed, or goes on. */
+static void judge(struct ds *d) {
+    const struct pd_log *log = &client_core(d->c)->log;
+    if (is_over(d))
+        return;
+    if (d->w.finished) {
+        pd_info(log, "package %s: %llu entries, %llu bytes in %s; %llu bytes came", kind_names[d->w.kind],
+                (unsigned long long)d->w.totals.entries, (unsigned long long)d->w.totals.bytes, d->w.target, (unsigned long long)d->w.totals.fetched);
+        enter(d, DS_DONE);
+    } else if (d->failed.code && d->w.a) {
+        return; /* the next turn removes it, and then it has failed */
+    } else if (d->w.err.code || d->failed.code) {
+        pd_fail(&d->failed, d->w.err.code, "%s", d->w.err.msg);
+        pd_warn(log, "package %s: %s", kind_names[d->w.kind], d->failed.msg);
+        enter(d, DS_FAILED);
+    } else {
+        if (d->w.complete)
+            enter(d, DS_FINISHING);
+        return;
+    }
+    ds_pull_close(d->pull);
+    say_end(d);
+}
+
+/* Data files lie where the catalog says only when the job is set up, maybe by a later session: until then `clean` must not take it for one of
+ * a tree that is gone. */
+static void hold_data(struct ds *d) {
+    if (d->w.held > 0)
+        kept_data_lock(client_context(d->c, &ds_service), d->w.held);
+    d->w.held = 0;
+}
+
+static void on_worked(uv_work_t *r, int status) {
+    struct ds *d = r->data;
+    d->busy = 0;
+    hold_data(d);
+    d->totals = d->w.totals;
+    d->served = d->w.served;
+    if (d->finishing) {
+        client_work_end(d->c);
+        d->finishing = 0;
+    }
+    free_inputs(d->w.inputs);
+    d->w.inputs = NULL;
+    if (status && !d->dead)
+        pd_fail(&d->failed, PD_ECANCELED, "the agent is ending");
+    for (size_t i = 0; i < d->w.n_takers; i++)
+        ds_taker_flush(d->w.takers[i]);
+    forget_gone_takers(d);
+    if (d->dead) {
+        d->cleaned |= d->cleaning;
+        ds_go(d);
+        ds_settle(d);
+        return;
+    }
+    ask(d);
+    judge(d);
+    ds_go(d);
+}
+
+static int has_work(struct ds *d) {
+    const struct ds_work *w = &d->w;
+    int some = !w->begun || d->inputs || (w->more && !w->err.code) || (d->state == DS_FINISHING && !w->finished) || (d->failed.code && w->a && !w->finished);
+    for (const struct ds_taker *t = d->takers; t && !some; t = t->next)
+        some = t->conn && t->n_ready && net_queued_bytes(t->conn) < DS_QUEUE / 2 && !t->err.code;
+    return some;
+}
+
+/* The takers of this turn, and how much each may be sent. */
+static int hand_over_takers(struct ds *d) {
+    struct ds_work *w = &d->w;
+    size_t n = 0;
+    if (!w->takers && !(w->takers = pd_calloc(DS_TAKERS, sizeof *w->takers)))
+        return -1;
+    for (struct ds_taker *t = d->takers; t && n < DS_TAKERS; t = t->next) {
+        size_t queued = t->conn ? net_queued_bytes(t->conn) : DS_QUEUE;
+        t->unread = 0;
+        t->room = queued < DS_QUEUE ? DS_QUEUE - queued : 0;
+        w->takers[n++] = t;
+    }
+    w->n_takers = n;
+    return 0;
+}
+
+void ds_go(struct ds *d) {
+    struct ds_work *w = &d->w;
+    if (d->busy || (d->dead ? d->cleaned : !has_work(d)))
+        return;
+    if (!d->dead && hand_over_takers(d)) {
+        pd_fail(&d->failed, PD_ENOMEM, "out of memory");
+        return;
+    }
+    w->inputs = d->inputs;
+    d->inputs = NULL;
+    d->inputs_end = &d->inputs;
+    d->unread = 0;
+    w->serves = ds_client_of(d->c)->serve != NULL;
+    w->give_up = d->failed.code != 0;
+    w->finish = d->state == DS_FINISHING && !w->finished;
+    d->cleaning = d->dead;
+    if (d->dead)
+        w->n_takers = 0;
+    d->work.data = d;
+    if (uv_queue_work(&client_core(d->c)->loop, &d->work, work, on_worked)) {
+        if (d->dead) { /* then here */
+            ds_work_end(w);
+            d->cleaned = 1;
+        }
+        return;
+    }
+    d->busy = 1;
+    if (w->finish && !d->dead) {
+        d->finishing = 1;
+        client_work_begin(d->c);
+    }
+}
+
+void ds_fail(struct ds *d, const struct pd_err *e) {
+    if (is_over(d) || d->dead)
+        return;
+    pd_fail(&d->failed, e->code, "%s", e->msg);
+    if (d->busy)
+        return; /* the next turn gives it up */
+    if (d->w.a)
+        ds_go(d);
+    else
+        judge(d);
+}
+
+static int on_abort(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct ds *d = by_req(c, f->req);
+    (void)body;
+    (void)err;
+    if (d)
+        ds_fail(d, &(struct pd_err){PD_ECANCELED, "given up by the client"});
+    return 0;
+}
+
+/* --- the beginning and the end --- */
+
+static int where(struct ds *d, const json_t *body, struct pd_err *err) {
+    const struct agent_core *core = client_core(d->c);
+    const char *kind = msg_str(body, "kind"), *name = msg_str(body, "name"), *root = core->place.root;
+    char hex[2 * OBJECT_ID + 1], dir[PATH_MAX];
+    struct ds_work *w = &d->w;
+    int packed = !strcmp(kind, packed_worker);
+    for (w->kind = 0; w->kind < N_DS_KINDS && !packed && strcmp(kind, kind_names[w->kind]); w->kind++)
+        ;
+    if (w->kind == N_DS_KINDS)
+        return pd_fail(err, PD_EPROTO, "there is no package kind '%.40s'", kind);
+    if ((w->kind == DS_WORKSPACE || w->kind == DS_DATA) && core->mode != AGENT_JOB)
+        return pd_fail(err, PD_EPROTO, "a workspace belongs to a job");
+    if (w->kind == DS_DEPLOY && !place_name_ok(name))
+        return pd_fail(err, PD_EPROTO, "'%.80s' is not a package's name", name);
+    object_hex(&d->root_id, hex);
+    int bad = w->kind == DS_WORKSPACE ? pd_fmt(dir, sizeof dir, "%s", core->place.dir) || pd_fmt(w->target, sizeof w->target, "%s/workspace", dir)
+              : w->kind == DS_DATA ? pd_fmt(dir, sizeof dir, "%s", core->place.dir) || pd_fmt(w->target, sizeof w->target, "%s/data-%s", dir, hex) ||
+                                         pd_fmt(w->lies_in, sizeof w->lies_in, "%s/workspace", dir)
+              : w->kind == DS_DEPLOY
+                  ? pd_fmt(dir, sizeof dir, "%s/workspaces", root) || pd_fmt(w->target, sizeof w->target, "%s/%s-%.16s", dir, name, hex)
+                  : pd_fmt(dir, sizeof dir, "%s/.paddlectl/bin", root) || pd_fmt(w->target, sizeof w->target, "%s/worker-%s", dir, hex) ||
+                        (packed && pd_fmt(w->packed, sizeof w->packed, "%s/packed-worker-%s", dir, hex));
+    return bad ? pd_fail(err, PD_EIO, "path too long: %s", root) : pd_mkdirs(dir, 0755, err);
+}
+
+/* What is unfinished of it goes, and then the package does; a finished tree stays. */
+static void drop(struct ds *d) {
+    d->dead = 1;
+    ds_pull_close(d->pull);
+    for (struct ds_taker *t = d->takers; t; t = t->next)
+        if (t->conn)
+            net_abort(t->conn); /* the port is the first that a pserver asks for */
+    uv_timer_stop(&d->timer);
+    ds_go(d);
+    ds_settle(d);
+}
+
+/* May there be one more? The oldest that is over, and that nobody takes from here, gives its place to it; of data files first, which no
+ * other node takes: when hosts are left out in round after round, each round has shares of its own (launcher/job/job_data.c). */
+static int make_room(struct client *c) {
+    struct ds *gives = NULL;
+    unsigned n = 0;
+    for (struct ds *d = ds_client_of(c)->packages; d; d = d->next) { /* the newest first */
+        n += !d->dead;
+        if (!d->dead && is_over(d) && !d->takers && (!gives || d->w.kind == DS_DATA || gives->w.kind != DS_DATA))
+            gives = d;
+    }
+    if (n < DS_PACKAGES)
+        return 1;
+    if (gives)
+        drop(gives);
+    return gives != NULL;
+}
+
+static int on_begin(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    struct agent_core *core = client_core(c);
+    struct stat st;
+    if (client_over(c, err))
+        return err->code;
+    if (by_req(c, f->req) || (core->mode != AGENT_JOB && core->mode != AGENT_TOOL))
+        return pd_fail(err, PD_EPROTO, "DS_BEGIN: no package here");
+    if (f->n_sec < 2 || !f->len[1] || f->len[1] > MANIFEST_ROOT_MAX)
+        return pd_fail(err, PD_EPROTO, "DS_BEGIN needs a root object");
+    if (!make_room(c))
+        return pd_fail(err, PD_EPROTO, "DS_BEGIN: %d packages are on their way, and no further one is taken", DS_PACKAGES);
+    struct ds *d = pd_calloc(1, sizeof *d);
+    uint8_t *root = pd_malloc(f->len[1]);
+    if (!d || !root) {
+        free(d);
+        free(root);
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    }
+    memcpy(root, f->sec[1], f->len[1]);
+    object_id_of(&d->root_id, root, f->len[1]);
+    d->c = c;
+    d->req = f->req;
+    d->source = NO_SOURCE;
+    d->inputs_end = &d->inputs;
+    d->w.root = root;
+    d->w.root_n = f->len[1];
+    d->w.place = core->place;
+    d->w.store_limit = (uint64_t)msg_int(body, "store_limit", 0, INT64_MAX, 0);
+    d->rate_ns = d->said_ns = pd_mono_ns();
+    int rc = where(d, body, err);
+    if (!rc && d->w.kind == DS_DATA)
+        rc = kept_data_root(client_context(c, &ds_service), root, f->len[1], err); /* files that other nodes ask for are found in the store by it */
+    if (!rc && uv_timer_init(&core->loop, &d->timer))
+        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+    if (rc) {
+        ds_work_release(&d->w);
+        free(d);
+        return rc;
+    }
+    d->timer.data = d;
+    d->next = ds_client_of(c)->packages;
+    ds_client_of(c)->packages = d;
+    client_ref(c);
+    d->w.have = !lstat(d->w.target, &st) && (d->w.kind == DS_WORKER ? S_ISREG(st.st_mode) : S_ISDIR(st.st_mode));
+    if (d->w.have) { /* it may still be served: the store is opened when somebody asks */
+        d->state = DS_DONE;
+        d->w.finished = 1;
+        if (d->w.kind == DS_DEPLOY)
+            (void)utimensat(AT_FDCWD, d->w.target, NULL, AT_SYMLINK_NOFOLLOW); /* somebody wants it: `clean` takes it for a new one */
+    }
+    uv_timer_start(&d->timer, on_timer, TICK_MS, TICK_MS);
+    client_send(c, f->type, f->req, json_pack("{s:b, s:o}", "have", d->w.have, "path", msg_text(d->w.target, strlen(d->w.target))));
+    if (!d->w.have)
+        ds_go(d);
+    return 0;
+}
+
+void ds_drop(struct client *c) {
+    ds_serve_close(c);
+    for (struct ds *d = ds_client_of(c)->packages, *next; d; d = next) {
+        next = d->next;
+        if (!d->dead)
+            drop(d);
+    }
+}
+
+static const struct client_request requests[] = {
+    {WIRE_DS_BEGIN, 0, 1, on_begin, NULL},
+    {WIRE_DS_SOURCE, 0, 1, on_source, NULL},
+    {WIRE_DS_OBJECT, 0, 0, on_object, on_object_error},
+    {WIRE_DS_SERVE, 0, 1, ds_on_serve, NULL},
+    {WIRE_DS_ABORT, 0, 0, on_abort, NULL},
+    {0},
+};
+
+const struct client_service ds_service = {.name = "packages", .requests = requests, .state_size = sizeof(struct ds_client), .on_close = ds_drop};

@@ -1,0 +1,161 @@
+/* ds_pull.c - the connection to the node that a package comes from: its addresses in turn, until one proves the secret. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/package/ds.h"
+#include "base/fault.h"
+#include "wire/msg.h"
+
+enum { CONNECT_MS = 3000, ADDRS = 16 };
+
+struct ds_pull {
+    struct ds *ds;         /* NULL: given up, the connection is closing */
+    struct net_conn *conn;
+    json_t *addrs;
+    size_t next;
+    int port, encrypt, open;
+    struct wire_hs_opts hs;
+    struct seal seal;
+    struct object_id *early; /* asked for before the connection was open */
+    size_t n_early;
+    struct pd_err why;     /* of the first address */
+};
+
+static void try_next(struct ds_pull *p);
+
+static void pull_free(struct ds_pull *p) {
+    json_decref(p->addrs);
+    free(p->early);
+    sodium_memzero(&p->hs, sizeof p->hs);
+    free(p);
+}
+
+static void on_open(struct net_conn *c, void *arg) {
+    struct ds_pull *p = arg;
+    if (!p->ds) {
+        net_close(c);
+        return;
+    }
+    p->open = 1;
+    seal_init(&p->seal, c, 1, p->encrypt);
+    if (seal_send(&p->seal, c, WIRE_DS_PULL, p->ds->root_id.b, OBJECT_ID))
+        net_close(c);
+    ds_source_reached(p->ds);
+    if (p->n_early)
+        ds_pull_need(p, p->early, p->n_early);
+    p->n_early = 0;
+}
+
+static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
+    struct ds_pull *p = arg;
+    struct pd_err err = {0};
+    uint8_t *data;
+    size_t n;
+    if (p->ds && f->flags & WIRE_F_ERROR)
+        msg_error(f, &err);
+    else if (p->ds && f->type != WIRE_DS_OBJECT)
+        pd_fail(&err, PD_EPROTO, "a source does not send %s", wire_msg_name(f->type));
+    else if (p->ds && !seal_open(&p->seal, f, &data, &n, &err)) {
+        if (ds_may_wait(p->ds, NULL, n)) {
+            ds_input(p->ds, DS_IN_RECORDS, NULL, data, n);
+        } else {
+            free(data);
+            pd_fail(&err, PD_EPROTO, "it sends what it was not asked for");
+        }
+    }
+    wire_frame_free(f);
+    if (err.code) {
+        pd_fail(&p->why, err.code, "%s", err.msg);
+        net_close(c);
+    }
+}
+
+static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
+    struct ds_pull *p = arg;
+    (void)c;
+    p->conn = NULL;
+    if (!p->ds) {
+        pull_free(p);
+        return;
+    }
+    if (why->code)
+        pd_fail(&p->why, why->code, "%s", why->msg);
+    if (!p->open && p->next < json_array_size(p->addrs) && p->next < ADDRS) {
+        try_next(p);
+        if (p->conn)
+            return;
+    }
+    struct ds *d = p->ds;
+    struct pd_err e = p->why;
+    if (!e.code)
+        pd_fail(&e, PD_ECLOSED, "the connection was closed");
+    d->pull = NULL;
+    pull_free(p);
+    ds_source_failed(d, &e);
+}
+
+static void try_next(struct ds_pull *p) {
+    static const struct net_events ev = {on_open, on_frame, NULL, on_close};
+    struct agent_core *core = client_core(p->ds->c);
+    const struct net_opts opts = {.max_frame = DS_FRAME + (64 << 10) + OBJECT_MAX, .handshake_timeout_ms = CONNECT_MS, .log = &core->log};
+    struct pd_err err = {0};
+    while (!p->conn && p->next < json_array_size(p->addrs)) {
+        const char *ip = json_string_value(json_array_get(p->addrs, p->next++));
+        if (net_connect(&p->conn, &core->loop, ip ? ip : "", p->port, CONNECT_MS, &p->hs, &opts, &ev, p, &err)) {
+            p->conn = NULL;
+            pd_fail(&p->why, err.code, "%s", err.msg);
+        }
+    }
+}
+
+int ds_pull_new(struct ds *d, const json_t *body, const uint8_t *secret, struct pd_err *err) {
+    const char *token = msg_str(body, "token");
+    struct ds_pull *p = pd_calloc(1, sizeof *p);
+    if (!p)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    int node = agent_node_id(client_core(d->c));
+    p->ds = d;
+    p->port = (int)msg_int(body, "port", 1, 65535, 0);
+    p->encrypt = msg_bool(body, "encrypt");
+    p->addrs = json_incref(json_object_get(body, "addrs"));
+    p->hs.self = (struct wire_hello){.role = WIRE_ROLE_AGENT, .id = node > 0 ? (uint32_t)node : 0};
+    snprintf(p->hs.self.job, sizeof p->hs.self.job, "%s", token);
+    memcpy(p->hs.key, secret, WIRE_KEY_BYTES);
+    if (!json_array_size(p->addrs) || !p->port || !place_name_ok(token)) {
+        pull_free(p);
+        return pd_fail(err, PD_EPROTO, "DS_SOURCE: a node needs addrs, port and token");
+    }
+    try_next(p);
+    if (!p->conn) {
+        *err = p->why;
+        pull_free(p);
+        return err->code;
+    }
+    d->pull = p;
+    return 0;
+}
+
+void ds_pull_need(struct ds_pull *p, const struct object_id *ids, size_t n) {
+    if (p->open) {
+        if (p->conn && seal_send(&p->seal, p->conn, WIRE_DS_NEED, ids, n * OBJECT_ID))
+            net_close(p->conn);
+        return;
+    }
+    struct object_id *v = pd_realloc(p->early, (p->n_early + n) * sizeof *v); /* bounded: each id is asked for once */
+    if (!v) {
+        net_close(p->conn);
+        return;
+    }
+    p->early = v;
+    memcpy(v + p->n_early, ids, n * sizeof *v);
+    p->n_early += n;
+}
+
+/* We close first, from a port that nobody will want: the source's stays free of TIME_WAIT. */
+void ds_pull_close(struct ds_pull *p) {
+    if (!p)
+        return;
+    p->ds->pull = NULL;
+    p->ds = NULL;
+    net_close(p->conn);
+}

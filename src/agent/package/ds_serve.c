@@ -1,0 +1,199 @@
+/* ds_serve.c - the port where other nodes take the packages of a client from this one, and those nodes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/package/ds.h"
+#include "agent/core/facts.h"
+#include "agent/core/ports.h"
+#include "base/fault.h"
+#include "wire/msg.h"
+
+struct ds_serve {
+    struct client *c;
+    struct net_listener *listener;
+    int encrypt;
+    struct ds_taker *strangers; /* connections without a package */
+};
+
+void ds_taker_gone(struct ds_taker *t) {
+    pd_buf_release(&t->out);
+    free(t->ready);
+    free(t->waiting);
+    client_unref(t->c);
+    free(t);
+}
+
+/* Out of the list it is in. */
+static void unlink_taker(struct ds_taker **list, struct ds_taker *t) {
+    while (*list && *list != t)
+        list = &(*list)->next;
+    if (*list)
+        *list = t->next;
+}
+
+static struct ds_serve *serve_of(struct client *c) { return ds_client_of(c)->serve; }
+
+static void on_open(struct net_conn *c, void *arg) {
+    struct client *its = arg;
+    struct ds_serve *v = serve_of(its);
+    struct ds_taker *t = v ? pd_calloc(1, sizeof *t) : NULL;
+    net_set_arg(c, t);
+    if (!t) {
+        net_close(c);
+        return;
+    }
+    t->c = its;
+    t->conn = c;
+    client_ref(its);
+    seal_init(&t->seal, c, 0, v->encrypt);
+    t->next = v->strangers;
+    v->strangers = t;
+}
+
+static void refuse(struct ds_taker *t, const struct pd_err *e) {
+    pd_warn(&client_core(t->c)->log, "%s, which takes a package from here: %s", net_peer_addr(t->conn), e->msg);
+    net_send_error(t->conn, WIRE_DS_OBJECT, 0, e); /* it closes then */
+    t->refused = 1;
+}
+
+static int join(struct ds_taker *t, const uint8_t *p, size_t n, struct pd_err *err) {
+    struct object_id root;
+    if (t->ds || n != OBJECT_ID)
+        return pd_fail(err, PD_EPROTO, "DS_PULL names one package, once");
+    memcpy(root.b, p, OBJECT_ID);
+    struct ds_serve *v = serve_of(t->c);
+    struct ds *d = v ? ds_find(t->c, &root) : NULL;
+    unsigned k = 0;
+    for (const struct ds_taker *o = d ? d->takers : NULL; o; o = o->next)
+        k++;
+    if (!d || d->dead)
+        return pd_fail(err, PD_ENOENT, "this node has no such package");
+    if (d->state == DS_FAILED)
+        return pd_fail(err, PD_EFAIL, "this node could not complete the package: %.400s", d->failed.msg);
+    if (k >= DS_TAKERS)
+        return pd_fail(err, PD_EFAIL, "too many nodes take the package from this one");
+    unlink_taker(&v->strangers, t);
+    t->ds = d;
+    t->next = d->takers;
+    d->takers = t;
+    return 0;
+}
+
+static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
+    struct ds_taker *t = arg;
+    struct pd_err err = {0};
+    uint8_t *data = NULL;
+    size_t n = 0;
+    (void)c;
+    if (!t || t->refused)
+        goto out;
+    if (f->type != WIRE_DS_PULL && f->type != WIRE_DS_NEED)
+        pd_fail(&err, PD_EPROTO, "a taker does not send %s", wire_msg_name(f->type));
+    else if (!seal_open(&t->seal, f, &data, &n, &err)) {
+        if (f->type == WIRE_DS_PULL)
+            join(t, data, n, &err);
+        else if (!t->ds)
+            pd_fail(&err, PD_EPROTO, "DS_NEED comes after DS_PULL");
+        else if (!ds_may_wait(t->ds, t, n))
+            pd_fail(&err, PD_EPROTO, "more is asked for than may be at once");
+        else {
+            ds_input(t->ds, DS_IN_NEED, t, data, n);
+            data = NULL;
+        }
+    }
+    free(data);
+    if (err.code)
+        refuse(t, &err);
+out:
+    wire_frame_free(f);
+}
+
+static void on_drain(struct net_conn *c, void *arg) {
+    struct ds_taker *t = arg;
+    (void)c;
+    if (t && t->ds)
+        ds_go(t->ds);
+}
+
+static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
+    struct ds_taker *t = arg;
+    (void)c;
+    (void)why;
+    if (!t)
+        return;
+    struct ds *d = t->ds;
+    t->conn = NULL;
+    if (d && d->busy)
+        return; /* the worker has it: ds.c looks after it */
+    if (d)
+        ds_forget_taker(d, t);
+    else if (serve_of(t->c))
+        unlink_taker(&serve_of(t->c)->strangers, t);
+    ds_taker_gone(t);
+    if (d)
+        ds_settle(d);
+}
+
+void ds_taker_flush(struct ds_taker *t) {
+    if (t->out.len && t->conn && seal_send(&t->seal, t->conn, WIRE_DS_OBJECT, t->out.data, t->out.len))
+        net_close(t->conn);
+    pd_buf_clear(&t->out);
+    if (t->err.code && t->conn && !t->refused) {
+        struct pd_err e = t->err;
+        refuse(t, &e);
+        t->n_ready = t->n_waiting = 0;
+    }
+}
+
+static void on_listener_closed(void *arg) {
+    struct ds_serve *v = arg;
+    client_unref(v->c);
+    free(v);
+}
+
+int ds_on_serve(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    static const struct net_events ev = {on_open, on_frame, on_drain, on_close};
+    struct agent_core *core = client_core(c);
+    const struct net_opts opts = {.max_frame = DS_NEED_MAX * OBJECT_ID + 4096, .log = &core->log};
+    struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_AGENT, .id = (uint32_t)msg_int(body, "node", 0, 1 << 20, 0)}};
+    const char *token = msg_str(body, "token");
+    json_t *addrs = NULL;
+    if (serve_of(c))
+        return pd_fail(err, PD_EPROTO, "this client's packages are served already");
+    if (!place_name_ok(token) || f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES)
+        return pd_fail(err, PD_EPROTO, "DS_SERVE needs a token and a secret");
+    struct ds_serve *v = pd_calloc(1, sizeof *v);
+    if (!v)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    snprintf(hs.self.job, sizeof hs.self.job, "%s", token);
+    memcpy(hs.key, f->sec[1], WIRE_KEY_BYTES);
+    int port = 0, rc = facts_addrs(NULL, &addrs, err);
+    int fd = rc ? rc : ports_bind(net_any_ip(), (int)msg_int(body, "port", 0, 65535, 0), &port, NULL, err);
+    rc = fd < 0 ? fd : net_listen_fd(&v->listener, &core->loop, fd, &hs, &opts, &ev, c, err);
+    sodium_memzero(&hs, sizeof hs);
+    if (rc) {
+        json_decref(addrs);
+        free(v);
+        return rc;
+    }
+    v->c = c;
+    v->encrypt = msg_bool(body, "encrypt");
+    ds_client_of(c)->serve = v;
+    client_ref(c);
+    for (struct ds *d = ds_client_of(c)->packages; d; d = d->next)
+        ds_go(d);
+    return client_answer(c, f, json_pack("{s:i, s:o}", "port", port, "addrs", addrs), err);
+}
+
+void ds_serve_close(struct client *c) {
+    struct ds_serve *v = serve_of(c);
+    if (!v)
+        return;
+    ds_client_of(c)->serve = NULL;
+    for (struct ds_taker *t = v->strangers, *next; t; t = next) {
+        next = t->next;
+        if (t->conn)
+            net_close(t->conn); /* on_close finds it in no list */
+    }
+    net_listener_close(v->listener, on_listener_closed, v);
+}

@@ -1,0 +1,437 @@
+/* node.c - see node.h: messages, starting, exits. HD_BIND is in node_bind.c, ready checks in ready.c, the end in ending.c, what is told of
+ * processes in node_report.c. */
+#include "agent/process/procs.h"
+#include "agent/process/node.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/process/env.h"
+#include "agent/core/msg.h"
+#include "agent/process/node_int.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "wire/msg.h"
+
+enum { LAST_LINES = 20, LAST_BYTES = 8192 };
+
+extern char **environ;
+
+static enum log_stream stream_of(enum role r) { return r == ROLE_PSERVER ? LOG_SERVER : LOG_TRAIN; }
+
+int node_new(struct node **out, uv_loop_t *loop, const struct place *p, const struct spec *s, struct logs *logs,
+             const struct pd_log *log, const struct node_io *io, void *arg, struct pd_err *err) {
+    struct node *n = pd_calloc(1, sizeof *n);
+    if (!n)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    *n = (struct node){.loop = loop, .place = p, .spec = s, .logs = logs, .log = log, .io = *io, .arg = arg};
+    for (int r = 0; r < N_ROLES; r++)
+        n->role[r] = (struct node_role){.node = n, .role = (enum role)r};
+    uv_timer_init(loop, &n->end_timer);
+    n->end_timer.data = n;
+    n->n_handles = 1;
+    for (int r = 0; r < N_ROLES; r++)
+        ready_init(&n->role[r]);
+    *out = n;
+    return 0;
+}
+
+void node_close_sockets(struct node_role *r) {
+    for (unsigned i = 0; i < r->n_fds; i++)
+        close(r->fds[i]);
+    r->n_fds = 0;
+}
+
+void node_drop_claims(struct node_role *r) {
+    for (unsigned i = 0; i < r->n_claims; i++)
+        close(r->claims[i]);
+    r->n_claims = 0;
+}
+
+void node_handle_closed(void *arg) {
+    struct node *n = arg;
+    if (--n->n_handles == 0 && n->freeing)
+        free(n);
+}
+
+static void on_handle_closed(uv_handle_t *h) { node_handle_closed(h->data); }
+
+void node_free(struct node *n) {
+    if (!n)
+        return;
+    n->freeing = 1;
+    for (int i = 0; i < N_ROLES; i++) {
+        struct node_role *r = &n->role[i];
+        node_close_sockets(r);
+        node_drop_claims(r);
+        json_decref(r->exit_body);
+        ready_close(r);
+        if (r->proc) {
+            n->n_handles++;
+            proc_close(r->proc, node_handle_closed, n);
+        }
+    }
+    uv_close((uv_handle_t *)&n->end_timer, on_handle_closed);
+}
+
+static void forget_process(struct node_role *r) {
+    node_close_sockets(r);
+    node_drop_claims(r);
+    if (r->proc) {
+        r->node->n_handles++;
+        proc_close(r->proc, node_handle_closed, r->node);
+    }
+    json_decref(r->exit_body);
+    r->proc = NULL;
+    r->exit_body = NULL;
+    r->started = r->ready = r->final = r->told_to_save = r->trained = 0;
+    *r->saved = 0;
+    r->pid = 0;
+}
+
+void node_forget_processes(struct node *n) {
+    for (int i = 0; i < N_ROLES; i++) {
+        forget_process(&n->role[i]);
+        n->role[i].alone = 0;
+    }
+    n->bound = 0;
+}
+
+/* --- the job's folder --- */
+
+/* The workspace's own output folder becomes the job's; then workspace/output leads there. */
+static int link_output(const struct place *p, struct pd_err *err) {
+    char ws[PATH_MAX], out[PATH_MAX];
+    struct stat st;
+    int rc = place_path(p->dir, "workspace/output", ws, err);
+    if (!rc)
+        rc = place_path(p->dir, "output", out, err);
+    if (rc)
+        return rc;
+    if (!lstat(ws, &st)) {
+        if (!S_ISDIR(st.st_mode))
+            return pd_fail(err, PD_ECONF, "the workspace's 'output' must be a folder, or not be there");
+        if (rename(ws, out)) /* replaces the empty folder that is there */
+            return pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", ws, out);
+    }
+    return symlink("../output", ws) ? pd_fail_errno(err, PD_EIO, errno, "cannot make link %s", ws) : 0;
+}
+
+/* What came for another share of the data files, before a host was left out, goes. */
+static int remove_other_shares(const struct place *p, struct pd_err *err) {
+    DIR *d = opendir(p->dir);
+    int rc = 0;
+    for (const struct dirent *e; d && !rc && (e = readdir(d));) {
+        char path[PATH_MAX];
+        if (!pd_starts(e->d_name, "data-"))
+            continue;
+        rc = place_path(p->dir, e->d_name, path, err);
+        rc = rc ? rc : pd_rm_tree(path, err);
+    }
+    if (d)
+        closedir(d);
+    return rc;
+}
+
+/* This node's data files, which came as a package of their own, to where the workspace expects them. */
+static int place_data(const struct place *p, const char *hash, struct pd_err *err) {
+    char from[PATH_MAX], to[PATH_MAX], name[80];
+    snprintf(name, sizeof name, "data-%s", hash);
+    int rc = place_path(p->dir, name, from, err);
+    rc = rc ? rc : place_path(p->dir, "workspace", to, err);
+    return rc ? rc : pd_merge_tree(from, to, err);
+}
+
+int node_lay_out(const struct place *p, const struct spec *s, const uint8_t key[32], struct pd_err *err) {
+    char path[PATH_MAX];
+    struct stat st;
+    int rc = place_path(p->dir, "workspace", path, err);
+    if (rc)
+        return rc;
+    if (*s->workspace) {
+        if (stat(s->workspace, &st) || !S_ISDIR(st.st_mode))
+            return pd_fail(err, PD_ENOENT, "job_workspace %s is not a folder on this node", s->workspace);
+        if (symlink(s->workspace, path))
+            return pd_fail_errno(err, errno == EEXIST ? PD_EEXIST : PD_EIO, errno, "cannot make link %s", path);
+    } else if (lstat(path, &st) ? *s->worker || mkdir(path, 0755) : !S_ISDIR(st.st_mode)) {
+        return pd_fail(err, PD_ENOENT, "no workspace was sent for this job"); /* users' own commands may do without: an empty one */
+    } else {
+        rc = *s->data ? place_data(p, s->data, err) : 0;
+        rc = rc ? rc : remove_other_shares(p, err);
+        rc = rc ? rc : link_output(p, err);
+    }
+    if (!rc && *s->worker) {
+        char worker[PATH_MAX];
+        if (pd_fmt(worker, sizeof worker, "%s/.paddlectl/bin/worker-%s", p->root, s->worker) || access(worker, X_OK))
+            rc = pd_fail(err, PD_ENOENT, "%s is not there: send the worker first", worker);
+    }
+    if (!rc)
+        rc = place_path(p->dir, ".agent/key", path, err);
+    return rc ? rc : pd_write_file_atomic(path, key, 32, 0600, err);
+}
+
+/* --- HD_START --- */
+
+static void log_trouble(struct node *n, struct pd_err *err) {
+    if (n->log_failed)
+        return;
+    n->log_failed = 1; /* one report; the process goes on to be drained */
+    pd_error(n->log, "%s", err->msg);
+    n->io.send(n->arg, WIRE_HD_FAIL, 0, json_pack("{s:s}", "reason", err->msg));
+}
+
+static void append(struct node *n, enum log_stream s, const void *p, size_t len) {
+    struct pd_err err = {0};
+    if (logs_append(n->logs, s, pd_wall_us(), p, len, &err))
+        log_trouble(n, &err);
+    n->io.log_grew(n->arg);
+}
+
+static void on_output(struct proc *p, const void *bytes, size_t len, void *arg) {
+    struct node_role *r = arg;
+    (void)p;
+    append(r->node, stream_of(r->role), bytes, len);
+}
+
+/* {"ev":"failed","final":true}: the process knows that it would fail again. {"ev":"saved","path":...}: a model is complete.
+ * {"ev":"progress", ...}: it ended steps. */
+static void take_event(struct node_role *r, const char *line, size_t len) {
+    r->trained |= memmem(line, len, "\"ev\":\"progress\"", 15) != NULL;
+    if (!memmem(line, len, "\"failed\"", 8) && !memmem(line, len, "\"saved\"", 7))
+        return; /* most tell of progress, and need not be understood here */
+    json_t *o = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
+    if (!strcmp(msg_str(o, "ev"), "failed"))
+        r->final = msg_bool(o, "final");
+    if (!strcmp(msg_str(o, "ev"), "saved"))
+        snprintf(r->saved, sizeof r->saved, "%s", msg_str(o, "path"));
+    json_decref(o);
+}
+
+static void on_event(struct proc *p, const void *bytes, size_t len, void *arg) {
+    struct node_role *r = arg;
+    const char *s = bytes, *end = s + len;
+    (void)p;
+    append(r->node, LOG_EVENTS, bytes, len);
+    while (s < end) {
+        const char *nl = memchr(s, '\n', (size_t)(end - s));
+        take_event(r, s, (size_t)((nl ? nl : end) - s));
+        s = nl ? nl + 1 : end;
+    }
+}
+
+/* A program that stopped in the middle of a line does not get ours appended to it. */
+static void say_in_log(struct node_role *r, const char *text) {
+    struct node *n = r->node;
+    char line[400], last[2];
+    uint64_t size = n->logs->f[stream_of(r->role)].size;
+    logs_tail(n->logs, stream_of(r->role), size ? size - 1 : 0, 1, last, sizeof last);
+    snprintf(line, sizeof line, "%s--- %.350s ---\n", size && *last != '\n' ? "\n" : "", text);
+    append(n, stream_of(r->role), line, strlen(line));
+}
+
+/* Exit status 2 of our own programs is about what the user wrote: another try would end the same way. */
+static int is_final(const struct node_role *r, int exit_code) {
+    return r->final || (exit_code == 2 && !*r->node->spec->command[r->role]);
+}
+
+static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
+    struct node_role *r = arg;
+    struct node *n = r->node;
+    char text[LAST_BYTES], log[PATH_MAX];
+    ready_stop(r);
+    node_drop_claims(r);
+    logs_tail(n->logs, stream_of(r->role), r->log_from, LAST_LINES, text, sizeof text);
+    if (pd_fmt(log, sizeof log, "%s/log/%s", n->place->dir, log_names[stream_of(r->role)]))
+        *log = 0;
+    pd_info(n->log, "%s %d ended: exit code %d, signal %d", role_names[r->role], r->rank, exit_code, sig);
+    r->exit_body = json_pack("{s:s, s:i, s:i, s:i, s:I, s:b, s:b, s:b, s:i, s:o, s:o, s:o}", "role", role_names[r->role], "rank", r->rank,
+                             "exit_code", exit_code, "signal", sig, "time", (json_int_t)proc_exit_us(p),
+                             "ending", n->ending, "final", is_final(r, exit_code), "trained", r->trained, "alone", r->alone, "saved",
+                             msg_text(r->saved, exit_code ? 0 : strlen(r->saved)), "last_lines", msg_text(text, strlen(text)), "log",
+                             msg_text(log, strlen(log)));
+    n->io.send(n->arg, WIRE_HD_EXITED, 0, json_incref(r->exit_body));
+}
+
+static int start_process(struct node *n, struct node_role *r, const json_t *body, struct pd_err *err) {
+    static const struct proc_events ev = {on_output, on_event, on_exit_of};
+    const char *own = n->spec->command[r->role];
+    char worker[PATH_MAX], cwd[PATH_MAX], title[32];
+    snprintf(title, sizeof title, "paddle_%s", role_names[r->role]);
+    if (pd_fmt(worker, sizeof worker, "%s/.paddlectl/bin/worker-%s", n->place->root, n->spec->worker) ||
+        place_path(n->place->dir, "workspace", cwd, err))
+        return pd_fail(err, PD_EIO, "path too long: %s", n->place->root);
+    if (*own || r->role == ROLE_TRAINER)
+        node_close_sockets(r); /* held until now; a program of the user's binds its port itself */
+    int data = *own || r->role != ROLE_TRAINER || !n->io.data_channel ? -1 : n->io.data_channel(n->arg, err);
+    if (err->code)
+        return err->code;
+    const struct env_role er = {.role = r->role, .rank = r->rank, .port = r->ports[0], .n_listen_fds = r->n_fds, .has_data_fd = data >= 0,
+                                .n_trainers = (int)msg_int(body, "trainers", 0, SPEC_MAX_NODES, n->spec->roles.n[ROLE_TRAINER]),
+                                .job_env = json_object_get(body, "env")};
+    char **envp = env_build(n->place, n->spec, &er, environ);
+    char *const shell[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)own, NULL};
+    char *const ours[] = {title, (char *)(uintptr_t)role_names[r->role], NULL};
+    if (data >= 0)
+        r->fds[r->n_fds++] = data;
+    const struct proc_command cmd = {.path = *own ? "/bin/sh" : worker, .argv = *own ? shell : ours, .envp = envp,
+                                     .cwd = cwd, .fds = r->fds, .n_fds = r->n_fds,
+                                     .block = *own ? 0 : SIGUSR1, /* it may come before the trainer waits for it */
+                                     .bind = r->bind.on ? &r->bind : NULL};
+    if (*msg_str(body, "note"))
+        say_in_log(r, msg_str(body, "note"));
+    r->log_from = n->logs->f[stream_of(r->role)].size;
+    int rc = envp ? proc_start(&r->proc, n->loop, &cmd, &ev, r, err) : pd_fail(err, PD_ENOMEM, "out of memory");
+    if (envp)
+        r->n_fds = 0; /* proc_start closed them */
+    else if (data >= 0)
+        node_close_sockets(r);
+    env_free(envp);
+    return rc;
+}
+
+/* 0: this start was done already. */
+static int start_is_new(struct node_role *r, int alone) {
+    if (alone > r->alone && r->exit_body) {
+        forget_process(r);
+        r->alone = alone;
+    }
+    return !r->started;
+}
+
+static void on_start(struct node *n, uint64_t req, const json_t *body) {
+    struct pd_err err = {0};
+    int which = role_of(msg_str(body, "role"));
+    struct node_role *r = which < 0 ? NULL : &n->role[which];
+    if (!r || !n->bound)
+        pd_fail(&err, PD_EPROTO, "HD_START: no such role, or its ports are not bound");
+    else if (n->ending)
+        pd_fail(&err, PD_ECANCELED, "the job is ending");
+    else if (start_is_new(r, (int)msg_int(body, "alone", 0, INT32_MAX, 0))) {
+        r->rank = (int)msg_int(body, "rank", 0, SPEC_MAX_NODES, 0);
+        if (!start_process(n, r, body, &err)) {
+            r->started = 1;
+            r->pid = proc_pid(r->proc);
+            r->started_us = pd_wall_us();
+            pd_info(n->log, "%s %d runs as process %d, port %d", role_names[which], r->rank, (int)r->pid,
+                    r->ports[0]);
+            if (which == ROLE_PSERVER)
+                ready_start(r);
+        }
+    }
+    if (err.code)
+        n->io.refuse(n->arg, WIRE_HD_START, req, &err);
+    else
+        n->io.send(n->arg, WIRE_HD_START, req, json_object());
+}
+
+/* --- processes that stand still --- */
+
+/* Of a user's program only the first process is checked; if it is stopped, its whole group is
+ * killed. */
+static void look_at(struct node_role *r, uint64_t passed_ms) {
+    const struct node *n = r->node;
+    const pid_t pid = r->proc && !r->exit_body ? proc_pid(r->proc) : 0;
+    char text[200];
+    r->stopped_ms = pid && procs_stopped(pid) ? r->stopped_ms + passed_ms : 0;
+    if (!pid || r->stopped_ms < n->spec->heartbeat_ms)
+        return;
+    r->stopped_ms = 0;
+    snprintf(text, sizeof text,
+             "%s %d was stopped (SIGSTOP) for %.4g s and is ended (heartbeat_timeout)",
+             role_names[r->role], r->rank, (double)n->spec->heartbeat_ms / 1000);
+    pd_warn(n->log, "%s", text);
+    say_in_log(r, text);
+    /* not reaped yet, so the pid is still this process's */
+    kill(*n->spec->command[r->role] ? -pid : pid, SIGKILL);
+}
+
+void node_tick(struct node *n, uint64_t passed_ms) {
+    enum { LOOK_MS = 1000 };
+    n->unseen_ms += passed_ms;
+    if (!n->spec->heartbeat_ms || n->ending || n->unseen_ms < LOOK_MS)
+        return;
+    for (int i = 0; i < N_ROLES; i++)
+        look_at(&n->role[i], n->unseen_ms);
+    n->unseen_ms = 0;
+}
+
+/* --- HD_SAVE --- */
+
+/* Ours understands SIGUSR1. A user's program gets TERM, with all of its group, and time. */
+static void on_save(struct node *n, uint64_t req) {
+    struct node_role *r = &n->role[ROLE_TRAINER];
+    pid_t pid = r->proc ? proc_pid(r->proc) : 0;
+    if (pid && !r->told_to_save) {
+        int users = *n->spec->command[ROLE_TRAINER];
+        r->told_to_save = 1;
+        pd_info(n->log, "%s %d is asked to save and to end", role_names[r->role], r->rank);
+        /* not reaped yet, so the pid is still this process's */
+        kill(users ? -pid : pid, users ? SIGTERM : SIGUSR1);
+        kill(users ? -pid : pid, SIGCONT);
+    }
+    n->io.send(n->arg, WIRE_HD_SAVE, req, json_object());
+}
+
+/* --- HD_STOP --- */
+
+static void on_stop(struct node *n, uint64_t req, const json_t *body) {
+    const struct proc *p = n->role[ROLE_TRAINER].proc;
+    node_end(n, NODE_STOP, (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000), NULL, NULL);
+    n->io.send(n->arg, WIRE_HD_STOP, req, json_pack("{s:b}", "trainer", p && !n->role[ROLE_TRAINER].exit_body));
+}
+
+/* --- HD_END, and the rest --- */
+
+struct end_request {
+    struct node *n;
+    uint64_t req;
+};
+
+static void on_ended(void *arg) {
+    struct end_request *e = arg;
+    e->n->io.send(e->n->arg, WIRE_HD_END, e->req, json_pack("{s:i}", "node", e->n->spec->node));
+    free(e);
+}
+
+void node_message(struct node *n, uint16_t type, uint64_t req, const json_t *body) {
+    if (type == WIRE_HD_BIND) {
+        node_on_bind(n, req, body);
+    } else if (type == WIRE_HD_START) {
+        on_start(n, req, body);
+    } else if (type == WIRE_HD_SAVE) {
+        on_save(n, req);
+    } else if (type == WIRE_HD_STOP) {
+        on_stop(n, req, body);
+    } else if (type == WIRE_HD_END) {
+        struct end_request *e = pd_malloc(sizeof *e);
+        if (e)
+            *e = (struct end_request){n, req};
+        node_end(n, msg_bool(body, "restart") ? NODE_RESTART : NODE_END, (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000),
+                 e ? on_ended : NULL, e);
+    }
+}
+
+void node_reap(struct node *n) {
+    int status;
+    siginfo_t si = {0};
+    /* The time is taken while its pid is still there: what its end causes elsewhere comes later on the same clock. */
+    while (!waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) && si.si_pid) {
+        uint64_t now = pd_wall_us();
+        int ours = 0;
+        if (waitpid(si.si_pid, &status, WNOHANG) <= 0)
+            break;
+        for (int i = 0; i < N_ROLES && !ours; i++)
+            ours = n->role[i].proc && proc_reaped(n->role[i].proc, si.si_pid, status, now);
+        si.si_pid = 0;
+    }
+    ending_check(n);
+}

@@ -1,0 +1,130 @@
+/* node_bind.c - HD_BIND: the ports of this node's processes are bound, and its CPUs are dealt to them. */
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/core/msg.h"
+#include "agent/process/node_int.h"
+#include "agent/core/ports.h"
+#include "base/str.h"
+#include "net/conn.h"
+#include "wire/msg.h"
+
+/* --- CPUs --- */
+
+/* Threads that compute. A program of the user's may start one for every CPU that it finds. */
+static unsigned threads_of(const struct node *n, enum role r, int cpus) {
+    const char *count = json_string_value(json_object_get(n->spec->train, "trainer_count"));
+    int64_t threads = 1;
+    if (*n->spec->command[r])
+        threads = cpus;
+    else if (r == ROLE_PSERVER)
+        threads = n->spec->n_dense + n->spec->n_sparse;
+    else if (count && pd_parse_i64(count, 1, PD_CPUS_MAX, &threads))
+        threads = 1;
+    return (unsigned)threads;
+}
+
+static void say_cpus(const struct node *n, const struct node_role *r, int count) {
+    char cpus[300], memory[100];
+    if (!r->bind.on)
+        return;
+    pd_cpuset_text(&r->bind.cpus, cpus, sizeof cpus);
+    pd_cpuset_text(&r->bind.memory, memory, sizeof memory);
+    pd_info(n->log, "%s: CPUs %s%s%s", role_names[r->role], cpus, *memory ? ", memory of NUMA nodes " : "", memory);
+    if (r->bind.shared)
+        pd_warn(n->log, "bind = %s: too few %s for the processes of %d agent(s) on this machine: %s shares CPUs %s with others",
+                bind_names[n->spec->bind], n->spec->bind == BIND_NUMA ? "NUMA nodes" : "cores", count, role_names[r->role], cpus);
+}
+
+/* A machine that does not tell its CPUs leaves the processes where they are. */
+static void deal_cpus(struct node *n, const json_t *body) {
+    struct pd_cpuset may;
+    struct pd_cpus cpus;
+    struct pd_err err = {0};
+    struct bind_set sets[N_ROLES];
+    unsigned weight[N_ROLES];
+    enum bind_how how = n->spec->bind;
+    int count = (int)msg_int(body, "machine_count", 1, SPEC_MAX_NODES, 1), k = 0;
+    int index = (int)msg_int(body, "machine_index", 0, count - 1, 0);
+    for (int r = 0; r < N_ROLES; r++)
+        n->role[r].bind.on = 0;
+    if (how == BIND_NONE)
+        return;
+    if (pd_cpuset_mine(&may) || pd_cpus_read(&cpus, PD_SYS_DEVICES, &may, &err)) {
+        if (how != BIND_AUTO)
+            pd_warn(n->log, "bind = %s has no effect: %s", bind_names[how], err.code ? err.msg : "the CPUs are not known");
+        return;
+    }
+    int mine = bind_agent_cpus(&cpus, how, index, count);
+    for (int r = 0; r < N_ROLES; r++)
+        if (msg_bool(body, role_names[r]))
+            weight[k++] = threads_of(n, (enum role)r, mine);
+    if (k)
+        bind_deal(&cpus, how, index, count, weight, k, sets);
+    k = 0;
+    for (int r = 0; r < N_ROLES; r++)
+        if (msg_bool(body, role_names[r])) {
+            n->role[r].bind = sets[k++];
+            say_cpus(n, &n->role[r], count);
+        }
+    pd_cpus_release(&cpus);
+}
+
+/* --- ports --- */
+
+static int is_own_address(const char *ip) {
+    int port, fd = net_bind_first_free(ip, 0, 1, &port, NULL);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* A port for a user's own program has to be free on every address: it may listen on all of them. */
+static int bind_ports(struct node *n, struct node_role *r, unsigned want, int *from, struct pd_err *err) {
+    int users = *n->spec->command[r->role] || r->role == ROLE_TRAINER;
+    while (r->n_fds < want) {
+        int port, fd;
+        fd = ports_bind(users ? net_any_ip() : n->bind_ip, *from, &port, users ? &r->claims[r->n_claims] : NULL, err);
+        if (fd < 0) {
+            node_close_sockets(r);
+            node_drop_claims(r); /* it may be asked again */
+            return fd;
+        }
+        r->n_claims += (unsigned)users;
+        r->ports[r->n_fds] = port;
+        r->fds[r->n_fds++] = fd;
+        *from = *from ? port + 1 : 0;
+    }
+    return 0;
+}
+
+static int do_bind(struct node *n, const json_t *body, struct pd_err *err) {
+    int from = n->spec->port, rc = 0;
+    const char *addr = msg_str(body, "addr");
+    snprintf(n->addr, sizeof n->addr, "%.45s", *addr ? addr : "127.0.0.1");
+    snprintf(n->bind_ip, sizeof n->bind_ip, "%s", is_own_address(addr) ? addr : net_any_ip());
+    if (msg_bool(body, "pserver"))
+        rc = bind_ports(n, &n->role[ROLE_PSERVER], (unsigned)(n->spec->n_dense + n->spec->n_sparse), &from, err);
+    if (!rc && msg_bool(body, "trainer"))
+        rc = bind_ports(n, &n->role[ROLE_TRAINER], 1, &from, err);
+    if (!rc)
+        deal_cpus(n, body);
+    n->bound = !rc;
+    return rc;
+}
+
+void node_on_bind(struct node *n, uint64_t req, const json_t *body) {
+    struct pd_err err = {0};
+    if (!n->bound && do_bind(n, body, &err)) {
+        n->io.refuse(n->arg, WIRE_HD_BIND, req, &err);
+        return;
+    }
+    json_t *ports = json_array();
+    const struct node_role *ps = &n->role[ROLE_PSERVER];
+    unsigned want = msg_bool(body, "pserver") ? (unsigned)(n->spec->n_dense + n->spec->n_sparse) : 0;
+    for (unsigned i = 0; i < want; i++)
+        json_array_append_new(ports, json_integer(ps->ports[i]));
+    n->io.send(n->arg, WIRE_HD_BIND, req,
+               json_pack("{s:o, s:i}", "pserver_ports", ports, "trainer_port", n->role[ROLE_TRAINER].ports[0]));
+}

@@ -1,0 +1,264 @@
+/* procs.c - see procs.h. */
+#include "agent/process/procs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/str.h"
+
+enum { ENVIRON_MAX = 4 << 20, TURN_MS = 20, UNKILLABLE_MS = 2000 };
+
+struct entry {
+    pid_t pid, ppid;
+    char state;
+    unsigned long long start; /* ticks since boot: with the number it names one process */
+    unsigned long long user, sys; /* ticks of processor time */
+    long long kids_user, kids_sys; /* of children that were waited for */
+    long threads, rss_pages;
+    int below;
+};
+
+/* "pid (comm) state ppid ..."; comm may hold anything, so the last ')' ends it. */
+static int read_stat(pid_t pid, struct entry *e) {
+    char path[40], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return -1;
+    text[n] = 0;
+    const char *s = strrchr(text, ')');
+    int ppid;
+    if (!s || sscanf(s + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld %*d %*d %ld %*d %llu %*u %ld",
+                     &e->state, &ppid, &e->user, &e->sys, &e->kids_user, &e->kids_sys, &e->threads, &e->start,
+                     &e->rss_pages) != 9)
+        return -1;
+    e->pid = pid;
+    e->ppid = ppid;
+    e->below = 0;
+    return 0;
+}
+
+static int read_table(struct entry **out, size_t *n_out) {
+    DIR *d = opendir("/proc");
+    struct entry *v = NULL;
+    size_t n = 0, cap = 0;
+    struct dirent *de;
+    if (!d)
+        return -1;
+    while ((de = readdir(d))) {
+        int64_t pid;
+        if (pd_parse_i64(de->d_name, 1, INT32_MAX, &pid))
+            continue;
+        if (n == cap) {
+            cap = cap ? 2 * cap : 256;
+            struct entry *w = pd_realloc(v, cap * sizeof *v);
+            if (!w)
+                break;
+            v = w;
+        }
+        if (!read_stat((pid_t)pid, &v[n]))
+            n++;
+    }
+    closedir(d);
+    *out = v;
+    *n_out = n;
+    return 0;
+}
+
+static int by_pid(const void *a, const void *b) {
+    pid_t x = ((const struct entry *)a)->pid, y = ((const struct entry *)b)->pid;
+    return (x > y) - (x < y);
+}
+
+/* Mark what descends from `top`, but not from or through `spare` (0: nobody): repeat until nothing changes, since pids need not grow
+ * downwards. */
+static void mark_below(struct entry *v, size_t n, pid_t top, pid_t spare) {
+    qsort(v, n, sizeof *v, by_pid);
+    for (int changed = 1; changed;) {
+        changed = 0;
+        for (size_t i = 0; i < n; i++) {
+            if (v[i].below || v[i].pid == top || v[i].pid == spare)
+                continue;
+            const struct entry key = {.pid = v[i].ppid};
+            const struct entry *p = bsearch(&key, v, n, sizeof *v, by_pid);
+            if (v[i].ppid == top || (p && p->below))
+                v[i].below = changed = 1;
+        }
+    }
+}
+
+/* Through a pidfd, and only if the process behind it is still the one that was listed. */
+static int signal_one(const struct entry *e, int sig) {
+    struct entry now;
+    int fd = (int)syscall(SYS_pidfd_open, e->pid, 0);
+    if (fd < 0 && errno != ENOSYS)
+        return 0;
+    int ok = !read_stat(e->pid, &now) && now.start == e->start;
+    if (ok)
+        ok = !(fd >= 0 ? (int)syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) : kill(e->pid, sig));
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+int procs_stopped(pid_t pid) {
+    struct entry e;
+    return !read_stat(pid, &e) && e.state == 'T';
+}
+
+int procs_signal_below(pid_t top, pid_t spare, int sig) {
+    struct entry *v;
+    size_t n;
+    int count = 0;
+    if (read_table(&v, &n))
+        return -1;
+    mark_below(v, n, top, spare);
+    for (size_t i = 0; i < n; i++)
+        if (v[i].below && v[i].state != 'Z')
+            count += signal_one(&v[i], sig);
+    free(v);
+    return count;
+}
+
+static void read_cpus(pid_t pid, char *out, size_t cap) {
+    static const char key[] = "\nCpus_allowed_list:\t";
+    char path[40], text[8192];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : pd_read_full(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    const char *s = strstr(text, key);
+    snprintf(out, cap, "%.*s", s ? (int)strcspn(s + sizeof key - 1, "\n") : 0, s ? s + sizeof key - 1 : "");
+}
+
+int procs_usage(pid_t top, struct procs_usage *u) {
+    struct entry *v;
+    size_t n;
+    unsigned long long ticks = 0;
+    *u = (struct procs_usage){0};
+    if (read_table(&v, &n))
+        return -1;
+    mark_below(v, n, top, 0);
+    int found = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!v[i].below && v[i].pid != top)
+            continue;
+        found |= v[i].pid == top;
+        ticks += v[i].user + v[i].sys + (unsigned long long)(v[i].kids_user + v[i].kids_sys);
+        u->rss_bytes += (uint64_t)v[i].rss_pages * (uint64_t)sysconf(_SC_PAGESIZE);
+        u->threads += (unsigned)v[i].threads;
+    }
+    free(v);
+    u->cpu_ms = ticks * 1000 / (unsigned long long)sysconf(_SC_CLK_TCK);
+    read_cpus(top, u->cpus, sizeof u->cpus);
+    return found ? 0 : -1;
+}
+
+int procs_become_subreaper(void) { return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
+
+void procs_end_all(unsigned grace_ms) {
+    uint64_t start = pd_mono_ns();
+    sigset_t chld;
+    sigemptyset(&chld);
+    sigaddset(&chld, SIGCHLD);
+    procs_signal_below(getpid(), 0, SIGTERM);
+    procs_signal_below(getpid(), 0, SIGCONT); /* a stopped process does not see TERM */
+    for (;;) {
+        pid_t pid;
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+            ;
+        if (pid < 0 && errno == ECHILD)
+            return;
+        if (pd_mono_ns() - start >= (uint64_t)grace_ms * 1000000u)
+            procs_signal_below(getpid(), 0, SIGKILL);
+        const struct timespec turn = {0, TURN_MS * 1000000};
+        sigtimedwait(&chld, NULL, &turn);
+    }
+}
+
+uint64_t procs_start_ticks(pid_t pid) {
+    struct entry e;
+    return pid <= 0 || read_stat(pid, &e) || e.state == 'Z' ? 0 : e.start;
+}
+
+/* What the kernel shows of another user's process, or of one that may not be looked at, belongs to root. */
+static int is_ours(pid_t pid) {
+    char path[40];
+    struct stat st;
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    return !stat(path, &st) && st.st_uid == geteuid();
+}
+
+static int has_marks(pid_t pid, const char *const *marks, int n_marks) {
+    char path[40];
+    struct pd_buf b;
+    int found = 0;
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    pd_buf_init(&b);
+    if (!pd_read_file(path, ENVIRON_MAX, &b, NULL)) /* a NUL follows the last byte */
+        for (int i = 0; i < n_marks; i++)
+            for (const char *s = (char *)b.data, *end = s + b.len; s < end; s += strlen(s) + 1)
+                if (!strcmp(s, marks[i])) {
+                    found++;
+                    break;
+                }
+    pd_buf_release(&b);
+    return n_marks > 0 && found == n_marks;
+}
+
+static int signal_marked(const char *const *marks, int n_marks, uint64_t since, int sig) {
+    struct entry *v;
+    size_t n;
+    int count = 0;
+    if (read_table(&v, &n))
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].start < since || v[i].state == 'Z' || v[i].pid == getpid() || !is_ours(v[i].pid) ||
+            !has_marks(v[i].pid, marks, n_marks))
+            continue;
+        count++;
+        if (sig)
+            signal_one(&v[i], sig);
+        if (sig == SIGTERM)
+            signal_one(&v[i], SIGCONT); /* a stopped process does not see TERM */
+    }
+    free(v);
+    return count;
+}
+
+int procs_end_marked(const char *const *marks, int n_marks, uint64_t since, unsigned grace_ms) {
+    const uint64_t start = pd_mono_ns();
+    const struct timespec turn = {0, TURN_MS * 1000000};
+    int most = signal_marked(marks, n_marks, since, SIGTERM);
+    for (int left = most; left;) {
+        nanosleep(&turn, NULL);
+        const uint64_t ms = (pd_mono_ns() - start) / 1000000u;
+        left = signal_marked(marks, n_marks, since, ms >= grace_ms ? SIGKILL : 0);
+        if (left > most)
+            most = left;
+        if (ms >= grace_ms + UNKILLABLE_MS)
+            break;
+    }
+    return most;
+}

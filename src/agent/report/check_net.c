@@ -1,0 +1,230 @@
+/* check_net.c - see check.h: ports and peers. Probes (probe.h) prove a key that was made for this check. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/report/check.h"
+#include "agent/core/msg.h"
+#include "agent/core/ports.h"
+#include "agent/report/probe.h"
+#include "base/fault.h"
+#include "base/str.h"
+#include "net/conn.h"
+#include "wire/msg.h"
+
+enum { MARKS_MAX = 100000, GUESTS_MAX = 64 };
+
+struct check {
+    struct wire_hs_opts hs;
+    char dir[PATH_MAX], mark[PATH_MAX]; /* "": none */
+    struct net_listener *listener;
+    struct net_conn *guests[GUESTS_MAX]; /* peers that have just probed us */
+};
+
+/* One peer of a request. */
+struct check_peer {
+    struct check_request *of;
+    char addr[64]; /* of the first address, in the order given, that leads there; "": none */
+    double ms;
+    char why[200]; /* of the first address that does not */
+};
+
+struct check_request {
+    struct client *c;
+    json_t *body;
+    uint64_t req;
+    size_t n_open; /* peers that are still being probed */
+    struct check_peer peer[CHECK_PEERS_MAX];
+};
+
+/* Of one client. */
+struct check_state {
+    struct check *listens; /* NULL: it does not */
+};
+
+static struct check **check_of(struct client *c) { return &((struct check_state *)client_state(c, &check_net_service))->listens; }
+
+/* --- listening --------------------------------------------------------------------------------------------- */
+
+/* It knows now, and closes. If we did, the kernel would keep our port for a minute, and the job that comes next get another. */
+static void on_peer_open(struct net_conn *c, void *arg) {
+    struct client *its = arg;
+    struct check *k = *check_of(its);
+    client_ref(its);
+    for (size_t i = 0; k && i < GUESTS_MAX; i++)
+        if (!k->guests[i]) {
+            k->guests[i] = c;
+            return;
+        }
+    net_close(c);
+}
+
+static void on_any_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
+    (void)c;
+    (void)arg;
+    wire_frame_free(f);
+}
+
+static void on_peer_close(struct net_conn *c, const struct pd_err *why, void *arg) {
+    struct client *its = arg;
+    struct check *k = *check_of(its);
+    (void)why;
+    for (size_t i = 0; k && i < GUESTS_MAX; i++)
+        if (k->guests[i] == c)
+            k->guests[i] = NULL;
+    client_unref(its);
+}
+
+/* One file per node beside the executables: a node that finds another's shares the folder with it, whatever the file system says
+ * of itself. Where the folder does not exist yet nothing is made. */
+static void leave_mark(struct check *k, const char *root) {
+    if (pd_fmt(k->dir, sizeof k->dir, "%s/.paddlectl", root) ||
+        pd_fmt(k->mark, sizeof k->mark, "%s/check-%s-%u", k->dir, k->hs.self.job, (unsigned)k->hs.self.id)) {
+        *k->mark = 0;
+        return;
+    }
+    int fd = open(k->mark, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        *k->mark = 0;
+    else
+        close(fd);
+}
+
+static int on_listen(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    static const struct net_events ev = {on_peer_open, on_any_frame, NULL, on_peer_close};
+    struct agent_core *core = client_core(c);
+    const struct net_opts opts = {.max_frame = 4096, .handshake_timeout_ms = PROBE_MS, .log = &core->log};
+    const char *token = msg_str(body, "token");
+    if (*check_of(c))
+        return pd_fail(err, PD_EPROTO, "this client's check listens already");
+    if (!place_name_ok(token) || f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES)
+        return pd_fail(err, PD_EPROTO, "a check needs a token and a key");
+    struct check *k = pd_calloc(1, sizeof *k);
+    if (!k)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    k->hs.self = (struct wire_hello){.role = WIRE_ROLE_AGENT, .id = (uint32_t)msg_int(body, "node", 0, 1 << 20, 0)};
+    snprintf(k->hs.self.job, sizeof k->hs.self.job, "%s", token);
+    memcpy(k->hs.key, f->sec[1], WIRE_KEY_BYTES);
+    int port = 0, fd = ports_bind(net_any_ip(), (int)msg_int(body, "port", 0, 65535, 0), &port, NULL, err);
+    int rc = fd < 0 ? fd : net_listen_fd(&k->listener, &core->loop, fd, &k->hs, &opts, &ev, c, err);
+    if (rc) {
+        free(k);
+        return rc;
+    }
+    *check_of(c) = k;
+    leave_mark(k, core->place.root);
+    return client_answer(c, f, json_pack("{s:i}", "port", port), err);
+}
+
+static void drop(struct client *c) {
+    struct check *k = *check_of(c);
+    if (!k)
+        return;
+    *check_of(c) = NULL;
+    if (*k->mark)
+        unlink(k->mark);
+    net_listener_close(k->listener, NULL, NULL);
+    for (size_t i = 0; i < GUESTS_MAX; i++)
+        if (k->guests[i])
+            net_close(k->guests[i]);
+    free(k);
+}
+
+/* --- probing ----------------------------------------------------------------------------------------------- */
+
+/* Other nodes' marks of this check beside ours. */
+static json_t *shared_with(const struct check *k) {
+    json_t *list = json_array();
+    DIR *d = *k->mark ? opendir(k->dir) : NULL;
+    char prefix[100];
+    struct dirent *e;
+    size_t n = (size_t)snprintf(prefix, sizeof prefix, "check-%s-", k->hs.self.job);
+    for (int i = 0; d && i < MARKS_MAX && (e = readdir(d)); i++) {
+        int64_t node;
+        if (!strncmp(e->d_name, prefix, n) && !pd_parse_i64(e->d_name + n, 0, 1 << 20, &node) && node != k->hs.self.id)
+            json_array_append_new(list, json_integer(node));
+    }
+    if (d)
+        closedir(d);
+    return list;
+}
+
+static void answer(struct check_request *r) {
+    const struct check *k = *check_of(r->c);
+    const json_t *peer;
+    json_t *out = json_array();
+    size_t i;
+    json_array_foreach(json_object_get(r->body, "peers"), i, peer) {
+        const struct check_peer *p = &r->peer[i];
+        json_array_append_new(out, json_pack("{s:I, s:s, s:f, s:o}", "node", (json_int_t)msg_int(peer, "node", 0, 1 << 20, 0), "addr", p->addr,
+                                             "ms", p->ms, "why", msg_text(p->why, strlen(p->why))));
+    }
+    if (k)
+        client_send(r->c, WIRE_AG_CHECK_PROBE, r->req, json_pack("{s:O, s:o}", "reached", out, "shared", shared_with(k)));
+    json_decref(out);
+    json_decref(r->body);
+    client_unref(r->c);
+    free(r);
+}
+
+static void one_less(struct check_request *r) {
+    if (--r->n_open == 0)
+        answer(r);
+}
+
+static void on_probed(void *arg, const struct probe_result *v, size_t n) {
+    struct check_peer *p = arg;
+    const struct probe_result *ok = probe_best(v, n);
+    if (ok) {
+        snprintf(p->addr, sizeof p->addr, "%.60s", ok->addr);
+        p->ms = ok->ms;
+    } else {
+        snprintf(p->why, sizeof p->why, "%s", n ? v[0].why : "it has no address");
+    }
+    one_less(p->of);
+}
+
+static void probe_peer(struct check_request *r, size_t at, const json_t *peer) {
+    struct wire_hs_opts hs = (*check_of(r->c))->hs;
+    struct pd_err err = {0};
+    const struct probe_target target = {.addrs = json_object_get(peer, "addrs"), .max = CHECK_ADDRS_MAX, .port = (int)msg_int(peer, "port", 1, 65535, 1),
+                                        .node = (uint32_t)msg_int(peer, "node", 0, 1 << 20, 1 << 20)};
+    hs.self.role = WIRE_ROLE_PROBE;
+    r->peer[at].of = r;
+    r->n_open++;
+    if (probe_node(client_core(r->c), &hs, &target, on_probed, &r->peer[at], &err)) {
+        snprintf(r->peer[at].why, sizeof r->peer[at].why, "%.190s", err.msg);
+        one_less(r);
+    }
+    sodium_memzero(&hs, sizeof hs);
+}
+
+static int on_probe(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    const json_t *peers = json_object_get(body, "peers"), *peer;
+    size_t i;
+    if (!*check_of(c))
+        return pd_fail(err, PD_EPROTO, "AG_CHECK_PROBE without AG_CHECK_LISTEN");
+    if (json_array_size(peers) > CHECK_PEERS_MAX)
+        return pd_fail(err, PD_EPROTO, "more than %d peers to probe", CHECK_PEERS_MAX);
+    struct check_request *r = pd_calloc(1, sizeof *r);
+    if (!r)
+        return pd_fail(err, PD_ENOMEM, "out of memory");
+    *r = (struct check_request){.c = c, .body = json_deep_copy(body), .req = f->req, .n_open = 1};
+    client_ref(c);
+    json_array_foreach(json_object_get(r->body, "peers"), i, peer)
+        probe_peer(r, i, peer);
+    one_less(r);
+    return 0;
+}
+
+static const struct client_request requests[] = {
+    {WIRE_AG_CHECK_LISTEN, 0, 1, on_listen, NULL},
+    {WIRE_AG_CHECK_PROBE, 0, 1, on_probe, NULL},
+    {0},
+};
+
+const struct client_service check_net_service = {.name = "check", .requests = requests, .state_size = sizeof(struct check_state), .on_close = drop};

@@ -1,0 +1,45 @@
+/* job_list.c - see job_list.h. */
+#include "agent/report/job_list.h"
+
+#include <dirent.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "wire/msg.h"
+
+enum { LIST_MAX = 10000 };
+
+static int on_list(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    (void)body;
+    const char *root = client_core(c)->place.root;
+    json_t *jobs = json_array();
+    DIR *d = opendir(root);
+    struct dirent *e;
+    while (d && (e = readdir(d)) && json_array_size(jobs) < LIST_MAX) {
+        struct place p;
+        char inside[PATH_MAX];
+        if (*e->d_name == '.' || place_init(&p, root, e->d_name, NULL) || place_path(p.dir, ".agent", inside, NULL) ||
+            access(inside, F_OK))
+            continue;
+        json_array_append_new(jobs, status_brief(&p));
+    }
+    if (d)
+        closedir(d);
+    return client_answer(c, f, json_pack("{s:o}", "jobs", jobs), err);
+}
+
+static int on_status(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+    const struct status_source *from = client_context(c, &job_list_service);
+    struct status_now now = {.clients = client_others(c)};
+    (void)body;
+    from->now(from->arg, &now);
+    return client_answer(c, f, status_full(client_core(c), &now), err);
+}
+
+static const struct client_request requests[] = {
+    {WIRE_AG_LIST, 0, 0, on_list, NULL},
+    {WIRE_AG_STATUS, 1, 0, on_status, NULL},
+    {0},
+};
+
+const struct client_service job_list_service = {.name = "list", .requests = requests};

@@ -1,0 +1,16 @@
+/* job_list.h - AG_LIST: the jobs under a root_dir; AG_STATUS: this one. */
+#ifndef PD_AGENT_JOB_LIST_H
+#define PD_AGENT_JOB_LIST_H
+
+#include "agent/client/client.h"
+#include "agent/report/status.h"
+
+/* Its context is a struct status_source. */
+extern const struct client_service job_list_service;
+
+struct status_source {
+    void (*now)(void *arg, struct status_now *out); /* all but `clients` */
+    void *arg;
+};
+
+#endif

@@ -1,0 +1,199 @@
+/* status.c - see status.h. */
+#include "agent/report/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/core/facts.h"
+#include "agent/core/msg.h"
+#include "agent/process/procs.h"
+#include "agent/core/spec.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/str.h"
+
+enum { PASSWD_MAX = 8 << 20, PROGRESS_BYTES = 65536 };
+
+/* --- the processes --- */
+
+/* What the kernel says of those that run. */
+static void add_usage(json_t *list) {
+    size_t i;
+    json_t *p;
+    json_array_foreach(list, i, p) {
+        struct procs_usage u = {0};
+        if (!strcmp(msg_str(p, "state"), "running"))
+            procs_usage((pid_t)msg_int(p, "pid", 1, INT32_MAX, 1), &u);
+        json_object_set_new(p, "cpus", json_string(u.cpus));
+        json_object_set_new(p, "rss_bytes", json_integer((json_int_t)u.rss_bytes));
+        json_object_set_new(p, "cpu_ms", json_integer((json_int_t)u.cpu_ms));
+        json_object_set_new(p, "threads", json_integer((json_int_t)u.threads));
+    }
+}
+
+/* --- state.json --- */
+
+/* The static program can't ask the name service: /etc/passwd, else the login's own word for itself, else the number. */
+static json_t *user_name(const struct place *p) {
+    char uid[24] = "", *save = NULL;
+    struct stat st;
+    struct pd_buf b;
+    json_t *name = NULL;
+    pd_buf_init(&b);
+    if (stat(p->dir, &st))
+        return json_string("");
+    snprintf(uid, sizeof uid, "%u", (unsigned)st.st_uid);
+    if (!pd_read_file("/etc/passwd", PASSWD_MAX, &b, NULL) && b.len)
+        for (char *line = strtok_r((char *)b.data, "\n", &save); line && !name; line = strtok_r(NULL, "\n", &save)) {
+            char *word = strchr(line, ':'), *number = word ? strchr(word + 1, ':') : NULL;
+            size_t n = number ? strcspn(number + 1, ":") : 0;
+            if (number && n == strlen(uid) && !strncmp(number + 1, uid, n))
+                name = msg_text(line, (size_t)(word - line));
+        }
+    pd_buf_release(&b);
+    const char *login = st.st_uid == getuid() ? getenv("USER") : NULL;
+    return name ? name : login && *login ? msg_text(login, strlen(login)) : json_string(uid);
+}
+
+json_t *status_state(const struct agent_core *core, const struct status_job *j) {
+    char boot[64], host[HOST_NAME_MAX + 1];
+    facts_boot_id(boot);
+    facts_host(host);
+    return json_pack("{s:s, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o}", "job", core->place.job, "node", j->node, "n_nodes",
+                     j->n_nodes, "attached", j->attached, "user", user_name(&core->place), "started_us", (json_int_t)j->started_us, "ended_us",
+                     (json_int_t)j->ended_us, "restarts", (int)j->restarts, "host", msg_text(host, strlen(host)), "boot", boot, "since",
+                     (json_int_t)procs_start_ticks(getpid()), "processes", j->processes);
+}
+
+/* Renamed into place, but not synced: after a power cut nobody needs it, and the loop does not wait for a disk. */
+static int write_aside(const struct place *p, const char *text, struct pd_err *err) {
+    char path[PATH_MAX], tmp[PATH_MAX];
+    int rc = place_path(p->dir, ".agent/state.json", path, err);
+    if (!rc)
+        rc = place_path(p->dir, ".agent/state.json.tmp", tmp, err);
+    if (rc)
+        return rc;
+    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    int e = fd < 0 || pd_write_all(fd, text, strlen(text)) ? errno : 0;
+    if (fd >= 0 && close(fd) && !e)
+        e = errno;
+    if (!e && rename(tmp, path))
+        e = errno;
+    return e ? pd_fail_errno(err, PD_EIO, e, "cannot write %s", path) : 0;
+}
+
+void status_save(const struct agent_core *core, json_t *state) {
+    struct pd_err err = {0};
+    char *text = state ? json_dumps(state, JSON_INDENT(1)) : NULL;
+    if (!text || write_aside(&core->place, text, &err))
+        pd_warn(&core->log, "%s", text ? err.msg : "out of memory");
+    free(text);
+    json_decref(state);
+}
+
+json_t *status_read(const struct place *p) {
+    char path[PATH_MAX];
+    if (place_path(p->dir, ".agent/state.json", path, NULL))
+        return NULL;
+    json_t *o = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    if (json_is_object(o))
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+/* An agent that was killed could not note the end: its guardian's result came right after it. */
+static json_int_t ended(const struct place *p, const json_t *state) {
+    char path[PATH_MAX];
+    struct stat st;
+    json_int_t us = (json_int_t)msg_int(state, "ended_us", 0, INT64_MAX, 0);
+    if (us || place_path(p->dir, "result.json", path, NULL) || stat(path, &st))
+        return us;
+    return (json_int_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;
+}
+
+/* --- AG_LIST --- */
+
+json_t *status_brief(const struct place *p) {
+    char state[16];
+    int fd = place_connect(p);
+    json_t *s = status_read(p);
+    place_read_status(p, state);
+    if (!*state)
+        pd_fmt(state, sizeof state, "%s", fd >= 0 ? "running" : "lost");
+    if (fd >= 0)
+        close(fd);
+    json_t *user = json_object_get(s, "user");
+    json_t *o = json_pack("{s:s, s:i, s:s, s:i, s:o, s:I, s:I, s:b, s:i}", "job", p->job, "node", place_read_node(p), "state",
+                          state, "pid", fd >= 0 ? place_read_pid(p) : 0, "user", json_is_string(user) ? json_incref(user) : user_name(p), "started_us",
+                          (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "ended_us", ended(p, s), "attached",
+                          msg_bool(s, "attached"), "n_nodes", (int)msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0));
+    json_decref(s);
+    return o;
+}
+
+/* --- AG_STATUS --- */
+
+static json_t *streams(const struct logs *l) {
+    json_t *o = json_object();
+    for (int i = 0; l && i < N_LOG_STREAMS; i++)
+        json_object_set_new(o, log_names[i], json_pack("{s:I, s:I}", "first", (json_int_t)l->f[i].first, "size",
+                                                         (json_int_t)l->f[i].size));
+    return o;
+}
+
+/* The last whole line of the events that is one of a trainer's progress; NULL without one. */
+static json_t *find_progress(char *text, size_t n) {
+    while (n) {
+        char *end = memrchr(text, '\n', n);
+        if (!end)
+            return NULL;
+        n = (size_t)(end - text);
+        char *line = memrchr(text, '\n', n);
+        line = line ? line + 1 : text;
+        json_t *o = memmem(line, (size_t)(end - line), "\"progress\"", 10)
+                        ? json_loadb(line, (size_t)(end - line), JSON_REJECT_DUPLICATES, NULL) : NULL;
+        if (json_is_object(o) && !strcmp(msg_str(o, "ev"), "progress"))
+            return o;
+        json_decref(o);
+    }
+    return NULL;
+}
+
+static json_t *progress(struct logs *l) {
+    char text[PROGRESS_BYTES];
+    uint64_t size = l ? l->f[LOG_EVENTS].size : 0, at = size > sizeof text ? size - sizeof text : 0, hint = 0, time_us;
+    size_t n = 0, k = 1;
+    if (l && at < l->f[LOG_EVENTS].first)
+        at = l->f[LOG_EVENTS].first;
+    while (at + n < size && k && !logs_read(l, LOG_EVENTS, at + n, text + n, sizeof text - n, &k, &time_us, &hint, NULL))
+        n += k;
+    json_t *o = find_progress(text, n);
+    return o ? o : json_null();
+}
+
+json_t *status_full(const struct agent_core *core, struct status_now *now) {
+    json_t *s = now->job ? now->job : status_read(&core->place);
+    json_t *list = json_object_get(s, "processes"), *p;
+    size_t i;
+    list = json_is_array(list) ? json_deep_copy(list) : json_array();
+    if (core->mode == AGENT_OVER)
+        json_array_foreach(list, i, p) /* its end was not seen */
+            json_object_set_new(p, "state", json_string("exited"));
+    add_usage(list);
+    json_t *o = json_pack("{s:s, s:o, s:i, s:i, s:b, s:I, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o}", "state", now->state, "text",
+                          msg_text(now->text, strlen(now->text)), "node", agent_node_id(core), "n_nodes",
+                          (int)msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0), "attached", msg_bool(s, "attached"), "started_us",
+                          (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "now_us", (json_int_t)pd_wall_us(), "ended_us",
+                          ended(&core->place, s), "restarts", (int)msg_int(s, "restarts", 0, INT32_MAX, 0), "clients", (int)now->clients,
+                          "processes", list, "streams", streams(now->logs), "progress", progress(now->logs), "lost", now->lost);
+    json_decref(s);
+    return o;
+}
