@@ -17,6 +17,8 @@ static void on_child(uv_signal_t *h, int sig) {
     node_reap(((struct ag_job *)h->data)->node);
 }
 
+_Static_assert((int)SPEC_MAX_LOG_KEEP <= (int)LOGS_KEEP_MAX, "a job may keep more log files than struct log_file has places for");
+
 static int open_logs(struct ag_job *j, struct pd_err *err) {
     int rc = logs_open(&j->logs, j->o.core->place.dir, 0, err);
     if (rc)

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "agent/logs/logs.h"
 #include "agent/core/msg.h"
 #include "base/fault.h"
 #include "base/str.h"
@@ -112,7 +111,7 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
     s->end_ms = (uint64_t)msg_int(o, "end_ms", 0, 86400000, 5000);
     s->grace_ms = (unsigned)msg_int(o, "grace_ms", 0, 3600000, 5000);
     s->log_max_size = (uint64_t)msg_int(o, "log_max_size", 0, INT64_MAX / 4, 0);
-    s->log_keep = (unsigned)msg_int(o, "log_keep", 0, LOGS_KEEP_MAX, 4);
+    s->log_keep = (unsigned)msg_int(o, "log_keep", 0, SPEC_MAX_LOG_KEEP, 4);
     if (!strcmp(msg_str(o, "on_failure"), "restart"))
         s->max_restarts = (int)msg_int(o, "max_restarts", 0, 1000000, 3);
     s->restart_ms = (uint64_t)msg_int(o, "restart_ms", 0, 60000, 1000);

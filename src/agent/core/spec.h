@@ -9,7 +9,7 @@
 #include "agent/core/roles.h"
 #include "base/err.h"
 
-enum { SPEC_MAX_NODES = 65536, SPEC_MAX_PORTS = 250, GRACE_MS_MAX = 3600000, SAVE_MS_MAX = 3600000 };
+enum { SPEC_MAX_NODES = 65536, SPEC_MAX_PORTS = 250, GRACE_MS_MAX = 3600000, SAVE_MS_MAX = 3600000, SPEC_MAX_LOG_KEEP = 100 };
 
 struct spec {
     int node, n_nodes;
