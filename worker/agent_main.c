@@ -9,7 +9,7 @@
 
 #include "agent/agent.h"
 #include "agent/daemon.h"
-#include "agent/report/lost.h"
+#include "agent/report/orphans.h"
 #include "agent/core/msg.h"
 #include "agent/relay.h"
 #include "base/fault.h"
@@ -55,23 +55,23 @@ static int parse(int argc, char **argv, struct options *o) {
 }
 
 static int relay(const struct options *o, struct pd_err *err) {
-    struct place p;
+    struct node_paths p;
     struct stat st;
     char join[64];
-    int rc = place_init(&p, o->root, o->job, err);
+    int rc = node_paths_init(&p, o->root, o->job, err);
     if (rc)
         return rc;
-    lost_reap(p.root);
+    orphans_reap(p.root);
     if (!o->job) {
         rc = agent_run_stdio(&p, AGENT_TOOL, o->build, join);
         if (rc || !*join)
             return rc;
-        if ((rc = place_init(&p, o->root, join, err)))
+        if ((rc = node_paths_init(&p, o->root, join, err)))
             return rc;
     }
     if (o->start && (rc = daemon_start(&p, (int)o->node, (unsigned)o->lease_ms, o->build, err)))
         return rc;
-    int fd = place_connect(&p);
+    int fd = node_paths_connect(&p);
     if (fd >= 0)
         return relay_run(0, 1, fd, LINGER_MS) ? pd_fail(err, PD_EIO, "the relay failed") : 0;
     if (o->start)

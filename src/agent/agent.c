@@ -12,7 +12,7 @@
 
 #include "agent/report/check.h"
 #include "agent/report/clean.h"
-#include "agent/package/ds.h"
+#include "agent/package/package.h"
 #include "agent/core/facts.h"
 #include "agent/client/fetch.h"
 #include "agent/job.h"
@@ -87,7 +87,7 @@ static void on_job_quit(void *arg, int now) {
 /* --- what clients are told --- */
 
 static json_t *hello(struct agent *ag) {
-    const struct place *p = &ag->core.place;
+    const struct node_paths *p = &ag->core.paths;
     json_t *o = facts_node(p->root), *addrs = NULL;
     if (facts_addrs(NULL, &addrs, NULL))
         addrs = json_array();
@@ -166,11 +166,11 @@ static int on_ping(struct client *c, const struct wire_frame *f, const json_t *b
 static int on_join(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     struct agent *ag = client_context(c, &own_service);
     const char *job = msg_str(body, "job");
-    struct place p;
+    struct node_paths p;
     (void)f;
     if (ag->core.mode != AGENT_TOOL)
         return pd_fail(err, PD_EPROTO, "AG_JOIN: this agent has a job");
-    if (!*job || place_init(&p, ag->core.place.root, job, err))
+    if (!*job || node_paths_init(&p, ag->core.paths.root, job, err))
         return pd_fail(err, PD_EUSAGE, "AG_JOIN: '%.63s' is no job", job);
     memcpy(ag->join, p.job, sizeof ag->join);
     client_close(c, 1);
@@ -204,8 +204,8 @@ static const struct client_service own_service = {.name = "agent", .requests = o
 static void use_services(struct agent *ag) {
     const struct client_use uses[N_SERVICES] = {
         {&own_service, ag},
-        {&ds_service, &ag->kept},
-        {&data_service, ag->job ? (void *)(uintptr_t)ag_job_files(ag->job) : NULL},
+        {&package_service, &ag->kept},
+        {&file_fetch_service, ag->job ? (void *)(uintptr_t)ag_job_files(ag->job) : NULL},
         {&log_send_service, &ag->log_source},
         {&fetch_service, NULL},
         {&check_service, NULL},
@@ -221,7 +221,7 @@ static void use_services(struct agent *ag) {
 }
 
 /* On failure nothing is left of it. */
-static int agent_init(struct agent *ag, const struct place *p, enum agent_mode mode, unsigned first_lease_ms, const char *build,
+static int agent_init(struct agent *ag, const struct node_paths *p, enum agent_mode mode, unsigned first_lease_ms, const char *build,
                       struct pd_err *err) {
     static const struct client_events ev = {on_client_open, on_client_close};
     static const struct ag_job_events job_ev = {on_job_state, on_job_over, on_job_quit};
@@ -281,7 +281,7 @@ static uv_stream_t *open_pipe(uv_loop_t *loop, int fd) {
 
 /* A job whose agent has ended: what its files tell. */
 static void load_over(struct agent *ag) {
-    const struct place *p = &ag->core.place;
+    const struct node_paths *p = &ag->core.paths;
     ag->result = result_read(p);
     ag->logs_open = !logs_open(&ag->logs, p->dir, 1, NULL);
     ag->log_source.logs = ag->logs_open ? &ag->logs : NULL;
@@ -291,7 +291,7 @@ static void load_over(struct agent *ag) {
     clients_set_over(ag->clients, *why ? why : ag->text);
 }
 
-int agent_run_stdio(const struct place *p, enum agent_mode mode, const char *build, char join[64]) {
+int agent_run_stdio(const struct node_paths *p, enum agent_mode mode, const char *build, char join[64]) {
     struct agent ag;
     struct pd_err err = {0};
     int kept[2] = {-1, -1};
@@ -376,12 +376,12 @@ static int listen_here(struct agent *ag, struct pd_err *err) {
         rc = uv_timer_start(&ag->tick, on_tick, TICK_MS, TICK_MS);
     if (!rc)
         rc = uv_signal_start(&ag->on_term, on_term, SIGTERM);
-    return rc ? pd_fail(err, PD_EIO, "cannot listen on %s/.agent/sock: %s", ag->core.place.dir, uv_strerror(rc)) : 0;
+    return rc ? pd_fail(err, PD_EIO, "cannot listen on %s/.agent/sock: %s", ag->core.paths.dir, uv_strerror(rc)) : 0;
 }
 
 static int open_log(struct agent *ag, struct pd_err *err) {
     char path[PATH_MAX];
-    int rc = place_path(ag->core.place.dir, "log/paddle_agent.INFO", path, err);
+    int rc = node_paths_join(ag->core.paths.dir, "log/paddle_agent.INFO", path, err);
     return rc ? rc : pd_log_open(&ag->core.log, path, 2, PD_INFO, err);
 }
 
@@ -391,7 +391,7 @@ static int write_pid(struct pd_err *err) {
     return pd_write_file_atomic(".agent/pid", text, (size_t)n, 0600, err);
 }
 
-int agent_run_daemon(const struct place *p, unsigned lease_ms, const char *build, int ready) {
+int agent_run_daemon(const struct node_paths *p, unsigned lease_ms, const char *build, int ready) {
     struct agent ag;
     struct pd_err err = {0};
     signal(SIGPIPE, SIG_IGN);

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/report/lost.h"
-#include "agent/process/procs.h"
+#include "agent/report/orphans.h"
+#include "agent/process/process_tree.h"
 #include "agent/core/result.h"
 #include "base/fs.h"
 #include "base/str.h"
@@ -24,10 +24,10 @@ enum { TERM_GRACE_MS = 1000 };
 static void say(int fd, const char *text) { (void)!write(fd, text, strlen(text)); }
 
 /* stdin from nowhere, stdout and stderr into log/agent.log, no other descriptor but `keep` (which becomes 3). */
-static int own_stdio(const struct place *p, int keep) {
+static int own_stdio(const struct node_paths *p, int keep) {
     char path[PATH_MAX];
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int log = place_path(p->dir, "log/agent.log", path, NULL)
+    int log = node_paths_join(p->dir, "log/agent.log", path, NULL)
                   ? -1
                   : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (null < 0 || log < 0 || chdir(p->dir) || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
@@ -51,7 +51,7 @@ static int own_stdio(const struct place *p, int keep) {
  */
 
 /* In memory that the three share. */
-struct chain {
+struct guard_chain {
     volatile pid_t agent;      /* 0: not started yet */
     volatile int reaped, status; /* the agent's end, seen by one of them */
     unsigned lease_ms;         /* of an agent that is not set up */
@@ -68,15 +68,15 @@ static void watched_signals(sigset_t *set) {
 }
 
 /* The agent is dead: nothing of the job may outlive it. Its folder is the current one; what has that name may already be the next job's. */
-static void clean_up(const struct place *p, const struct chain *c) {
+static void clean_up(const struct node_paths *p, const struct guard_chain *c) {
     static const char *const files[] = {".agent/sock", ".agent/key", ".agent/pid"};
     const int status = c->status;
-    struct place here = *p;
+    struct node_paths here = *p;
     char how[80] = "the agent and its guardian were killed";
     pd_fmt(here.dir, sizeof here.dir, ".");
-    procs_end_all(TERM_GRACE_MS);
+    process_tree_end_all(TERM_GRACE_MS);
     if (!c->reaped || !WIFEXITED(status))
-        lost_end(&here, c->since, TERM_GRACE_MS);
+        orphans_end(&here, c->since, TERM_GRACE_MS);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         unlink(files[i]);
     if (c->reaped && WIFSIGNALED(status))
@@ -87,18 +87,18 @@ static void clean_up(const struct place *p, const struct chain *c) {
 }
 
 /* The agent is dead, or it will never be a child of this process. Only when the one between them is gone, too. */
-static int agent_is_gone(const struct chain *c) {
+static int agent_is_gone(const struct guard_chain *c) {
     siginfo_t si;
     return c->reaped || !c->agent || (waitid(P_PID, (id_t)c->agent, &si, WEXITED | WNOHANG | WNOWAIT) && errno == ECHILD);
 }
 
-static void note_end(struct chain *c, int status) {
+static void note_end(struct guard_chain *c, int status) {
     c->status = status;
     c->reaped = 1;
 }
 
 /* Above `below`, which is the agent or the one above the agent. */
-static int guard(const struct place *p, struct chain *c, pid_t below) {
+static int guard(const struct node_paths *p, struct guard_chain *c, pid_t below) {
     sigset_t set;
     int there = 1;
     watched_signals(&set);
@@ -122,11 +122,11 @@ static int guard(const struct place *p, struct chain *c, pid_t below) {
 /* In the child that is to be `name`, below `parent`. -1: it died before it could tell. */
 static int begin_below(pid_t parent, const char *name) {
     prctl(PR_SET_NAME, name);
-    procs_become_subreaper();
+    process_tree_become_subreaper();
     return prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != parent ? -1 : 0;
 }
 
-static int agent(const struct place *p, struct chain *c, pid_t parent, const sigset_t *mask) {
+static int agent(const struct node_paths *p, struct guard_chain *c, pid_t parent, const sigset_t *mask) {
     c->agent = getpid();
     if (begin_below(parent, "paddle_agent"))
         return 1;
@@ -134,7 +134,7 @@ static int agent(const struct place *p, struct chain *c, pid_t parent, const sig
     return agent_run_daemon(p, c->lease_ms, c->build, 3);
 }
 
-static int guardian(const struct place *p, struct chain *c, pid_t parent, const sigset_t *mask) {
+static int guardian(const struct node_paths *p, struct guard_chain *c, pid_t parent, const sigset_t *mask) {
     if (begin_below(parent, "paddle_guardian"))
         return 1;
     pid_t self = getpid(), pid = fork();
@@ -148,22 +148,22 @@ static int guardian(const struct place *p, struct chain *c, pid_t parent, const 
     return guard(p, c, pid);
 }
 
-static int watcher(const struct place *p, unsigned lease_ms, const char *build, int ready) {
+static int watcher(const struct node_paths *p, unsigned lease_ms, const char *build, int ready) {
     sigset_t set, old;
     if (own_stdio(p, ready)) {
         say(ready, "cannot set up the agent's log and folder");
         return 1;
     }
-    struct chain *c = mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct guard_chain *c = mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (c == MAP_FAILED) {
         say(3, "cannot start the agent: out of memory");
         return 1;
     }
     c->lease_ms = lease_ms;
     c->build = build;
-    c->since = procs_start_ticks(getpid());
+    c->since = process_tree_start_ticks(getpid());
     prctl(PR_SET_NAME, "paddle_watcher");
-    procs_become_subreaper();
+    process_tree_become_subreaper();
     signal(SIGPIPE, SIG_IGN);
     watched_signals(&set);
     sigprocmask(SIG_BLOCK, &set, &old);
@@ -178,7 +178,7 @@ static int watcher(const struct place *p, unsigned lease_ms, const char *build, 
 }
 
 /* "1" when the agent listens, else what went wrong, up to the end. */
-static int wait_ready(const struct place *p, int fd, struct pd_err *err) {
+static int wait_ready(const struct node_paths *p, int fd, struct pd_err *err) {
     char text[900];
     ssize_t n = 0, k;
     while ((size_t)n < sizeof text - 1 && ((k = read(fd, text + n, sizeof text - 1 - (size_t)n)) > 0 || (k < 0 && errno == EINTR))) {
@@ -190,9 +190,9 @@ static int wait_ready(const struct place *p, int fd, struct pd_err *err) {
     return pd_fail(err, PD_EHOST, "the agent could not start in %s: %s", p->dir, *text ? text : "it ended at once");
 }
 
-int daemon_start(const struct place *p, int node, unsigned lease_ms, const char *build, struct pd_err *err) {
+int daemon_start(const struct node_paths *p, int node, unsigned lease_ms, const char *build, struct pd_err *err) {
     int fd[2], status;
-    int rc = place_make_job(p, node, err);
+    int rc = node_paths_make_job(p, node, err);
     if (rc)
         return rc;
     pid_t pid = -1;

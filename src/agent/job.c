@@ -51,7 +51,7 @@ void job_save_state(struct ag_job *j) {
         status_save(j->o.core, ag_job_state(j));
 }
 
-struct data *const *ag_job_files(const struct ag_job *j) { return &j->data; }
+struct file_fetch *const *ag_job_files(const struct ag_job *j) { return &j->data; }
 int ag_job_started(const struct ag_job *j) { return j && j->started; }
 
 /* --- how it ended here --- */
@@ -60,11 +60,11 @@ static void over(struct ag_job *j, const char *status, const json_t *first_failu
     struct pd_err err = {0};
     if (j->result)
         return;
-    j->result = result_make(&j->o.core->place, j->spec.node, status, first_failure, later);
+    j->result = result_make(&j->o.core->paths, j->spec.node, status, first_failure, later);
     json_object_set_new(j->result, "restarts", json_integer((json_int_t)j->restarts));
     json_object_set_new(j->result, "saved", json_string(j->head ? head_saved(j->head) : "")); /* node 0 knows, as it does of ... */
     json_object_set_new(j->result, "lost", ag_job_lost_nodes(j));
-    if (j->started && result_write(&j->o.core->place, j->result, &err))
+    if (j->started && result_write(&j->o.core->paths, j->result, &err))
         pd_error(job_log(j), "%s", err.msg);
     j->ended_us = pd_wall_us();
     job_save_state(j);
@@ -162,7 +162,7 @@ static void on_log_grew(void *arg) {
 
 static int on_data_channel(void *arg, struct pd_err *err) {
     struct ag_job *j = arg;
-    return j->data ? data_channel(j->data, err) : -1;
+    return j->data ? file_fetch_channel(j->data, err) : -1;
 }
 
 struct probe_request {
@@ -274,7 +274,7 @@ static void answer_file(struct ag_job *j, int node, const struct wire_frame *f) 
     struct pd_err err = {0};
     struct object_id id;
     json_t *body;
-    int rc = j->data ? data_on_asked(j->data, node, f, &body, &id, &err) : 1;
+    int rc = j->data ? file_on_asked(j->data, node, f, &body, &id, &err) : 1;
     if (!rc)
         peer_link_send_with(j->link, node, f->type, f->req, body, id.b, OBJECT_ID);
     else if (rc < 0)
@@ -290,7 +290,7 @@ static void on_message(void *arg, int node, const struct wire_frame *f, const js
             head_message(j->head, node, f->type, f->req, body, refused);
     } else if (f->type == WIRE_HD_FILE) {
         if (j->data)
-            data_on_where(j->data, f, body, refused);
+            file_on_holders(j->data, f, body, refused);
     } else if (!refused) {
         from_head(j, f->type, f->req, body);
     }
@@ -312,8 +312,8 @@ static void on_joined(void *arg) {
         set_state(j, "connecting", "node %d has joined", j->spec.node);
 }
 
-static void on_taker_frame(void *arg, struct net_conn *c, struct wire_frame *f) { data_serve_frame(data_server(((struct ag_job *)arg)->data), c, f); }
-static void on_taker_gone(void *arg, struct net_conn *c) { data_serve_gone(data_server(((struct ag_job *)arg)->data), c); }
+static void on_taker_frame(void *arg, struct net_conn *c, struct wire_frame *f) { file_serve_frame(file_fetch_server(((struct ag_job *)arg)->data), c, f); }
+static void on_taker_gone(void *arg, struct net_conn *c) { file_serve_gone(file_fetch_server(((struct ag_job *)arg)->data), c); }
 
 /* --- data files that are needed elsewhere --- */
 
@@ -335,7 +335,7 @@ static json_t *peer_of(void *arg, int node) {
 const struct node_io job_node_io = {on_node_send, on_node_refuse, on_log_grew, on_data_channel};
 const struct head_io job_head_io = {on_head_send, on_head_state, on_head_over};
 const struct peer_events job_peer_events = {on_join, on_lost, on_message, job_join_body, on_joined, on_taker_frame, on_taker_gone};
-const struct data_io job_data_io = {ask_head, is_joined, peer_of};
+const struct file_fetch_io job_data_io = {ask_head, is_joined, peer_of};
 
 /* --- leases and the end --- */
 
@@ -422,7 +422,7 @@ void ag_job_close(struct ag_job *j) {
     if (!j || !j->set_up)
         return;
     j->quitting = 1;
-    data_close(j->data);
+    file_fetch_close(j->data);
     peer_link_close(j->link);
     head_free(j->head);
     node_free(j->node);
@@ -451,7 +451,7 @@ int ag_job_new(struct ag_job **out, const struct ag_job_opts *o, struct pd_err *
 void ag_job_free(struct ag_job *j) {
     if (!j)
         return;
-    data_free(j->data);
+    file_fetch_free(j->data);
     spec_release(&j->spec);
     if (j->logs_open)
         logs_close(&j->logs);

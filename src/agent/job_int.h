@@ -17,10 +17,10 @@ struct ag_job {
     struct peer_id self;
     char net_id[96], machine[96];
     json_t *addrs, *peers;  /* own addresses; AG_JOB_PEERS' array */
-    struct node *node;
-    struct head *head;      /* node 0 only */
+    struct ag_node *node;
+    struct ag_head *head;      /* node 0 only */
     struct peer_link *link;
-    struct data *data;      /* with data files apart: data.h */
+    struct file_fetch *data;      /* with data files apart: file_fetch.h */
     struct logs logs;
     int logs_open;
     struct job_post *posts, **posts_end; /* messages between head and node of this agent */
@@ -46,7 +46,7 @@ struct ag_job {
 extern const struct node_io job_node_io;
 extern const struct head_io job_head_io;
 extern const struct peer_events job_peer_events;
-extern const struct data_io job_data_io;
+extern const struct file_fetch_io job_data_io;
 
 static inline int job_is_live(const struct ag_job *j) { return j->set_up && !j->quitting; }
 static inline struct pd_log *job_log(const struct ag_job *j) { return &j->o.core->log; }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/package/ds.h"
+#include "agent/package/package.h"
 #include "agent/core/facts.h"
 #include "agent/job_int.h"
 #include "base/clock.h"
@@ -20,7 +20,7 @@ static void on_child(uv_signal_t *h, int sig) {
 _Static_assert((int)SPEC_MAX_LOG_KEEP <= (int)LOGS_KEEP_MAX, "a job may keep more log files than struct log_file has places for");
 
 static int open_logs(struct ag_job *j, struct pd_err *err) {
-    int rc = logs_open(&j->logs, j->o.core->place.dir, 0, err);
+    int rc = logs_open(&j->logs, j->o.core->paths.dir, 0, err);
     if (rc)
         return rc;
     j->logs_open = 1;
@@ -31,9 +31,9 @@ static int open_logs(struct ag_job *j, struct pd_err *err) {
 }
 
 static int open_files(struct ag_job *j, struct pd_err *err) {
-    const struct data_opts o = {.core = j->o.core, .spec = &j->spec, .self = &j->self, .kept = j->o.kept, .io = &job_data_io, .arg = j};
+    const struct file_fetch_opts o = {.core = j->o.core, .spec = &j->spec, .self = &j->self, .kept = j->o.kept, .io = &job_data_io, .arg = j};
     if (j->spec.data_apart)
-        return data_new(&j->data, &o, err);
+        return file_fetch_new(&j->data, &o, err);
     kept_data_unlock(j->o.kept); /* nobody will ask for them here */
     return 0;
 }
@@ -49,18 +49,18 @@ static int open_link(struct ag_job *j, struct pd_err *err) {
 /* What the set-up opens is closed by ag_job_close, also when the set-up fails. */
 static int open_parts(struct ag_job *j, json_t *body, struct pd_err *err) {
     const struct agent_core *core = j->o.core;
-    int rc = spec_parse(&j->spec, body, core->place.job, err);
+    int rc = spec_parse(&j->spec, body, core->paths.job, err);
     j->self.node = j->spec.node;
     if (!rc)
         rc = facts_addrs(j->spec.nic, &j->addrs, err);
     if (!rc)
-        rc = place_write_node(&core->place, j->spec.node, err);
+        rc = node_paths_write_node(&core->paths, j->spec.node, err);
     if (!rc)
-        rc = node_lay_out(&core->place, &j->spec, j->self.key, err);
+        rc = node_lay_out(&core->paths, &j->spec, j->self.key, err);
     if (!rc)
         rc = open_logs(j, err);
     if (!rc)
-        rc = node_new(&j->node, &j->o.core->loop, &core->place, &j->spec, &j->logs, &core->log, &job_node_io, j, err);
+        rc = node_new(&j->node, &j->o.core->loop, &core->paths, &j->spec, &j->logs, &core->log, &job_node_io, j, err);
     if (!rc)
         rc = open_files(j, err);
     if (!rc)
@@ -78,7 +78,7 @@ static void begin(struct ag_job *j, const uint8_t *key) {
     struct agent_core *core = j->o.core;
     j->set_up = 1;
     j->posts_end = &j->posts;
-    memcpy(j->self.job, core->place.job, sizeof j->self.job);
+    memcpy(j->self.job, core->paths.job, sizeof j->self.job);
     memcpy(j->self.key, key, sizeof j->self.key);
     randombytes_buf(&j->self.incarnation, sizeof j->self.incarnation);
     facts_net_id(j->net_id);
@@ -114,7 +114,7 @@ static int on_setup(struct client *c, const struct wire_frame *f, const json_t *
         return rc;
     }
     clients_set_lease(j->o.clients, (unsigned)j->spec.attach_lease_ms);
-    ds_drop(c); /* all nodes have their packages; the port where this one served them is for a pserver */
+    packages_drop(c); /* all nodes have their packages; the port where this one served them is for a pserver */
     job_save_state(j);
     uv_signal_start(&j->on_child, on_child, SIGCHLD);
     pd_info(job_log(j), "node %d of %d, port %d", j->spec.node, j->spec.n_nodes, j->port);

@@ -34,7 +34,7 @@ struct env {
     struct spec spec;
     struct pd_log log;
     json_t *peers;
-    struct head *head;
+    struct ag_head *head;
     struct sent sent[MAX_SENT];
     int n_sent, n_seen; /* seen: test_agent_lost.c's go */
     char state[16], text[400], states[400], status[16];

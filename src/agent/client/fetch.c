@@ -15,7 +15,7 @@
 
 enum { MAX_CHUNKS = 4, HIGH_WATER = 1 << 20 };
 
-struct chunk {
+struct fetch_chunk {
     size_t n;
     uint8_t bytes[];
 };
@@ -30,7 +30,7 @@ struct folder_fetch {
     /* shared with the thread */
     uv_mutex_t lock;
     uv_cond_t room;
-    struct chunk *queue[MAX_CHUNKS];
+    struct fetch_chunk *queue[MAX_CHUNKS];
     unsigned n_queue;
     int finished, canceled;
     struct pack_result res;
@@ -45,7 +45,7 @@ struct folder_fetches {
 /* On the thread. */
 static int put_chunk(void *arg, const void *p, size_t n, struct pd_err *err) {
     struct folder_fetch *x = arg;
-    struct chunk *c = pd_malloc(sizeof *c + n);
+    struct fetch_chunk *c = pd_malloc(sizeof *c + n);
     if (!c)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     c->n = n;
@@ -113,7 +113,7 @@ static void pump(struct folder_fetch *x) {
         if (client_queued_bytes(x->c) >= HIGH_WATER)
             return; /* on_drain comes back here */
         uv_mutex_lock(&x->lock);
-        struct chunk *c = x->n_queue ? x->queue[0] : NULL;
+        struct fetch_chunk *c = x->n_queue ? x->queue[0] : NULL;
         if (c) {
             memmove(x->queue, x->queue + 1, --x->n_queue * sizeof *x->queue);
             uv_cond_signal(&x->room);
@@ -181,7 +181,7 @@ static int on_fetch(struct client *c, const struct wire_frame *f, const json_t *
     struct folder_fetch *x = pd_calloc(1, sizeof *x);
     if (!x)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    int rc = place_path(client_core(c)->place.dir, dir, x->dir, err);
+    int rc = node_paths_join(client_core(c)->paths.dir, dir, x->dir, err);
     if (rc) {
         free(x);
         return rc;
@@ -193,7 +193,7 @@ static int on_fetch(struct client *c, const struct wire_frame *f, const json_t *
     } else if ((rc = begin(c, x, err))) {
         return rc;
     }
-    client_send(c, WIRE_AG_PKG_BEGIN, f->req, json_pack("{s:s, s:s, s:s, s:b}", "kind", dir, "name", client_core(c)->place.job, "hash", "",
+    client_send(c, WIRE_AG_PKG_BEGIN, f->req, json_pack("{s:s, s:s, s:s, s:b}", "kind", dir, "name", client_core(c)->paths.job, "hash", "",
                                                         "missing", missing));
     if (missing)
         client_send(c, WIRE_AG_PKG_END, f->req,

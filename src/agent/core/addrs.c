@@ -105,13 +105,13 @@ static void add_unique(json_t *list, const char *addr) {
 }
 
 /* What `nic` asks for: an interface's name, a subnet, or anything. */
-struct wanted {
+struct addr_filter {
     const char *nic;
     int is_subnet;
     struct ip net;
 };
 
-static int selected(const struct wanted *w, const char *name, const struct ip *a) {
+static int selected(const struct addr_filter *w, const char *name, const struct ip *a) {
     return !*w->nic || (w->is_subnet ? lies_in(a, &w->net) : !strcmp(w->nic, name));
 }
 
@@ -126,7 +126,7 @@ static int is_kind(const struct ifaddrs *i, const struct ip *a, const struct kin
 }
 
 /* Of one kind. `seen` becomes a text of all there are. */
-static void add_kind(json_t *addrs, const struct ifaddrs *list, const struct wanted *w, const struct kind *kind,
+static void add_kind(json_t *addrs, const struct ifaddrs *list, const struct addr_filter *w, const struct kind *kind,
                      const char *v6_table, const char *ssh, char seen[400]) {
     for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
         struct ip a;
@@ -146,7 +146,7 @@ static void add_kind(json_t *addrs, const struct ifaddrs *list, const struct wan
 }
 
 int facts_addrs(const char *nic, json_t **out, struct pd_err *err) {
-    struct wanted w = {.nic = nic ? nic : ""};
+    struct addr_filter w = {.nic = nic ? nic : ""};
     struct ifaddrs *list;
     struct pd_buf b;
     char ssh[INET6_ADDRSTRLEN], seen[400] = "";

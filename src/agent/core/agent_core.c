@@ -5,8 +5,8 @@
 
 #include "pack/object/object.h"
 
-int agent_core_init(struct agent_core *a, const struct place *p, enum agent_mode mode, const char *build, struct pd_err *err) {
-    *a = (struct agent_core){.mode = mode, .place = *p};
+int agent_core_init(struct agent_core *a, const struct node_paths *p, enum agent_mode mode, const char *build, struct pd_err *err) {
+    *a = (struct agent_core){.mode = mode, .paths = *p};
     pd_log_init(&a->log, -1, -1, PD_INFO);
     if (uv_loop_init(&a->loop))
         return pd_fail(err, PD_ENOMEM, "cannot make an event loop");
@@ -20,4 +20,4 @@ int agent_core_init(struct agent_core *a, const struct place *p, enum agent_mode
     return rc;
 }
 
-int agent_node_id(const struct agent_core *a) { return *a->place.job ? place_read_node(&a->place) : -1; }
+int agent_node_id(const struct agent_core *a) { return *a->paths.job ? node_paths_read_node(&a->paths) : -1; }

@@ -10,7 +10,7 @@
 
 #include <uv.h>
 
-#include "agent/core/place.h"
+#include "agent/core/node_paths.h"
 #include "base/log.h"
 
 enum agent_mode { AGENT_TOOL, AGENT_JOB, AGENT_OVER };
@@ -18,13 +18,13 @@ enum agent_mode { AGENT_TOOL, AGENT_JOB, AGENT_OVER };
 struct agent_core {
     uv_loop_t loop;
     enum agent_mode mode;
-    struct place place;
+    struct node_paths paths;
     struct pd_log log;
     char build[65]; /* BLAKE2b-256 of this executable */
 };
 
 /* `build` may be NULL: then the hash is computed. The loop is closed again on failure. */
-int agent_core_init(struct agent_core *a, const struct place *p, enum agent_mode mode, const char *build, struct pd_err *err);
+int agent_core_init(struct agent_core *a, const struct node_paths *p, enum agent_mode mode, const char *build, struct pd_err *err);
 int agent_node_id(const struct agent_core *a); /* from the job's nodefile; -1: no job, or not known yet */
 
 #endif

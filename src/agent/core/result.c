@@ -13,27 +13,27 @@ json_t *result_reason(int node, const char *reason) {
                      "exit_code", -1, "signal", 0, "reason", msg_text(reason, strlen(reason)), "last_lines", "");
 }
 
-json_t *result_make(const struct place *p, int node, const char *status, const json_t *first_failure, int later) {
+json_t *result_make(const struct node_paths *p, int node, const char *status, const json_t *first_failure, int later) {
     json_t *f = first_failure ? json_deep_copy(first_failure) : json_null();
     return json_pack("{s:s, s:i, s:s, s:o, s:i}", "job", p->job, "node", node, "status", status, "first_failure", f,
                      "later_failures", later);
 }
 
-int result_write(const struct place *p, const json_t *result, struct pd_err *err) {
+int result_write(const struct node_paths *p, const json_t *result, struct pd_err *err) {
     char path[PATH_MAX];
     char *text = result ? json_dumps(result, JSON_INDENT(2)) : NULL;
     if (!text)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    int rc = place_path(p->dir, "result.json", path, err);
+    int rc = node_paths_join(p->dir, "result.json", path, err);
     if (!rc)
         rc = pd_write_file_atomic(path, text, strlen(text), 0644, err);
     free(text);
     return rc;
 }
 
-json_t *result_read(const struct place *p) {
+json_t *result_read(const struct node_paths *p) {
     char path[PATH_MAX];
-    if (place_path(p->dir, "result.json", path, NULL))
+    if (node_paths_join(p->dir, "result.json", path, NULL))
         return NULL;
     json_t *o = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
     if (json_is_object(o))
@@ -42,11 +42,11 @@ json_t *result_read(const struct place *p) {
     return NULL;
 }
 
-void result_write_if_missing(const struct place *p, const char *reason) {
+void result_write_if_missing(const struct node_paths *p, const char *reason) {
     char path[PATH_MAX];
-    if (place_path(p->dir, "result.json", path, NULL) || !access(path, F_OK))
+    if (node_paths_join(p->dir, "result.json", path, NULL) || !access(path, F_OK))
         return;
-    int node = place_read_node(p);
+    int node = node_paths_read_node(p);
     json_t *f = result_reason(node, reason);
     json_t *r = result_make(p, node, "failed", f, 0);
     result_write(p, r, NULL);

@@ -4,16 +4,16 @@
 
 #include <jansson.h>
 
-#include "agent/core/place.h"
+#include "agent/core/node_paths.h"
 
 /* {job, node, status, first_failure, later_failures}: the body of AG_RESULT. `first_failure` (borrowed) may be
  * NULL. NULL: out of memory. */
-json_t *result_make(const struct place *p, int node, const char *status, const json_t *first_failure, int later);
+json_t *result_make(const struct node_paths *p, int node, const char *status, const json_t *first_failure, int later);
 json_t *result_reason(int node, const char *reason); /* a first_failure that is not a process's */
 
-int result_write(const struct place *p, const json_t *result, struct pd_err *err);
-json_t *result_read(const struct place *p); /* NULL: there is none */
+int result_write(const struct node_paths *p, const json_t *result, struct pd_err *err);
+json_t *result_read(const struct node_paths *p); /* NULL: there is none */
 /* For the guardian: the agent died without leaving one. */
-void result_write_if_missing(const struct place *p, const char *reason);
+void result_write_if_missing(const struct node_paths *p, const char *reason);
 
 #endif

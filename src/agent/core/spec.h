@@ -20,7 +20,7 @@ struct spec {
     unsigned grace_ms;
     uint64_t log_max_size; /* 0: log files grow for ever */
     unsigned log_keep;
-    int data_apart, encrypt; /* data files came apart (data.h); what nodes send each other is sealed */
+    int data_apart, encrypt; /* data files came apart (file_fetch.h); what nodes send each other is sealed */
     int max_restarts;    /* 0: a failure ends the job */
     uint64_t restart_ms; /* wait before the first restart; doubled each time */
     int port, n_dense, n_sparse; /* where to start looking; ports of a pserver */

@@ -1,5 +1,5 @@
 /* head.c - see head.h. States are a table; head_enter alone writes the state. What is asked of nodes is in head_ask.c, which
- * failure counts and what follows from it in head_fail.c, who is away and who is lost in head_gone.c. */
+ * failure counts and what follows from it in head_fail.c, who is away and who is lost in head_lost.c. */
 #include "agent/head/head.h"
 
 #include <stdio.h>
@@ -17,37 +17,37 @@ enum { PROBE_MS = 60000, BIND_MS = 30000, START_SLACK_MS = 15000, CLOSE_SLACK_MS
 
 /* --- per state: what has to hold before the next one --- */
 
-static int node_joined(const struct head *h, int i) { return h->node[i].joined; }
-static int node_answered(const struct head *h, int i) { return h->node[i].answered; }
+static int node_joined(const struct ag_head *h, int i) { return h->node[i].joined; }
+static int node_answered(const struct ag_head *h, int i) { return h->node[i].answered; }
 
-static int pserver_listens(const struct head *h, int i) {
+static int pserver_listens(const struct ag_head *h, int i) {
     return roles_rank(&h->roles, ROLE_PSERVER, i) < 0 || (h->node[i].answered && h->node[i].ready);
 }
 
 /* Without trainers the servers are the job: it is over when they have ended. */
-static int trainer_done(const struct head *h, int i) {
+static int trainer_done(const struct ag_head *h, int i) {
     if (!h->roles.n[ROLE_TRAINER])
         return roles_rank(&h->roles, ROLE_PSERVER, i) < 0 || h->node[i].exited[ROLE_PSERVER];
     return roles_rank(&h->roles, ROLE_TRAINER, i) < 0 || h->node[i].exited[ROLE_TRAINER];
 }
 
 /* A user's own pserver does not know when to end: it gets TERM at once. */
-static int pserver_done(const struct head *h, int i) {
+static int pserver_done(const struct ag_head *h, int i) {
     return roles_rank(&h->roles, ROLE_PSERVER, i) < 0 || h->node[i].exited[ROLE_PSERVER] || *h->spec->command[ROLE_PSERVER];
 }
 
 /* Not waited for: nodes that are away, which end by their lease; nodes without a trainer. */
-static int trainer_ended(const struct head *h, int i) {
+static int trainer_ended(const struct ag_head *h, int i) {
     return !h->node[i].joined || (h->node[i].answered && h->node[i].exited[ROLE_TRAINER]);
 }
 
 /* One that is gone ends its processes by itself. */
-static int closed(const struct head *h, int i) { return h->node[i].answered || !h->node[i].joined; }
+static int closed(const struct ag_head *h, int i) { return h->node[i].answered || !h->node[i].joined; }
 
 static const struct {
     const char *name, *waiting_for; /* AG_STATE, and what the text says of nodes that are not done */
-    json_t *(*ask)(struct head *h, int node, uint16_t *type); /* NULL body: nothing to ask of this node */
-    int (*done)(const struct head *h, int node); /* NULL: only time ends it */
+    json_t *(*ask)(struct ag_head *h, int node, uint16_t *type); /* NULL body: nothing to ask of this node */
+    int (*done)(const struct ag_head *h, int node); /* NULL: only time ends it */
     enum head_state next, late; /* when all are done; after the deadline, which is a failure where `late` is HEAD_IDLE */
 } states[N_HEAD_STATES] = {
     [HEAD_IDLE] = {"setup", NULL, NULL, NULL, HEAD_IDLE, HEAD_IDLE},
@@ -66,10 +66,10 @@ static const struct {
 };
 
 /* Nobody waits for a node that is gone. */
-static int is_done(const struct head *h, int i) { return h->gone[i] || states[h->state].done(h, i); }
+static int is_done(const struct ag_head *h, int i) { return h->gone[i] || states[h->state].done(h, i); }
 
 /* 0: none. Trainers take as long as they take; idle waits for the client, whose lease ends it. */
-static uint64_t deadline_ms(const struct head *h) {
+static uint64_t deadline_ms(const struct ag_head *h) {
     switch (h->state) {
     case HEAD_CONNECTING:
         return h->spec->connect_ms;
@@ -97,7 +97,7 @@ static uint64_t deadline_ms(const struct head *h) {
 }
 
 /* "node 2 (10.0.0.3), node 5 (gpu-05) and 7 more" */
-static int name_missing(const struct head *h, char *out, size_t cap) {
+static int name_missing(const struct ag_head *h, char *out, size_t cap) {
     int n = 0;
     size_t at = 0;
     out[0] = 0;
@@ -112,10 +112,10 @@ static int name_missing(const struct head *h, char *out, size_t cap) {
     return n;
 }
 
-static int only_pservers(const struct head *h) { return h->state == HEAD_TRAINERS && !h->roles.n[ROLE_TRAINER]; }
+static int only_pservers(const struct ag_head *h) { return h->state == HEAD_TRAINERS && !h->roles.n[ROLE_TRAINER]; }
 
 /* A state is told when it begins; who it waits for only once that takes a while, and again when that changes. */
-void head_publish(struct head *h, const char *text) {
+void head_publish(struct ag_head *h, const char *text) {
     if (!states[h->state].name || h->state == HEAD_IDLE)
         return;
     snprintf(h->text, sizeof h->text, "%s", text);
@@ -123,7 +123,7 @@ void head_publish(struct head *h, const char *text) {
 }
 
 static void on_notice(uv_timer_t *t) {
-    struct head *h = t->data;
+    struct ag_head *h = t->data;
     char who[300], text[400];
     if (!states[h->state].waiting_for || !name_missing(h, who, sizeof who))
         return;
@@ -135,14 +135,14 @@ static void on_notice(uv_timer_t *t) {
 /* --- the machine --- */
 
 /* It is there and does not end its processes in time, whatever it is: the job may do without it. Of one that is away the lease decides. */
-static void give_up_silent(struct head *h, const char *reason) {
+static void give_up_silent(struct ag_head *h, const char *reason) {
     for (int i = h->spec->n_nodes; i-- > 0 && h->state == HEAD_RESTARTING;)
         if (!is_done(h, i) && h->node[i].joined)
             head_give_up(h, i, reason);
 }
 
 static void on_deadline(uv_timer_t *t) {
-    struct head *h = t->data;
+    struct ag_head *h = t->data;
     char who[300], reason[420];
     int missing = name_missing(h, who, sizeof who);
     if (head_waits_for_lost(h)) {
@@ -168,7 +168,7 @@ static void on_deadline(uv_timer_t *t) {
     head_note_failure(h, first, head_reason_failure(h, first, reason), 0, 0);
 }
 
-static void ask(struct head *h, int i) {
+static void ask(struct ag_head *h, int i) {
     struct head_node *n = &h->node[i];
     uint16_t type = 0;
     if (!states[h->state].ask || n->asked || n->answered || !n->joined || h->gone[i])
@@ -183,12 +183,12 @@ static void ask(struct head *h, int i) {
     h->io.send(h->arg, i, type, n->req, body);
 }
 
-void head_ask_again(struct head *h, int node) {
+void head_ask_again(struct ag_head *h, int node) {
     h->node[node].asked = h->node[node].answered = 0;
     ask(h, node);
 }
 
-static void finish(struct head *h) {
+static void finish(struct ag_head *h) {
     const char *status = h->stopped ? "stopped" : h->failure ? "failed" : "done";
     uv_timer_stop(&h->window);
     uv_timer_stop(&h->lost);
@@ -198,7 +198,7 @@ static void finish(struct head *h) {
 }
 
 /* What was of the last attempt. Every node has answered: it has no process and tells of none. */
-static void forget_attempt(struct head *h) {
+static void forget_attempt(struct ag_head *h) {
     head_forget_endpoints(h);
     for (int i = 0; i < h->spec->n_nodes; i++) {
         struct head_node *n = &h->node[i];
@@ -209,7 +209,7 @@ static void forget_attempt(struct head *h) {
     }
 }
 
-void head_enter(struct head *h, enum head_state state) {
+void head_enter(struct ag_head *h, enum head_state state) {
     if (state == HEAD_OVER)
         head_note_lost_spares(h);
     h->state = state;
@@ -244,7 +244,7 @@ void head_enter(struct head *h, enum head_state state) {
 }
 
 /* Go on when every node is done. Not while a failure waits for its window: what it ends must not seem an end. */
-void head_check(struct head *h) {
+void head_check(struct ag_head *h) {
     if (!states[h->state].done || (h->failure && h->state != HEAD_CLOSING))
         return;
     for (int i = 0; i < h->spec->n_nodes; i++)
@@ -253,7 +253,7 @@ void head_check(struct head *h) {
     head_enter(h, states[h->state].next);
 }
 
-void head_close(struct head *h) {
+void head_close(struct ag_head *h) {
     if (h->state != HEAD_CLOSING && h->state != HEAD_OVER)
         head_enter(h, HEAD_CLOSING);
 }
@@ -263,13 +263,13 @@ void head_close(struct head *h) {
 /* Our pservers end with the last trainer's goodbye, a moment before its exit is heard: that is no failure. One that
  * ends and leaves trainers running would let them wait for ever. */
 static void on_early(uv_timer_t *t) {
-    struct head *h = t->data;
+    struct ag_head *h = t->data;
     if (h->state == HEAD_TRAINERS)
         head_note_failure(h, h->early_node, head_process_failure(h, h->early_node, h->early_exit, "it ended before the trainers"),
                           h->early_time, 1);
 }
 
-static void watch_early(struct head *h, int node, const json_t *body, int64_t time_us) {
+static void watch_early(struct ag_head *h, int node, const json_t *body, int64_t time_us) {
     if (h->early_exit)
         return;
     h->early_node = node;
@@ -278,7 +278,7 @@ static void watch_early(struct head *h, int node, const json_t *body, int64_t ti
     uv_timer_start(&h->early, on_early, h->spec->end_ms, 0);
 }
 
-static void take_exit(struct head *h, int node, const json_t *body) {
+static void take_exit(struct ag_head *h, int node, const json_t *body) {
     struct head_node *n = &h->node[node];
     int r = role_of(msg_str(body, "role"));
     int64_t code = msg_int(body, "exit_code", -1, 255, -1), at = msg_int(body, "time", 0, INT64_MAX, 0);
@@ -307,7 +307,7 @@ static void take_exit(struct head *h, int node, const json_t *body) {
         head_check(h);
 }
 
-static void take_probe(struct head *h, int prober, const json_t *body) {
+static void take_probe(struct ag_head *h, int prober, const json_t *body) {
     int target = h->node[prober].probes;
     const json_t *ok = json_array_get(json_object_get(body, "ok"), 0);
     const char *addr = msg_str(ok, "addr");
@@ -324,19 +324,19 @@ static void take_probe(struct head *h, int prober, const json_t *body) {
     head_note_failure(h, target, head_reason_failure(h, target, reason), 0, 0);
 }
 
-static void take_bind(struct head *h, int node, const json_t *body) {
+static void take_bind(struct ag_head *h, int node, const json_t *body) {
     const json_t *first = json_array_get(json_object_get(body, "pserver_ports"), 0);
     h->node[node].ports[ROLE_PSERVER] = (int)json_integer_value(first);
     h->node[node].ports[ROLE_TRAINER] = (int)msg_int(body, "trainer_port", 0, 65535, 0);
 }
 
-static void take_reason(struct head *h, int node, const char *reason, int of_process) {
+static void take_reason(struct ag_head *h, int node, const char *reason, int of_process) {
     if (!of_process || h->state != HEAD_RESTARTING) /* while all are ended none becomes ready */
         head_note_failure(h, node, head_reason_failure(h, node, reason), 0, of_process);
 }
 
 /* A client told that node to stop. */
-static void take_stop(struct head *h, const json_t *body) {
+static void take_stop(struct ag_head *h, const json_t *body) {
     const unsigned grace = (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, h->grace_ms);
     if (msg_bool(body, "save"))
         head_save(h, (unsigned)msg_int(body, "save_ms", 0, SAVE_MS_MAX, 0), grace, msg_str(body, "reason"));
@@ -344,7 +344,7 @@ static void take_stop(struct head *h, const json_t *body) {
         head_stop(h, grace, msg_str(body, "reason"));
 }
 
-void head_message(struct head *h, int node, uint16_t type, uint64_t req, const json_t *body, const struct pd_err *refused) {
+void head_message(struct ag_head *h, int node, uint16_t type, uint64_t req, const json_t *body, const struct pd_err *refused) {
     struct head_node *n = &h->node[node];
     if (h->state == HEAD_OVER || h->gone[node])
         return;
@@ -379,7 +379,7 @@ void head_message(struct head *h, int node, uint16_t type, uint64_t req, const j
     head_check(h);
 }
 
-void head_joined(struct head *h, int node, const json_t *join) {
+void head_joined(struct ag_head *h, int node, const json_t *join) {
     struct head_node *n = &h->node[node];
     int64_t incarnation = msg_int(join, "incarnation", INT64_MIN, INT64_MAX, 0);
     const json_t *v;
@@ -410,13 +410,13 @@ void head_joined(struct head *h, int node, const json_t *join) {
     head_check(h);
 }
 
-void head_fail(struct head *h, int node, const char *reason) {
+void head_fail(struct ag_head *h, int node, const char *reason) {
     if (h->state == HEAD_OVER)
         return;
     head_note_failure(h, node, head_reason_failure(h, node, reason), 0, 0);
 }
 
-void head_abort(struct head *h, unsigned grace_ms, int node, const char *reason) {
+void head_abort(struct ag_head *h, unsigned grace_ms, int node, const char *reason) {
     if (h->state == HEAD_OVER)
         return;
     h->aborted = 1;
@@ -431,11 +431,11 @@ void head_abort(struct head *h, unsigned grace_ms, int node, const char *reason)
     head_close(h);
 }
 
-static int trainers_may_run(const struct head *h) {
+static int trainers_may_run(const struct ag_head *h) {
     return (h->state == HEAD_TRAINERS || h->state == HEAD_SAVING) && h->roles.n[ROLE_TRAINER] && h->roles.n[ROLE_PSERVER];
 }
 
-void head_stop(struct head *h, unsigned grace_ms, const char *reason) {
+void head_stop(struct ag_head *h, unsigned grace_ms, const char *reason) {
     if (h->state == HEAD_OVER || h->state == HEAD_CLOSING || (h->state == HEAD_STOPPING && grace_ms >= h->grace_ms))
         return;
     h->stopped = 1;
@@ -448,7 +448,7 @@ void head_stop(struct head *h, unsigned grace_ms, const char *reason) {
     head_enter(h, grace_ms && trainers_may_run(h) ? HEAD_STOPPING : HEAD_CLOSING);
 }
 
-void head_save(struct head *h, unsigned save_ms, unsigned grace_ms, const char *reason) {
+void head_save(struct ag_head *h, unsigned save_ms, unsigned grace_ms, const char *reason) {
     if (h->state == HEAD_SAVING)
         return;
     if (h->state != HEAD_TRAINERS || h->failure || !h->roles.n[ROLE_TRAINER]) {
@@ -464,16 +464,16 @@ void head_save(struct head *h, unsigned save_ms, unsigned grace_ms, const char *
     head_enter(h, HEAD_SAVING);
 }
 
-const char *head_saved(const struct head *h) { return h->saved; }
+const char *head_saved(const struct ag_head *h) { return h->saved; }
 
-void head_run(struct head *h) {
+void head_run(struct ag_head *h) {
     if (h->state == HEAD_IDLE)
         head_enter(h, HEAD_CONNECTING);
 }
 
-int head_over(const struct head *h) { return h->state == HEAD_OVER; }
+int head_over(const struct ag_head *h) { return h->state == HEAD_OVER; }
 
-static void free_parts(struct head *h) {
+static void free_parts(struct ag_head *h) {
     json_decref(h->failure);
     json_decref(h->early_exit);
     json_decref(h->lost_nodes);
@@ -484,12 +484,12 @@ static void free_parts(struct head *h) {
     free(h);
 }
 
-int head_new(struct head **out, uv_loop_t *loop, const struct spec *s, json_t *peers, const struct pd_log *log,
+int head_new(struct ag_head **out, uv_loop_t *loop, const struct spec *s, json_t *peers, const struct pd_log *log,
              const struct head_io *io, void *arg, struct pd_err *err) {
-    struct head *h = pd_calloc(1, sizeof *h);
+    struct ag_head *h = pd_calloc(1, sizeof *h);
     if (!h)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    *h = (struct head){.loop = loop, .spec = s, .peers = peers, .log = log, .io = *io, .arg = arg, .grace_ms = s->grace_ms};
+    *h = (struct ag_head){.loop = loop, .spec = s, .peers = peers, .log = log, .io = *io, .arg = arg, .grace_ms = s->grace_ms};
     h->node = pd_calloc((size_t)s->n_nodes, sizeof *h->node);
     h->gone = pd_calloc((size_t)s->n_nodes, 1);
     h->lost_nodes = json_array();
@@ -508,13 +508,13 @@ int head_new(struct head **out, uv_loop_t *loop, const struct spec *s, json_t *p
 }
 
 static void on_closed(uv_handle_t *t) {
-    struct head *h = t->data;
+    struct ag_head *h = t->data;
     if (--h->n_handles)
         return;
     free_parts(h);
 }
 
-void head_free(struct head *h) {
+void head_free(struct ag_head *h) {
     if (!h)
         return;
     uv_close((uv_handle_t *)&h->deadline, on_closed);

@@ -23,7 +23,7 @@
 #include "agent/core/spec.h"
 #include "base/log.h"
 
-struct head;
+struct ag_head;
 
 struct head_io {
     /* To a node; takes `body` over. Only to nodes that have joined. */
@@ -34,29 +34,29 @@ struct head_io {
 };
 
 /* `peers`: AG_JOB_PEERS' array; both it and the spec outlive the head. */
-int head_new(struct head **out, uv_loop_t *loop, const struct spec *s, json_t *peers, const struct pd_log *log,
+int head_new(struct ag_head **out, uv_loop_t *loop, const struct spec *s, json_t *peers, const struct pd_log *log,
              const struct head_io *io, void *arg, struct pd_err *err);
-void head_free(struct head *h); /* NULL is fine; the loop has to run once more */
+void head_free(struct ag_head *h); /* NULL is fine; the loop has to run once more */
 
-void head_run(struct head *h);                                   /* AG_JOB_RUN; twice is once */
-void head_joined(struct head *h, int node, const json_t *join);  /* HD_JOIN */
-void head_lost(struct head *h, int node);                        /* its connection broke */
+void head_run(struct ag_head *h);                                   /* AG_JOB_RUN; twice is once */
+void head_joined(struct ag_head *h, int node, const json_t *join);  /* HD_JOIN */
+void head_lost(struct ag_head *h, int node);                        /* its connection broke */
 /* An answer or a message of a node; `refused` instead of a body when it carries an error. */
-void head_message(struct head *h, int node, uint16_t type, uint64_t req, const json_t *body, const struct pd_err *refused);
+void head_message(struct ag_head *h, int node, uint16_t type, uint64_t req, const json_t *body, const struct pd_err *refused);
 /* End the job: stopped, or failed with this reason (of a node, -1: of none). */
-void head_stop(struct head *h, unsigned grace_ms, const char *reason);
-void head_fail(struct head *h, int node, const char *reason);
+void head_stop(struct ag_head *h, unsigned grace_ms, const char *reason);
+void head_fail(struct ag_head *h, int node, const char *reason);
 /* Stopped, but the trainers first save the model and end by themselves, for which they have `save_ms`. A head_stop cuts that
  * short. Where no trainer runs it is head_stop. */
-void head_save(struct head *h, unsigned save_ms, unsigned grace_ms, const char *reason);
+void head_save(struct ag_head *h, unsigned save_ms, unsigned grace_ms, const char *reason);
 /* Those that the job went on without: array of {node, host, reason}; borrowed. */
-const json_t *head_lost_nodes(const struct head *h);
+const json_t *head_lost_nodes(const struct ag_head *h);
 /* Where other nodes reach this one: the address that a peer has reached first. A new reference. */
-json_t *head_addrs(const struct head *h, int node);
-int head_has(const struct head *h, int node); /* its agent has joined, and its connection is there */
-const char *head_saved(const struct head *h); /* the last model of a trainer that has ended well, or "" */
+json_t *head_addrs(const struct ag_head *h, int node);
+int head_has(const struct ag_head *h, int node); /* its agent has joined, and its connection is there */
+const char *head_saved(const struct ag_head *h); /* the last model of a trainer that has ended well, or "" */
 /* The same as head_fail without waiting for what may explain it, nor long for nodes that are silent, and with another grace. */
-void head_abort(struct head *h, unsigned grace_ms, int node, const char *reason);
-int head_over(const struct head *h);
+void head_abort(struct ag_head *h, unsigned grace_ms, int node, const char *reason);
+int head_over(const struct ag_head *h);
 
 #endif

@@ -15,7 +15,7 @@ enum { ENV_MAX = (128 << 10) - 100 }; /* exec takes 128 KiB as one variable, wit
 
 static int is_loopback(const char *addr) { return !strncmp(addr, "127.", 4) || !strcmp(addr, "::1"); }
 
-static int one_network(const struct head *h) {
+static int one_network(const struct ag_head *h) {
     for (int i = 1; i < h->spec->n_nodes; i++)
         if (strcmp(h->node[i].net_id, h->node[0].net_id))
             return 0;
@@ -23,7 +23,7 @@ static int one_network(const struct head *h) {
 }
 
 /* Candidates for reaching a node: 127.x and ::1 first where every node shares one network stack, else never. */
-json_t *head_candidates(const struct head *h, int node) {
+json_t *head_candidates(const struct ag_head *h, int node) {
     const json_t *all = json_object_get(json_array_get(h->peers, (size_t)node), "addrs"), *v;
     json_t *out = json_array();
     int same = one_network(h);
@@ -37,14 +37,14 @@ json_t *head_candidates(const struct head *h, int node) {
     return out;
 }
 
-json_t *head_addrs(const struct head *h, int node) {
+json_t *head_addrs(const struct ag_head *h, int node) {
     json_t *out = head_candidates(h, node);
     if (*h->node[node].addr)
         json_array_insert_new(out, 0, json_string(h->node[node].addr));
     return out;
 }
 
-int head_has(const struct head *h, int node) { return h->node[node].joined; }
+int head_has(const struct ag_head *h, int node) { return h->node[node].joined; }
 
 struct where {
     const char *net_id;
@@ -62,7 +62,7 @@ static int by_machine(const void *a, const void *b) {
 /* Each node is probed by one on another machine wherever there is one: what a bridge for containers is called (172.17.0.1, say)
  * reaches it from its own machine only. With the nodes of a machine in a row, the one that is as many places away as the largest
  * machine has nodes is on another one, unless that machine has more than half of them. */
-void head_plan_probes(struct head *h) {
+void head_plan_probes(struct ag_head *h) {
     int n = h->spec->n_nodes, most = 0;
     struct where *v = pd_calloc((size_t)n, sizeof *v);
     for (int i = 0; i < n; i++)
@@ -83,7 +83,7 @@ void head_plan_probes(struct head *h) {
     free(v);
 }
 
-json_t *head_ask_probe(struct head *h, int node, uint16_t *type) {
+json_t *head_ask_probe(struct ag_head *h, int node, uint16_t *type) {
     int target = h->node[node].probes;
     *type = WIRE_HD_PROBE;
     return json_pack("{s:[{s:i, s:o, s:O}]}", "nodes", "node", target, "addrs", head_candidates(h, target), "port",
@@ -91,7 +91,7 @@ json_t *head_ask_probe(struct head *h, int node, uint16_t *type) {
 }
 
 /* Agents with processes that share a machine's CPUs divide them: each is told which of how many it is. */
-static void count_machine(const struct head *h, int node, int *index, int *count) {
+static void count_machine(const struct ag_head *h, int node, int *index, int *count) {
     *index = *count = 0;
     for (int i = 0; i < h->spec->n_nodes; i++)
         if (!strcmp(h->node[i].machine, h->node[node].machine) && roles_any(&h->roles, i)) {
@@ -100,7 +100,7 @@ static void count_machine(const struct head *h, int node, int *index, int *count
         }
 }
 
-json_t *head_ask_bind(struct head *h, int node, uint16_t *type) {
+json_t *head_ask_bind(struct ag_head *h, int node, uint16_t *type) {
     int ps = roles_rank(&h->roles, ROLE_PSERVER, node) >= 0, tr = roles_rank(&h->roles, ROLE_TRAINER, node) >= 0, index = 0, count = 1;
     *type = WIRE_HD_BIND;
     if (!ps && !tr)
@@ -112,7 +112,7 @@ json_t *head_ask_bind(struct head *h, int node, uint16_t *type) {
 }
 
 /* "10.0.0.1:7164,[2001:db8::2]:7164", in rank order; built once, not for every node. "" without memory or without the role. */
-static const char *endpoints(struct head *h, enum role r) {
+static const char *endpoints(struct ag_head *h, enum role r) {
     if (h->endpoints[r])
         return h->endpoints[r];
     struct pd_buf b;
@@ -128,7 +128,7 @@ static const char *endpoints(struct head *h, enum role r) {
     return h->endpoints[r] ? h->endpoints[r] : "";
 }
 
-void head_forget_endpoints(struct head *h) {
+void head_forget_endpoints(struct ag_head *h) {
     for (int r = 0; r < N_ROLES; r++) {
         free(h->endpoints[r]);
         h->endpoints[r] = NULL;
@@ -142,7 +142,7 @@ static void put_list(json_t *env, const char *name, const char *list) {
 }
 
 /* "node 1 (gpu-02), node 3 (gpu-04)": for messages of the processes. */
-static json_t *lost_names(const struct head *h) {
+static json_t *lost_names(const struct ag_head *h) {
     char text[500] = "";
     const json_t *v;
     size_t i, at = 0;
@@ -153,7 +153,7 @@ static json_t *lost_names(const struct head *h) {
     return msg_text(text, strlen(text));
 }
 
-static json_t *ask_start(struct head *h, int node, enum role r) {
+static json_t *ask_start(struct ag_head *h, int node, enum role r) {
     int rank = roles_rank(&h->roles, r, node);
     if (rank < 0)
         return NULL;
@@ -171,29 +171,29 @@ static json_t *ask_start(struct head *h, int node, enum role r) {
                      h->restarts, "env", env, "note", h->attempt || alone ? h->restart_text : "");
 }
 
-json_t *head_ask_pserver(struct head *h, int node, uint16_t *type) {
+json_t *head_ask_pserver(struct ag_head *h, int node, uint16_t *type) {
     *type = WIRE_HD_START;
     return ask_start(h, node, ROLE_PSERVER);
 }
 
-json_t *head_ask_trainer(struct head *h, int node, uint16_t *type) {
+json_t *head_ask_trainer(struct ag_head *h, int node, uint16_t *type) {
     *type = WIRE_HD_START;
     return ask_start(h, node, ROLE_TRAINER);
 }
 
-json_t *head_ask_save(struct head *h, int node, uint16_t *type) {
+json_t *head_ask_save(struct ag_head *h, int node, uint16_t *type) {
     *type = WIRE_HD_SAVE;
     return roles_rank(&h->roles, ROLE_TRAINER, node) < 0 ? NULL : json_pack("{s:i}", "save_ms", (int)h->save_ms);
 }
 
-json_t *head_ask_stop(struct head *h, int node, uint16_t *type) {
+json_t *head_ask_stop(struct ag_head *h, int node, uint16_t *type) {
     (void)node;
     *type = WIRE_HD_STOP;
     return json_pack("{s:i}", "grace_ms", (int)h->grace_ms);
 }
 
 /* A user's trainer may be a shell that is gone while what it started still saves: that gets the rest of its time. */
-unsigned head_end_grace_ms(const struct head *h) {
+unsigned head_end_grace_ms(const struct ag_head *h) {
     uint64_t now = pd_mono_ns();
     if (!*h->spec->command[ROLE_TRAINER] || h->save_until_ns <= now)
         return h->grace_ms;
@@ -201,20 +201,20 @@ unsigned head_end_grace_ms(const struct head *h) {
     return left_ms > h->grace_ms ? (unsigned)left_ms : h->grace_ms;
 }
 
-json_t *head_ask_end(struct head *h, int node, uint16_t *type) {
+json_t *head_ask_end(struct ag_head *h, int node, uint16_t *type) {
     (void)node;
     *type = WIRE_HD_END;
     return json_pack("{s:i, s:s}", "grace_ms", (int)head_end_grace_ms(h), "status", h->stopped ? "stopped" : h->failure ? "failed" : "done");
 }
 
-json_t *head_ask_leave(struct head *h, int node, uint16_t *type) {
+json_t *head_ask_leave(struct ag_head *h, int node, uint16_t *type) {
     char reason[100];
     snprintf(reason, sizeof reason, "node %d was away for too long: the job went on without it", node);
     *type = WIRE_HD_END;
     return json_pack("{s:i, s:s, s:s}", "grace_ms", (int)h->spec->grace_ms, "status", "failed", "reason", reason);
 }
 
-json_t *head_ask_restart(struct head *h, int node, uint16_t *type) {
+json_t *head_ask_restart(struct ag_head *h, int node, uint16_t *type) {
     (void)node;
     *type = WIRE_HD_END;
     return json_pack("{s:i, s:s, s:b, s:i}", "grace_ms", (int)h->spec->grace_ms, "status", "restarting", "restart", 1, "restarts",

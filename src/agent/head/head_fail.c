@@ -8,25 +8,25 @@
 #include "agent/head/head_int.h"
 #include "agent/core/msg.h"
 
-const char *head_host(const struct head *h, int node) {
+const char *head_host(const struct ag_head *h, int node) {
     const char *s = json_string_value(json_object_get(json_array_get(h->peers, (size_t)node), "name"));
     return s ? s : "";
 }
 
-static json_t *make(const struct head *h, int node, const char *role, int64_t rank, int64_t code, int64_t sig,
+static json_t *make(const struct ag_head *h, int node, const char *role, int64_t rank, int64_t code, int64_t sig,
                     const char *reason, const char *last) {
     return json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:s}", "node", node, "host", node < 0 ? "" : head_host(h, node),
                      "role", role, "rank", (json_int_t)rank, "exit_code", (json_int_t)code, "signal", (json_int_t)sig,
                      "reason", msg_text(reason, strlen(reason)), "last_lines", last);
 }
 
-json_t *head_process_failure(const struct head *h, int node, const json_t *exited, const char *reason) {
+json_t *head_process_failure(const struct ag_head *h, int node, const json_t *exited, const char *reason) {
     return make(h, node, msg_str(exited, "role"), msg_int(exited, "rank", 0, SPEC_MAX_NODES, 0),
                 msg_int(exited, "exit_code", -1, 255, -1), msg_int(exited, "signal", 0, 255, 0), reason,
                 msg_str(exited, "last_lines"));
 }
 
-json_t *head_reason_failure(const struct head *h, int node, const char *reason) {
+json_t *head_reason_failure(const struct ag_head *h, int node, const char *reason) {
     return make(h, node, "agent", node, -1, 0, reason, "");
 }
 
@@ -34,7 +34,7 @@ json_t *head_reason_failure(const struct head *h, int node, const char *reason) 
 
 enum { BACKOFF_MAX_MS = 60000 };
 
-uint64_t head_backoff_ms(const struct head *h) {
+uint64_t head_backoff_ms(const struct ag_head *h) {
     uint64_t ms = h->spec->restart_ms;
     for (int i = 1; i < h->restarts && ms < BACKOFF_MAX_MS; i++)
         ms *= 2;
@@ -59,19 +59,19 @@ static void describe(const json_t *f, char *out, size_t cap) {
 }
 
 /* Binding, too, when it is for another attempt: another node may be lost then. */
-int head_may_restart(const struct head *h) {
+int head_may_restart(const struct ag_head *h) {
     int state = h->state == HEAD_PSERVERS || h->state == HEAD_TRAINERS || (h->state == HEAD_BINDING && h->restarts);
     return state && !h->stopped && !h->no_retry && h->restarts < h->spec->max_restarts;
 }
 
-void head_name_restart(struct head *h, const json_t *failure) {
+void head_name_restart(struct ag_head *h, const json_t *failure) {
     char why[260];
     describe(failure, why, sizeof why);
     snprintf(h->restart_text, sizeof h->restart_text, "restart %d of %d after %s%s", h->restarts, h->spec->max_restarts, why, h->moves);
     *h->moves = 0;
 }
 
-static void forget_failures(struct head *h) {
+static void forget_failures(struct ag_head *h) {
     json_decref(h->failure);
     json_decref(h->early_exit);
     h->failure = h->early_exit = NULL;
@@ -79,7 +79,7 @@ static void forget_failures(struct head *h) {
     uv_timer_stop(&h->early);
 }
 
-static void restart(struct head *h) {
+static void restart(struct ag_head *h) {
     h->attempt = ++h->restarts;
     head_name_restart(h, h->failure);
     pd_warn(h->log, "%s (%d more failed after it)", h->restart_text, h->later);
@@ -89,14 +89,14 @@ static void restart(struct head *h) {
 
 /* With on_trainer_lost = wait the others wait, and a new process goes on where the lost one was. One that had not ended a step failed at
  * taking that place, or at its first one: then all begin again. What a user's program leaves behind is ended with all of the node's. */
-static int one_will_do(const struct head *h) {
+static int one_will_do(const struct ag_head *h) {
     int node = h->failure_node;
     return h->state == HEAD_TRAINERS && !h->later && node >= 0 && !strcmp(msg_str(h->failure, "role"), role_names[ROLE_TRAINER]) &&
            h->node[node].joined && h->node[node].exited[ROLE_TRAINER] && h->node[node].trained && !*h->spec->command[ROLE_TRAINER] &&
            !strcmp(msg_str(h->spec->train, "on_trainer_lost"), "wait");
 }
 
-static void restart_one(struct head *h) {
+static void restart_one(struct ag_head *h) {
     struct head_node *n = &h->node[h->failure_node];
     int node = h->failure_node;
     h->restarts++;
@@ -110,7 +110,7 @@ static void restart_one(struct head *h) {
 }
 
 static void on_window(uv_timer_t *t) {
-    struct head *h = t->data;
+    struct ag_head *h = t->data;
     if (head_may_restart(h) && one_will_do(h))
         restart_one(h);
     else if (head_may_restart(h))
@@ -137,7 +137,7 @@ static int rank_of(const json_t *f) {
     return strcmp(msg_str(f, "role"), "agent") ? 2 : 1;
 }
 
-static int replaces(const struct head *h, int node, int rank, int64_t time_us) {
+static int replaces(const struct ag_head *h, int node, int rank, int64_t time_us) {
     if (rank != h->failure_rank)
         return rank < h->failure_rank;
     int one_clock = node >= 0 && h->failure_node >= 0 && *h->node[node].net_id &&
@@ -145,7 +145,7 @@ static int replaces(const struct head *h, int node, int rank, int64_t time_us) {
     return one_clock && time_us && h->failure_time && time_us < h->failure_time;
 }
 
-void head_note_failure(struct head *h, int node, json_t *failure, int64_t exit_time_us, int retry) {
+void head_note_failure(struct ag_head *h, int node, json_t *failure, int64_t exit_time_us, int retry) {
     if (!failure || (h->stopped && h->state != HEAD_SAVING) || h->state == HEAD_OVER) {
         json_decref(failure);
         return;

@@ -1,4 +1,4 @@
-/* head_int.h - what head.c (states and messages), head_ask.c (requests), head_fail.c (failures, restarts) and head_gone.c (nodes that are
+/* head_int.h - what head.c (states and messages), head_ask.c (requests), head_fail.c (failures, restarts) and head_lost.c (nodes that are
  * lost) share. */
 #ifndef PD_AGENT_HEAD_INT_H
 #define PD_AGENT_HEAD_INT_H
@@ -40,7 +40,7 @@ struct head_node {
     uint64_t lost_ns;      /* since when it is not joined again */
 };
 
-struct head {
+struct ag_head {
     uv_loop_t *loop;
     const struct spec *spec;
     json_t *peers;
@@ -50,7 +50,7 @@ struct head {
     enum head_state state;
     struct head_node *node;
     struct roles roles;    /* of this attempt */
-    char *gone;            /* by node: it is lost for good, and the job goes on without it; head_gone.c alone sets it */
+    char *gone;            /* by node: it is lost for good, and the job goes on without it; head_lost.c alone sets it */
     json_t *lost_nodes;    /* the same for others: head_lost_nodes */
     uint64_t next_req;
     uv_timer_t deadline, lost, window, notice, early;
@@ -76,40 +76,40 @@ struct head {
     char moves[200];       /* "; its pserver goes to node 2 (gpu-03)": the next one's text ends so */
 };
 
-const char *head_host(const struct head *h, int node); /* as the user wrote it */
+const char *head_host(const struct ag_head *h, int node); /* as the user wrote it */
 /* Takes `failure` over. `retry`: the job may be started again after it, if its configuration says so. */
-void head_note_failure(struct head *h, int node, json_t *failure, int64_t exit_time_us, int retry);
-json_t *head_process_failure(const struct head *h, int node, const json_t *exited, const char *reason);
-json_t *head_reason_failure(const struct head *h, int node, const char *reason);
-void head_ask_again(struct head *h, int node); /* the state's request, once more */
-uint64_t head_backoff_ms(const struct head *h);
-int head_may_restart(const struct head *h);
-void head_name_restart(struct head *h, const json_t *failure); /* restart_text */
+void head_note_failure(struct ag_head *h, int node, json_t *failure, int64_t exit_time_us, int retry);
+json_t *head_process_failure(const struct ag_head *h, int node, const json_t *exited, const char *reason);
+json_t *head_reason_failure(const struct ag_head *h, int node, const char *reason);
+void head_ask_again(struct ag_head *h, int node); /* the state's request, once more */
+uint64_t head_backoff_ms(const struct ag_head *h);
+int head_may_restart(const struct ag_head *h);
+void head_name_restart(struct ag_head *h, const json_t *failure); /* restart_text */
 
 /* The job goes on without the node, if it may and can; else it fails, with this reason. Not node 0, which is the head's own. */
-void head_give_up(struct head *h, int node, const char *reason);
-int head_is_gone(struct head *h, int node);    /* 1: and what it is told is to leave */
-void head_note_lost_spares(struct head *h);    /* at the end: those that are away and ran nothing */
-int head_waits_for_lost(const struct head *h); /* a node is away that may come back, or that the job can do without: its lease decides */
+void head_give_up(struct ag_head *h, int node, const char *reason);
+int head_is_gone(struct ag_head *h, int node);    /* 1: and what it is told is to leave */
+void head_note_lost_spares(struct ag_head *h);    /* at the end: those that are away and ran nothing */
+int head_waits_for_lost(const struct ag_head *h); /* a node is away that may come back, or that the job can do without: its lease decides */
 
-void head_enter(struct head *h, enum head_state state);
-void head_close(struct head *h); /* to closing, unless it is there already */
-void head_check(struct head *h); /* to the next state, if every node is done */
-void head_publish(struct head *h, const char *text); /* AG_STATE */
+void head_enter(struct ag_head *h, enum head_state state);
+void head_close(struct ag_head *h); /* to closing, unless it is there already */
+void head_check(struct ag_head *h); /* to the next state, if every node is done */
+void head_publish(struct ag_head *h, const char *text); /* AG_STATE */
 
 /* HD_ messages; NULL: nothing to ask of this node. */
-json_t *head_ask_probe(struct head *h, int node, uint16_t *type);
-json_t *head_ask_bind(struct head *h, int node, uint16_t *type);
-json_t *head_ask_pserver(struct head *h, int node, uint16_t *type);
-json_t *head_ask_trainer(struct head *h, int node, uint16_t *type);
-json_t *head_ask_save(struct head *h, int node, uint16_t *type);
-json_t *head_ask_stop(struct head *h, int node, uint16_t *type);
-json_t *head_ask_restart(struct head *h, int node, uint16_t *type);
-json_t *head_ask_end(struct head *h, int node, uint16_t *type);
-json_t *head_ask_leave(struct head *h, int node, uint16_t *type); /* of one that is gone, and is back */
-json_t *head_candidates(const struct head *h, int node); /* addresses to try */
-unsigned head_end_grace_ms(const struct head *h);
-void head_plan_probes(struct head *h); /* who probes whom, once all have joined */
-void head_forget_endpoints(struct head *h);
+json_t *head_ask_probe(struct ag_head *h, int node, uint16_t *type);
+json_t *head_ask_bind(struct ag_head *h, int node, uint16_t *type);
+json_t *head_ask_pserver(struct ag_head *h, int node, uint16_t *type);
+json_t *head_ask_trainer(struct ag_head *h, int node, uint16_t *type);
+json_t *head_ask_save(struct ag_head *h, int node, uint16_t *type);
+json_t *head_ask_stop(struct ag_head *h, int node, uint16_t *type);
+json_t *head_ask_restart(struct ag_head *h, int node, uint16_t *type);
+json_t *head_ask_end(struct ag_head *h, int node, uint16_t *type);
+json_t *head_ask_leave(struct ag_head *h, int node, uint16_t *type); /* of one that is gone, and is back */
+json_t *head_candidates(const struct ag_head *h, int node); /* addresses to try */
+unsigned head_end_grace_ms(const struct ag_head *h);
+void head_plan_probes(struct ag_head *h); /* who probes whom, once all have joined */
+void head_forget_endpoints(struct ag_head *h);
 
 #endif

@@ -70,16 +70,16 @@ int logs_append(struct logs *l, enum log_stream s, uint64_t time_us, const void 
 /* --- out --- */
 
 /* One file of a stream, open. */
-struct part {
+struct log_part {
     int fd, index;
     uint64_t start, end, n_records;
 };
 
-static int find_part(struct logs *l, enum log_stream s, uint64_t offset, struct part *p, struct pd_err *err) {
+static int find_part(struct logs *l, enum log_stream s, uint64_t offset, struct log_part *p, struct pd_err *err) {
     struct log_file *f = &l->f[s];
     unsigned i = 0;
     if (offset >= f->start) {
-        *p = (struct part){f->fd, f->index, f->start, f->size, f->n_records};
+        *p = (struct log_part){f->fd, f->index, f->start, f->size, f->n_records};
         return 0;
     }
     while (i < f->n_old && f->old[i].start > offset)
@@ -88,16 +88,16 @@ static int find_part(struct logs *l, enum log_stream s, uint64_t offset, struct 
         logs_forget_old(l, s, i);
     if (i >= f->n_old)
         return pd_fail(err, PD_ENOENT, "log/%s is kept from byte %llu on", log_names[s], (unsigned long long)f->first);
-    *p = (struct part){f->old_fd, f->old_index, f->old[i].start, f->old[i].start + f->old[i].size, f->old_records};
+    *p = (struct log_part){f->old_fd, f->old_index, f->old[i].start, f->old[i].start + f->old[i].size, f->old_records};
     return 0;
 }
 
-static int read_record(const struct part *f, uint64_t i, struct log_record *r) {
+static int read_record(const struct log_part *f, uint64_t i, struct log_record *r) {
     return pread(f->index, r, sizeof *r, (off_t)(i * sizeof *r)) == (ssize_t)sizeof *r ? 0 : -1;
 }
 
 /* The last record at or before `offset`, and where the next one begins. */
-static void find_record(const struct part *f, uint64_t offset, uint64_t hint, uint64_t *at, struct log_record *r,
+static void find_record(const struct log_part *f, uint64_t offset, uint64_t hint, uint64_t *at, struct log_record *r,
                         uint64_t *end) {
     struct log_record q;
     uint64_t lo = 0, hi = f->n_records; /* record lo is at or before, record hi is behind */
@@ -132,7 +132,7 @@ static void find_record(const struct part *f, uint64_t offset, uint64_t hint, ui
 int logs_read(struct logs *l, enum log_stream s, uint64_t offset, void *buf, size_t cap, size_t *n, uint64_t *time_us,
               uint64_t *hint, struct pd_err *err) {
     struct log_record r;
-    struct part f = {0};
+    struct log_part f = {0};
     uint64_t end;
     *n = 0;
     if (offset >= l->f[s].size)

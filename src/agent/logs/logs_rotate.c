@@ -35,7 +35,7 @@ int logs_index_path(const struct logs *l, enum log_stream s, uint64_t start, cha
 
 /* --- what is there --- */
 
-struct found {
+struct found_log {
     struct {
         unsigned number;
         uint64_t size;
@@ -44,7 +44,7 @@ struct found {
     unsigned n_files, n_starts;
 };
 
-static int find_files(const struct logs *l, enum log_stream s, struct found *f, struct pd_err *err) {
+static int find_files(const struct logs *l, enum log_stream s, struct found_log *f, struct pd_err *err) {
     char path[PATH_MAX];
     struct stat st;
     for (unsigned n = 0; n < MAX_FOUND; n++) {
@@ -63,7 +63,7 @@ static int latest_first(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-static void find_indexes(const struct logs *l, enum log_stream s, struct found *f) {
+static void find_indexes(const struct logs *l, enum log_stream s, struct found_log *f) {
     char path[PATH_MAX];
     DIR *d = pd_fmt(path, sizeof path, "%s/.agent", l->dir) ? NULL : opendir(path);
     size_t len = strlen(log_names[s]);
@@ -83,7 +83,7 @@ static void find_indexes(const struct logs *l, enum log_stream s, struct found *
 }
 
 /* Files and indexes belong together in order, from the latest on; at most the newest file has no index. */
-static void match(struct log_file *lf, const struct found *f) {
+static void match(struct log_file *lf, const struct found_log *f) {
     unsigned i = f->n_files && !f->file[0].number, k = 0;
     uint64_t next = 0; /* where the file before (a later one) begins */
     if (i && f->n_files <= f->n_starts) {
@@ -131,7 +131,7 @@ int logs_open(struct logs *l, const char *job_dir, int read_only, struct pd_err 
     if (pd_fmt(l->dir, sizeof l->dir, "%s", job_dir))
         return pd_fail(err, PD_EIO, "path too long: %s", job_dir);
     for (int i = 0; i < N_LOG_STREAMS && !rc; i++) {
-        struct found f = {0};
+        struct found_log f = {0};
         rc = find_files(l, (enum log_stream)i, &f, err);
         if (rc)
             break;

@@ -113,7 +113,7 @@ static const char *job_value(const json_t *o, const char *name) {
     return s ? s : "";
 }
 
-char **env_build(const struct place *p, const struct spec *s, const struct env_role *r, char *const *inherited) {
+char **env_build(const struct node_paths *p, const struct spec *s, const struct env_role *r, char *const *inherited) {
     struct list l = {0};
     const char *name;
     json_t *v;

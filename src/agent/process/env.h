@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "agent/core/place.h"
+#include "agent/core/node_paths.h"
 #include "agent/core/spec.h"
 
 struct env_role {
@@ -23,7 +23,7 @@ struct env_role {
 };
 
 /* A NULL-terminated array for exec, or NULL without memory. `inherited` is normally environ. */
-char **env_build(const struct place *p, const struct spec *s, const struct env_role *r, char *const *inherited);
+char **env_build(const struct node_paths *p, const struct spec *s, const struct env_role *r, char *const *inherited);
 void env_free(char **env);
 
 #endif

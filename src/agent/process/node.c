@@ -1,6 +1,6 @@
-/* node.c - see node.h: messages, starting, exits. HD_BIND is in node_bind.c, ready checks in ready.c, the end in ending.c, what is told of
+/* node.c - see node.h: messages, starting, exits. HD_BIND is in node_bind.c, ready checks in port_ready.c, the end in process_end.c, what is told of
  * processes in node_report.c. */
-#include "agent/process/procs.h"
+#include "agent/process/process_tree.h"
 #include "agent/process/node.h"
 
 #include <dirent.h>
@@ -28,19 +28,19 @@ extern char **environ;
 
 static enum log_stream stream_of(enum role r) { return r == ROLE_PSERVER ? LOG_SERVER : LOG_TRAIN; }
 
-int node_new(struct node **out, uv_loop_t *loop, const struct place *p, const struct spec *s, struct logs *logs,
+int node_new(struct ag_node **out, uv_loop_t *loop, const struct node_paths *p, const struct spec *s, struct logs *logs,
              const struct pd_log *log, const struct node_io *io, void *arg, struct pd_err *err) {
-    struct node *n = pd_calloc(1, sizeof *n);
+    struct ag_node *n = pd_calloc(1, sizeof *n);
     if (!n)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    *n = (struct node){.loop = loop, .place = p, .spec = s, .logs = logs, .log = log, .io = *io, .arg = arg};
+    *n = (struct ag_node){.loop = loop, .paths = p, .spec = s, .logs = logs, .log = log, .io = *io, .arg = arg};
     for (int r = 0; r < N_ROLES; r++)
         n->role[r] = (struct node_role){.node = n, .role = (enum role)r};
     uv_timer_init(loop, &n->end_timer);
     n->end_timer.data = n;
     n->n_handles = 1;
     for (int r = 0; r < N_ROLES; r++)
-        ready_init(&n->role[r]);
+        port_ready_init(&n->role[r]);
     *out = n;
     return 0;
 }
@@ -58,14 +58,14 @@ void node_drop_claims(struct node_role *r) {
 }
 
 void node_handle_closed(void *arg) {
-    struct node *n = arg;
+    struct ag_node *n = arg;
     if (--n->n_handles == 0 && n->freeing)
         free(n);
 }
 
 static void on_handle_closed(uv_handle_t *h) { node_handle_closed(h->data); }
 
-void node_free(struct node *n) {
+void node_free(struct ag_node *n) {
     if (!n)
         return;
     n->freeing = 1;
@@ -74,7 +74,7 @@ void node_free(struct node *n) {
         node_close_sockets(r);
         node_drop_claims(r);
         json_decref(r->exit_body);
-        ready_close(r);
+        port_ready_close(r);
         if (r->proc) {
             n->n_handles++;
             proc_close(r->proc, node_handle_closed, n);
@@ -98,7 +98,7 @@ static void forget_process(struct node_role *r) {
     r->pid = 0;
 }
 
-void node_forget_processes(struct node *n) {
+void node_forget_processes(struct ag_node *n) {
     for (int i = 0; i < N_ROLES; i++) {
         forget_process(&n->role[i]);
         n->role[i].alone = 0;
@@ -109,12 +109,12 @@ void node_forget_processes(struct node *n) {
 /* --- the job's folder --- */
 
 /* The workspace's own output folder becomes the job's; then workspace/output leads there. */
-static int link_output(const struct place *p, struct pd_err *err) {
+static int link_output(const struct node_paths *p, struct pd_err *err) {
     char ws[PATH_MAX], out[PATH_MAX];
     struct stat st;
-    int rc = place_path(p->dir, "workspace/output", ws, err);
+    int rc = node_paths_join(p->dir, "workspace/output", ws, err);
     if (!rc)
-        rc = place_path(p->dir, "output", out, err);
+        rc = node_paths_join(p->dir, "output", out, err);
     if (rc)
         return rc;
     if (!lstat(ws, &st)) {
@@ -127,14 +127,14 @@ static int link_output(const struct place *p, struct pd_err *err) {
 }
 
 /* What came for another share of the data files, before a host was left out, goes. */
-static int remove_other_shares(const struct place *p, struct pd_err *err) {
+static int remove_other_shares(const struct node_paths *p, struct pd_err *err) {
     DIR *d = opendir(p->dir);
     int rc = 0;
     for (const struct dirent *e; d && !rc && (e = readdir(d));) {
         char path[PATH_MAX];
         if (!pd_starts(e->d_name, "data-"))
             continue;
-        rc = place_path(p->dir, e->d_name, path, err);
+        rc = node_paths_join(p->dir, e->d_name, path, err);
         rc = rc ? rc : pd_rm_tree(path, err);
     }
     if (d)
@@ -143,18 +143,18 @@ static int remove_other_shares(const struct place *p, struct pd_err *err) {
 }
 
 /* This node's data files, which came as a package of their own, to where the workspace expects them. */
-static int place_data(const struct place *p, const char *hash, struct pd_err *err) {
+static int place_data(const struct node_paths *p, const char *hash, struct pd_err *err) {
     char from[PATH_MAX], to[PATH_MAX], name[80];
     snprintf(name, sizeof name, "data-%s", hash);
-    int rc = place_path(p->dir, name, from, err);
-    rc = rc ? rc : place_path(p->dir, "workspace", to, err);
+    int rc = node_paths_join(p->dir, name, from, err);
+    rc = rc ? rc : node_paths_join(p->dir, "workspace", to, err);
     return rc ? rc : pd_merge_tree(from, to, err);
 }
 
-int node_lay_out(const struct place *p, const struct spec *s, const uint8_t key[32], struct pd_err *err) {
+int node_lay_out(const struct node_paths *p, const struct spec *s, const uint8_t key[32], struct pd_err *err) {
     char path[PATH_MAX];
     struct stat st;
-    int rc = place_path(p->dir, "workspace", path, err);
+    int rc = node_paths_join(p->dir, "workspace", path, err);
     if (rc)
         return rc;
     if (*s->workspace) {
@@ -175,13 +175,13 @@ int node_lay_out(const struct place *p, const struct spec *s, const uint8_t key[
             rc = pd_fail(err, PD_ENOENT, "%s is not there: send the worker first", worker);
     }
     if (!rc)
-        rc = place_path(p->dir, ".agent/key", path, err);
+        rc = node_paths_join(p->dir, ".agent/key", path, err);
     return rc ? rc : pd_write_file_atomic(path, key, 32, 0600, err);
 }
 
 /* --- HD_START --- */
 
-static void log_trouble(struct node *n, struct pd_err *err) {
+static void log_trouble(struct ag_node *n, struct pd_err *err) {
     if (n->log_failed)
         return;
     n->log_failed = 1; /* one report; the process goes on to be drained */
@@ -189,7 +189,7 @@ static void log_trouble(struct node *n, struct pd_err *err) {
     n->io.send(n->arg, WIRE_HD_FAIL, 0, json_pack("{s:s}", "reason", err->msg));
 }
 
-static void append(struct node *n, enum log_stream s, const void *p, size_t len) {
+static void append(struct ag_node *n, enum log_stream s, const void *p, size_t len) {
     struct pd_err err = {0};
     if (logs_append(n->logs, s, pd_wall_us(), p, len, &err))
         log_trouble(n, &err);
@@ -230,7 +230,7 @@ static void on_event(struct proc *p, const void *bytes, size_t len, void *arg) {
 
 /* A program that stopped in the middle of a line does not get ours appended to it. */
 static void say_in_log(struct node_role *r, const char *text) {
-    struct node *n = r->node;
+    struct ag_node *n = r->node;
     char line[400], last[2];
     uint64_t size = n->logs->f[stream_of(r->role)].size;
     logs_tail(n->logs, stream_of(r->role), size ? size - 1 : 0, 1, last, sizeof last);
@@ -245,12 +245,12 @@ static int is_final(const struct node_role *r, int exit_code) {
 
 static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
     struct node_role *r = arg;
-    struct node *n = r->node;
+    struct ag_node *n = r->node;
     char text[LAST_BYTES], log[PATH_MAX];
-    ready_stop(r);
+    port_ready_stop(r);
     node_drop_claims(r);
     logs_tail(n->logs, stream_of(r->role), r->log_from, LAST_LINES, text, sizeof text);
-    if (pd_fmt(log, sizeof log, "%s/log/%s", n->place->dir, log_names[stream_of(r->role)]))
+    if (pd_fmt(log, sizeof log, "%s/log/%s", n->paths->dir, log_names[stream_of(r->role)]))
         *log = 0;
     pd_info(n->log, "%s %d ended: exit code %d, signal %d", role_names[r->role], r->rank, exit_code, sig);
     r->exit_body = json_pack("{s:s, s:i, s:i, s:i, s:I, s:b, s:b, s:b, s:i, s:o, s:o, s:o}", "role", role_names[r->role], "rank", r->rank,
@@ -261,14 +261,14 @@ static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
     n->io.send(n->arg, WIRE_HD_EXITED, 0, json_incref(r->exit_body));
 }
 
-static int start_process(struct node *n, struct node_role *r, const json_t *body, struct pd_err *err) {
+static int start_process(struct ag_node *n, struct node_role *r, const json_t *body, struct pd_err *err) {
     static const struct proc_events ev = {on_output, on_event, on_exit_of};
     const char *own = n->spec->command[r->role];
     char worker[PATH_MAX], cwd[PATH_MAX], title[32];
     snprintf(title, sizeof title, "paddle_%s", role_names[r->role]);
-    if (pd_fmt(worker, sizeof worker, "%s/.paddlectl/bin/worker-%s", n->place->root, n->spec->worker) ||
-        place_path(n->place->dir, "workspace", cwd, err))
-        return pd_fail(err, PD_EIO, "path too long: %s", n->place->root);
+    if (pd_fmt(worker, sizeof worker, "%s/.paddlectl/bin/worker-%s", n->paths->root, n->spec->worker) ||
+        node_paths_join(n->paths->dir, "workspace", cwd, err))
+        return pd_fail(err, PD_EIO, "path too long: %s", n->paths->root);
     if (*own || r->role == ROLE_TRAINER)
         node_close_sockets(r); /* held until now; a program of the user's binds its port itself */
     int data = *own || r->role != ROLE_TRAINER || !n->io.data_channel ? -1 : n->io.data_channel(n->arg, err);
@@ -277,7 +277,7 @@ static int start_process(struct node *n, struct node_role *r, const json_t *body
     const struct env_role er = {.role = r->role, .rank = r->rank, .port = r->ports[0], .n_listen_fds = r->n_fds, .has_data_fd = data >= 0,
                                 .n_trainers = (int)msg_int(body, "trainers", 0, SPEC_MAX_NODES, n->spec->roles.n[ROLE_TRAINER]),
                                 .job_env = json_object_get(body, "env")};
-    char **envp = env_build(n->place, n->spec, &er, environ);
+    char **envp = env_build(n->paths, n->spec, &er, environ);
     char *const shell[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)own, NULL};
     char *const ours[] = {title, (char *)(uintptr_t)role_names[r->role], NULL};
     if (data >= 0)
@@ -307,7 +307,7 @@ static int start_is_new(struct node_role *r, int alone) {
     return !r->started;
 }
 
-static void on_start(struct node *n, uint64_t req, const json_t *body) {
+static void on_start(struct ag_node *n, uint64_t req, const json_t *body) {
     struct pd_err err = {0};
     int which = role_of(msg_str(body, "role"));
     struct node_role *r = which < 0 ? NULL : &n->role[which];
@@ -324,7 +324,7 @@ static void on_start(struct node *n, uint64_t req, const json_t *body) {
             pd_info(n->log, "%s %d runs as process %d, port %d", role_names[which], r->rank, (int)r->pid,
                     r->ports[0]);
             if (which == ROLE_PSERVER)
-                ready_start(r);
+                port_ready_start(r);
         }
     }
     if (err.code)
@@ -338,10 +338,10 @@ static void on_start(struct node *n, uint64_t req, const json_t *body) {
 /* Of a user's program only the first process is checked; if it is stopped, its whole group is
  * killed. */
 static void look_at(struct node_role *r, uint64_t passed_ms) {
-    const struct node *n = r->node;
+    const struct ag_node *n = r->node;
     const pid_t pid = r->proc && !r->exit_body ? proc_pid(r->proc) : 0;
     char text[200];
-    r->stopped_ms = pid && procs_stopped(pid) ? r->stopped_ms + passed_ms : 0;
+    r->stopped_ms = pid && process_tree_stopped(pid) ? r->stopped_ms + passed_ms : 0;
     if (!pid || r->stopped_ms < n->spec->heartbeat_ms)
         return;
     r->stopped_ms = 0;
@@ -354,7 +354,7 @@ static void look_at(struct node_role *r, uint64_t passed_ms) {
     kill(*n->spec->command[r->role] ? -pid : pid, SIGKILL);
 }
 
-void node_tick(struct node *n, uint64_t passed_ms) {
+void node_tick(struct ag_node *n, uint64_t passed_ms) {
     enum { LOOK_MS = 1000 };
     n->unseen_ms += passed_ms;
     if (!n->spec->heartbeat_ms || n->ending || n->unseen_ms < LOOK_MS)
@@ -367,7 +367,7 @@ void node_tick(struct node *n, uint64_t passed_ms) {
 /* --- HD_SAVE --- */
 
 /* Ours understands SIGUSR1. A user's program gets TERM, with all of its group, and time. */
-static void on_save(struct node *n, uint64_t req) {
+static void on_save(struct ag_node *n, uint64_t req) {
     struct node_role *r = &n->role[ROLE_TRAINER];
     pid_t pid = r->proc ? proc_pid(r->proc) : 0;
     if (pid && !r->told_to_save) {
@@ -383,7 +383,7 @@ static void on_save(struct node *n, uint64_t req) {
 
 /* --- HD_STOP --- */
 
-static void on_stop(struct node *n, uint64_t req, const json_t *body) {
+static void on_stop(struct ag_node *n, uint64_t req, const json_t *body) {
     const struct proc *p = n->role[ROLE_TRAINER].proc;
     node_end(n, NODE_STOP, (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000), NULL, NULL);
     n->io.send(n->arg, WIRE_HD_STOP, req, json_pack("{s:b}", "trainer", p && !n->role[ROLE_TRAINER].exit_body));
@@ -392,7 +392,7 @@ static void on_stop(struct node *n, uint64_t req, const json_t *body) {
 /* --- HD_END, and the rest --- */
 
 struct end_request {
-    struct node *n;
+    struct ag_node *n;
     uint64_t req;
 };
 
@@ -402,7 +402,7 @@ static void on_ended(void *arg) {
     free(e);
 }
 
-void node_message(struct node *n, uint16_t type, uint64_t req, const json_t *body) {
+void node_message(struct ag_node *n, uint16_t type, uint64_t req, const json_t *body) {
     if (type == WIRE_HD_BIND) {
         node_on_bind(n, req, body);
     } else if (type == WIRE_HD_START) {
@@ -420,7 +420,7 @@ void node_message(struct node *n, uint16_t type, uint64_t req, const json_t *bod
     }
 }
 
-void node_reap(struct node *n) {
+void node_reap(struct ag_node *n) {
     int status;
     siginfo_t si = {0};
     /* The time is taken while its pid is still there: what its end causes elsewhere comes later on the same clock. */
@@ -433,5 +433,5 @@ void node_reap(struct node *n) {
             ours = n->role[i].proc && proc_reaped(n->role[i].proc, si.si_pid, status, now);
         si.si_pid = 0;
     }
-    ending_check(n);
+    process_end_check(n);
 }

@@ -13,7 +13,7 @@
 /* --- CPUs --- */
 
 /* Threads that compute. A program of the user's may start one for every CPU that it finds. */
-static unsigned threads_of(const struct node *n, enum role r, int cpus) {
+static unsigned threads_of(const struct ag_node *n, enum role r, int cpus) {
     const char *count = json_string_value(json_object_get(n->spec->train, "trainer_count"));
     int64_t threads = 1;
     if (*n->spec->command[r])
@@ -25,7 +25,7 @@ static unsigned threads_of(const struct node *n, enum role r, int cpus) {
     return (unsigned)threads;
 }
 
-static void say_cpus(const struct node *n, const struct node_role *r, int count) {
+static void say_cpus(const struct ag_node *n, const struct node_role *r, int count) {
     char cpus[300], memory[100];
     if (!r->bind.on)
         return;
@@ -38,7 +38,7 @@ static void say_cpus(const struct node *n, const struct node_role *r, int count)
 }
 
 /* A machine that does not tell its CPUs leaves the processes where they are. */
-static void deal_cpus(struct node *n, const json_t *body) {
+static void deal_cpus(struct ag_node *n, const json_t *body) {
     struct pd_cpuset may;
     struct pd_cpus cpus;
     struct pd_err err = {0};
@@ -81,7 +81,7 @@ static int is_own_address(const char *ip) {
 }
 
 /* A port for a user's own program has to be free on every address: it may listen on all of them. */
-static int bind_ports(struct node *n, struct node_role *r, unsigned want, int *from, struct pd_err *err) {
+static int bind_ports(struct ag_node *n, struct node_role *r, unsigned want, int *from, struct pd_err *err) {
     int users = *n->spec->command[r->role] || r->role == ROLE_TRAINER;
     while (r->n_fds < want) {
         int port, fd;
@@ -99,7 +99,7 @@ static int bind_ports(struct node *n, struct node_role *r, unsigned want, int *f
     return 0;
 }
 
-static int do_bind(struct node *n, const json_t *body, struct pd_err *err) {
+static int do_bind(struct ag_node *n, const json_t *body, struct pd_err *err) {
     int from = n->spec->port, rc = 0;
     const char *addr = msg_str(body, "addr");
     snprintf(n->addr, sizeof n->addr, "%.45s", *addr ? addr : "127.0.0.1");
@@ -114,7 +114,7 @@ static int do_bind(struct node *n, const json_t *body, struct pd_err *err) {
     return rc;
 }
 
-void node_on_bind(struct node *n, uint64_t req, const json_t *body) {
+void node_on_bind(struct ag_node *n, uint64_t req, const json_t *body) {
     struct pd_err err = {0};
     if (!n->bound && do_bind(n, body, &err)) {
         n->io.refuse(n->arg, WIRE_HD_BIND, req, &err);

@@ -1,4 +1,4 @@
-/* node_int.h - what node.c, node_bind.c, ready.c and ending.c share. */
+/* node_int.h - what node.c, node_bind.c, port_ready.c and process_end.c share. */
 #ifndef PD_AGENT_NODE_INT_H
 #define PD_AGENT_NODE_INT_H
 
@@ -7,15 +7,15 @@
 #include "agent/process/proc.h"
 #include "net/conn.h"
 
-struct ending_waiter {
+struct end_waiter {
     void (*done)(void *);
     void *arg;
     int for_restart; /* it waits for that end only, the others for the last one */
-    struct ending_waiter *next;
+    struct end_waiter *next;
 };
 
 struct node_role {
-    struct node *node;
+    struct ag_node *node;
     enum role role;
     int rank, started, ready;
     pid_t pid;             /* its number, also after its end */
@@ -35,16 +35,16 @@ struct node_role {
     int claims[2 * SPEC_MAX_PORTS]; /* of a user's own program's ports, held until it ends */
     unsigned n_claims;
     struct bind_set bind;
-    /* ready.c */
+    /* port_ready.c */
     uv_timer_t ready_timer;
     uv_tcp_t *probe;       /* the attempt under way */
     uint64_t ready_started_ns, ready_wait_ms;
     unsigned ready_tries;
 };
 
-struct node {
+struct ag_node {
     uv_loop_t *loop;
-    const struct place *place;
+    const struct node_paths *paths;
     const struct spec *spec;
     struct logs *logs;
     const struct pd_log *log;
@@ -54,30 +54,30 @@ struct node {
     char addr[48], bind_ip[48];
     int bound, log_failed;
     uint64_t unseen_ms; /* since node_tick looked at the processes */
-    /* ending.c */
+    /* process_end.c */
     uv_timer_t end_timer;
     int ending;            /* no process is started any more ... */
     int for_restart;       /* ... until this end is complete */
     int servers_stay;      /* ... and the pserver runs until it is told too, since trainers may still need it */
     uint64_t kill_at_ns;
-    struct ending_waiter *waiters;
+    struct end_waiter *waiters;
     int n_handles, freeing;
 };
 
 void node_handle_closed(void *node);
 void node_close_sockets(struct node_role *r);
 void node_drop_claims(struct node_role *r);
-void node_forget_processes(struct node *n); /* all have ended, and others may be started */
+void node_forget_processes(struct ag_node *n); /* all have ended, and others may be started */
 
-void node_on_bind(struct node *n, uint64_t req, const json_t *body); /* HD_BIND */
+void node_on_bind(struct ag_node *n, uint64_t req, const json_t *body); /* HD_BIND */
 
 /* Poll PADDLE_PORT until it accepts, then HD_READY; too late is HD_FAIL. */
-void ready_init(struct node_role *r);
-void ready_start(struct node_role *r);
-void ready_stop(struct node_role *r);
-void ready_close(struct node_role *r);
+void port_ready_init(struct node_role *r);
+void port_ready_start(struct node_role *r);
+void port_ready_stop(struct node_role *r);
+void port_ready_close(struct node_role *r);
 
 /* A child was reaped: is the end complete? */
-void ending_check(struct node *n);
+void process_end_check(struct ag_node *n);
 
 #endif

@@ -2,7 +2,7 @@
 #include "agent/core/msg.h"
 #include "agent/process/node_int.h"
 
-void node_describe(const struct node *n, json_t *join) {
+void node_describe(const struct ag_node *n, json_t *join) {
     json_t *ready = json_array(), *exited = json_array();
     for (int i = 0; i < N_ROLES; i++) {
         if (n->role[i].ready)
@@ -24,7 +24,7 @@ static json_t *process(const struct node_role *r) {
                      !x && r->role == ROLE_PSERVER && r->ready, "bind", bind_names[r->node->spec->bind]);
 }
 
-json_t *node_processes(const struct node *n) {
+json_t *node_processes(const struct ag_node *n) {
     json_t *a = json_array();
     for (int i = 0; i < N_ROLES; i++)
         if (n->role[i].started)

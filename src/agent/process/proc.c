@@ -33,12 +33,12 @@ struct proc {
 };
 
 /* What the child tells before exec took over: the step that failed and errno. */
-enum step { STEP_SETUP, STEP_BIND, STEP_CWD, STEP_EXEC };
+enum start_step { STEP_SETUP, STEP_BIND, STEP_CWD, STEP_EXEC };
 struct trouble {
     int step, errnum;
 };
 
-static void give_up(int report, enum step step) {
+static void give_up(int report, enum start_step step) {
     const struct trouble t = {step, errno};
     (void)!write(report, &t, sizeof t);
     _exit(127);

@@ -202,7 +202,7 @@ static json_t *free_ports(int from, int n) {
 /* ----------------------------------------------------------------------------------------------------------- */
 
 static int on_check(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
-    const char *root = client_core(c)->place.root;
+    const char *root = client_core(c)->paths.root;
     json_t *o, *addrs = NULL;
     struct pd_err no_addrs = {0};
     struct utsname u;

@@ -18,7 +18,7 @@
 
 enum { MARKS_MAX = 100000, GUESTS_MAX = 64 };
 
-struct check {
+struct check_listener {
     struct wire_hs_opts hs;
     char dir[PATH_MAX], mark[PATH_MAX]; /* "": none */
     struct net_listener *listener;
@@ -43,17 +43,17 @@ struct check_request {
 
 /* Of one client. */
 struct check_state {
-    struct check *listens; /* NULL: it does not */
+    struct check_listener *listens; /* NULL: it does not */
 };
 
-static struct check **check_of(struct client *c) { return &((struct check_state *)client_state(c, &check_net_service))->listens; }
+static struct check_listener **check_of(struct client *c) { return &((struct check_state *)client_state(c, &check_net_service))->listens; }
 
 /* --- listening --------------------------------------------------------------------------------------------- */
 
 /* It knows now, and closes. If we did, the kernel would keep our port for a minute, and the job that comes next get another. */
 static void on_peer_open(struct net_conn *c, void *arg) {
     struct client *its = arg;
-    struct check *k = *check_of(its);
+    struct check_listener *k = *check_of(its);
     client_ref(its);
     for (size_t i = 0; k && i < GUESTS_MAX; i++)
         if (!k->guests[i]) {
@@ -71,7 +71,7 @@ static void on_any_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
 
 static void on_peer_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     struct client *its = arg;
-    struct check *k = *check_of(its);
+    struct check_listener *k = *check_of(its);
     (void)why;
     for (size_t i = 0; k && i < GUESTS_MAX; i++)
         if (k->guests[i] == c)
@@ -81,7 +81,7 @@ static void on_peer_close(struct net_conn *c, const struct pd_err *why, void *ar
 
 /* One file per node beside the executables: a node that finds another's shares the folder with it, whatever the file system says
  * of itself. Where the folder does not exist yet nothing is made. */
-static void leave_mark(struct check *k, const char *root) {
+static void leave_mark(struct check_listener *k, const char *root) {
     if (pd_fmt(k->dir, sizeof k->dir, "%s/.paddlectl", root) ||
         pd_fmt(k->mark, sizeof k->mark, "%s/check-%s-%u", k->dir, k->hs.self.job, (unsigned)k->hs.self.id)) {
         *k->mark = 0;
@@ -101,9 +101,9 @@ static int on_listen(struct client *c, const struct wire_frame *f, const json_t 
     const char *token = msg_str(body, "token");
     if (*check_of(c))
         return pd_fail(err, PD_EPROTO, "this client's check listens already");
-    if (!place_name_ok(token) || f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES)
+    if (!node_paths_name_ok(token) || f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES)
         return pd_fail(err, PD_EPROTO, "a check needs a token and a key");
-    struct check *k = pd_calloc(1, sizeof *k);
+    struct check_listener *k = pd_calloc(1, sizeof *k);
     if (!k)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     k->hs.self = (struct wire_hello){.role = WIRE_ROLE_AGENT, .id = (uint32_t)msg_int(body, "node", 0, 1 << 20, 0)};
@@ -116,12 +116,12 @@ static int on_listen(struct client *c, const struct wire_frame *f, const json_t 
         return rc;
     }
     *check_of(c) = k;
-    leave_mark(k, core->place.root);
+    leave_mark(k, core->paths.root);
     return client_answer(c, f, json_pack("{s:i}", "port", port), err);
 }
 
 static void drop(struct client *c) {
-    struct check *k = *check_of(c);
+    struct check_listener *k = *check_of(c);
     if (!k)
         return;
     *check_of(c) = NULL;
@@ -137,7 +137,7 @@ static void drop(struct client *c) {
 /* --- probing ----------------------------------------------------------------------------------------------- */
 
 /* Other nodes' marks of this check beside ours. */
-static json_t *shared_with(const struct check *k) {
+static json_t *shared_with(const struct check_listener *k) {
     json_t *list = json_array();
     DIR *d = *k->mark ? opendir(k->dir) : NULL;
     char prefix[100];
@@ -154,7 +154,7 @@ static json_t *shared_with(const struct check *k) {
 }
 
 static void answer(struct check_request *r) {
-    const struct check *k = *check_of(r->c);
+    const struct check_listener *k = *check_of(r->c);
     const json_t *peer;
     json_t *out = json_array();
     size_t i;

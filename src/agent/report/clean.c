@@ -10,9 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/report/lost.h"
+#include "agent/report/orphans.h"
 #include "agent/core/msg.h"
-#include "agent/core/place.h"
+#include "agent/core/node_paths.h"
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
@@ -21,14 +21,14 @@
 
 enum { CLEAN_MAX = 10000, YOUNG_S = 60, DAY_S = 86400 };
 
-struct entry {
+struct clean_entry {
     char name[256], path[PATH_MAX];
     time_t made;
     int runs;
 };
 
-struct entries {
-    struct entry *v;
+struct clean_entries {
+    struct clean_entry *v;
     size_t n, cap;
 };
 
@@ -45,7 +45,7 @@ struct cleaning {
 static int is_dot(const char *name) { return !strcmp(name, ".") || !strcmp(name, ".."); }
 
 /* What lies in the folder, without following links. A missing folder is an empty one. */
-static int list(const char *dir, struct entries *out, struct pd_err *err) {
+static int list(const char *dir, struct clean_entries *out, struct pd_err *err) {
     DIR *d = opendir(dir);
     struct dirent *de;
     int rc = 0;
@@ -55,7 +55,7 @@ static int list(const char *dir, struct entries *out, struct pd_err *err) {
             continue;
         if (out->n == out->cap) {
             size_t cap = out->cap ? 2 * out->cap : 64;
-            struct entry *v = pd_realloc(out->v, cap * sizeof *v);
+            struct clean_entry *v = pd_realloc(out->v, cap * sizeof *v);
             if (!v) {
                 rc = pd_fail(err, PD_ENOMEM, "out of memory");
                 break;
@@ -63,7 +63,7 @@ static int list(const char *dir, struct entries *out, struct pd_err *err) {
             out->v = v;
             out->cap = cap;
         }
-        struct entry *e = &out->v[out->n];
+        struct clean_entry *e = &out->v[out->n];
         memset(e, 0, sizeof *e);
         if (pd_fmt(e->name, sizeof e->name, "%s", de->d_name) || pd_fmt(e->path, sizeof e->path, "%s/%s", dir, de->d_name) ||
             lstat(e->path, &st))
@@ -90,11 +90,11 @@ static json_int_t bytes_of(const char *path) {
 }
 
 /* By a dispatch under way, however long it takes; what a dead one left the store buries (clean_chunks). */
-static int is_being_made(const struct entry *e) { return strstr(e->name, ".part-") != NULL; }
+static int is_being_made(const struct clean_entry *e) { return strstr(e->name, ".part-") != NULL; }
 
 /* --- removing --- */
 
-static void removed(struct cleaning *c, const char *kind, const struct entry *e) {
+static void removed(struct cleaning *c, const char *kind, const struct clean_entry *e) {
     struct pd_err err = {0};
     json_int_t bytes = bytes_of(e->path);
     if (!c->o->dry_run && pd_rm_tree(e->path, &err)) {
@@ -106,25 +106,25 @@ static void removed(struct cleaning *c, const char *kind, const struct entry *e)
 }
 
 static int newest_first(const void *a, const void *b) {
-    const struct entry *x = a, *y = b;
+    const struct clean_entry *x = a, *y = b;
     return x->made != y->made ? (x->made < y->made ? 1 : -1) : -strcmp(x->name, y->name);
 }
 
 /* *n_running says how many jobs run here; those that stay are left in `jobs`. */
-static int clean_jobs(struct cleaning *c, struct entries *jobs, int *n_running, struct pd_err *err) {
-    struct entries all = {0};
+static int clean_jobs(struct cleaning *c, struct clean_entries *jobs, int *n_running, struct pd_err *err) {
+    struct clean_entries all = {0};
     int rc = list(c->root, &all, err), over = 0;
     *n_running = 0;
     for (size_t i = 0; !rc && i < all.n; i++) {
-        struct place p;
+        struct node_paths p;
         char inside[PATH_MAX];
         struct stat st;
-        if (place_init(&p, c->root, all.v[i].name, NULL) || place_path(p.dir, ".agent", inside, NULL) || lstat(p.dir, &st) ||
+        if (node_paths_init(&p, c->root, all.v[i].name, NULL) || node_paths_join(p.dir, ".agent", inside, NULL) || lstat(p.dir, &st) ||
             !S_ISDIR(st.st_mode) || lstat(inside, &st) || !S_ISDIR(st.st_mode))
             continue;
-        struct entry e = all.v[i];
+        struct clean_entry e = all.v[i];
         e.made = st.st_mtime; /* of .agent: when the job began, or its agent ended */
-        e.runs = lost_may_run(&p);
+        e.runs = orphans_may_run(&p);
         *n_running += e.runs;
         jobs->v[jobs->n++] = e; /* there is room: jobs was given as much as `all` may have */
     }
@@ -134,7 +134,7 @@ static int clean_jobs(struct cleaning *c, struct entries *jobs, int *n_running, 
     qsort(jobs->v, jobs->n, sizeof *jobs->v, newest_first);
     size_t kept = 0;
     for (size_t i = 0; i < jobs->n; i++) {
-        struct entry *e = &jobs->v[i];
+        struct clean_entry *e = &jobs->v[i];
         int stays = e->runs || c->now - e->made < YOUNG_S;
         if (!stays)
             stays = over++ < c->o->keep;
@@ -154,12 +154,12 @@ static int clean_bin(struct cleaning *c, int n_running, struct pd_err *err) {
     static const char *const kinds[] = {"agent-", "worker-", "packed-worker-", "tmp-", ".worker-"};
     enum { N_KINDS = 5, N_KEPT_KINDS = 2 };
     char dir[PATH_MAX];
-    struct entries all = {0};
+    struct clean_entries all = {0};
     int seen[N_KINDS] = {0}, rc = pd_fmt(dir, sizeof dir, "%s/.paddlectl/bin", c->root) ? 0 : list(dir, &all, err);
     if (!rc && all.n)
         qsort(all.v, all.n, sizeof *all.v, newest_first);
     for (size_t i = 0; i < all.n && !n_running; i++) {
-        const struct entry *e = &all.v[i];
+        const struct clean_entry *e = &all.v[i];
         int k = 0;
         while (k < N_KINDS && strncmp(e->name, kinds[k], strlen(kinds[k])))
             k++;
@@ -173,7 +173,7 @@ static int clean_bin(struct cleaning *c, int n_running, struct pd_err *err) {
 }
 
 /* By the folders' real names: root_dir and job_workspace may have been written in different ways, through links. */
-static int works_in(const struct entries *jobs, const char *workspace) {
+static int works_in(const struct clean_entries *jobs, const char *workspace) {
     char link[PATH_MAX], target[PATH_MAX], mine[PATH_MAX];
     if (!realpath(workspace, mine))
         return 1; /* what can't be judged stays */
@@ -185,9 +185,9 @@ static int works_in(const struct entries *jobs, const char *workspace) {
     return 0;
 }
 
-static int clean_workspaces(struct cleaning *c, const struct entries *jobs, struct pd_err *err) {
+static int clean_workspaces(struct cleaning *c, const struct clean_entries *jobs, struct pd_err *err) {
     char dir[PATH_MAX];
-    struct entries all = {0};
+    struct clean_entries all = {0};
     int rc = pd_fmt(dir, sizeof dir, "%s/workspaces", c->root) ? 0 : list(dir, &all, err);
     for (size_t i = 0; i < all.n; i++)
         if (c->now - all.v[i].made >= DAY_S && !is_being_made(&all.v[i]) && !works_in(jobs, all.v[i].path))
@@ -211,7 +211,7 @@ static int clean_chunks(struct cleaning *c, struct pd_err *err) {
 
 json_t *clean_root(const char *root, const struct clean_opts *o, struct pd_err *err) {
     struct cleaning c = {.root = root, .o = o, .now = time(NULL), .removed = json_array(), .kept = json_array(), .failed = json_array()};
-    struct entries jobs = {.v = pd_calloc(CLEAN_MAX, sizeof *jobs.v), .cap = CLEAN_MAX};
+    struct clean_entries jobs = {.v = pd_calloc(CLEAN_MAX, sizeof *jobs.v), .cap = CLEAN_MAX};
     int n_running = 0, rc = jobs.v && c.removed && c.kept && c.failed ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
     if (!rc)
         rc = clean_jobs(&c, &jobs, &n_running, err);
@@ -244,7 +244,7 @@ struct clean_work {
 
 static void run(uv_work_t *w) {
     struct clean_work *c = w->data;
-    c->answer = clean_root(client_core(c->client)->place.root, &c->o, &c->err);
+    c->answer = clean_root(client_core(c->client)->paths.root, &c->o, &c->err);
 }
 
 static void on_done(uv_work_t *w, int status) {

@@ -11,14 +11,14 @@ enum { LIST_MAX = 10000 };
 
 static int on_list(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     (void)body;
-    const char *root = client_core(c)->place.root;
+    const char *root = client_core(c)->paths.root;
     json_t *jobs = json_array();
     DIR *d = opendir(root);
     struct dirent *e;
     while (d && (e = readdir(d)) && json_array_size(jobs) < LIST_MAX) {
-        struct place p;
+        struct node_paths p;
         char inside[PATH_MAX];
-        if (*e->d_name == '.' || place_init(&p, root, e->d_name, NULL) || place_path(p.dir, ".agent", inside, NULL) ||
+        if (*e->d_name == '.' || node_paths_init(&p, root, e->d_name, NULL) || node_paths_join(p.dir, ".agent", inside, NULL) ||
             access(inside, F_OK))
             continue;
         json_array_append_new(jobs, status_brief(&p));

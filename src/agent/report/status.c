@@ -13,7 +13,7 @@
 
 #include "agent/core/facts.h"
 #include "agent/core/msg.h"
-#include "agent/process/procs.h"
+#include "agent/process/process_tree.h"
 #include "agent/core/spec.h"
 #include "base/clock.h"
 #include "base/fs.h"
@@ -28,9 +28,9 @@ static void add_usage(json_t *list) {
     size_t i;
     json_t *p;
     json_array_foreach(list, i, p) {
-        struct procs_usage u = {0};
+        struct process_tree_usage u = {0};
         if (!strcmp(msg_str(p, "state"), "running"))
-            procs_usage((pid_t)msg_int(p, "pid", 1, INT32_MAX, 1), &u);
+            process_tree_usage((pid_t)msg_int(p, "pid", 1, INT32_MAX, 1), &u);
         json_object_set_new(p, "cpus", json_string(u.cpus));
         json_object_set_new(p, "rss_bytes", json_integer((json_int_t)u.rss_bytes));
         json_object_set_new(p, "cpu_ms", json_integer((json_int_t)u.cpu_ms));
@@ -41,7 +41,7 @@ static void add_usage(json_t *list) {
 /* --- state.json --- */
 
 /* The static program can't ask the name service: /etc/passwd, else the login's own word for itself, else the number. */
-static json_t *user_name(const struct place *p) {
+static json_t *user_name(const struct node_paths *p) {
     char uid[24] = "", *save = NULL;
     struct stat st;
     struct pd_buf b;
@@ -66,18 +66,18 @@ json_t *status_state(const struct agent_core *core, const struct status_job *j) 
     char boot[64], host[HOST_NAME_MAX + 1];
     facts_boot_id(boot);
     facts_host(host);
-    return json_pack("{s:s, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o}", "job", core->place.job, "node", j->node, "n_nodes",
-                     j->n_nodes, "attached", j->attached, "user", user_name(&core->place), "started_us", (json_int_t)j->started_us, "ended_us",
+    return json_pack("{s:s, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o}", "job", core->paths.job, "node", j->node, "n_nodes",
+                     j->n_nodes, "attached", j->attached, "user", user_name(&core->paths), "started_us", (json_int_t)j->started_us, "ended_us",
                      (json_int_t)j->ended_us, "restarts", (int)j->restarts, "host", msg_text(host, strlen(host)), "boot", boot, "since",
-                     (json_int_t)procs_start_ticks(getpid()), "processes", j->processes);
+                     (json_int_t)process_tree_start_ticks(getpid()), "processes", j->processes);
 }
 
 /* Renamed into place, but not synced: after a power cut nobody needs it, and the loop does not wait for a disk. */
-static int write_aside(const struct place *p, const char *text, struct pd_err *err) {
+static int write_aside(const struct node_paths *p, const char *text, struct pd_err *err) {
     char path[PATH_MAX], tmp[PATH_MAX];
-    int rc = place_path(p->dir, ".agent/state.json", path, err);
+    int rc = node_paths_join(p->dir, ".agent/state.json", path, err);
     if (!rc)
-        rc = place_path(p->dir, ".agent/state.json.tmp", tmp, err);
+        rc = node_paths_join(p->dir, ".agent/state.json.tmp", tmp, err);
     if (rc)
         return rc;
     int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
@@ -92,15 +92,15 @@ static int write_aside(const struct place *p, const char *text, struct pd_err *e
 void status_save(const struct agent_core *core, json_t *state) {
     struct pd_err err = {0};
     char *text = state ? json_dumps(state, JSON_INDENT(1)) : NULL;
-    if (!text || write_aside(&core->place, text, &err))
+    if (!text || write_aside(&core->paths, text, &err))
         pd_warn(&core->log, "%s", text ? err.msg : "out of memory");
     free(text);
     json_decref(state);
 }
 
-json_t *status_read(const struct place *p) {
+json_t *status_read(const struct node_paths *p) {
     char path[PATH_MAX];
-    if (place_path(p->dir, ".agent/state.json", path, NULL))
+    if (node_paths_join(p->dir, ".agent/state.json", path, NULL))
         return NULL;
     json_t *o = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
     if (json_is_object(o))
@@ -110,29 +110,29 @@ json_t *status_read(const struct place *p) {
 }
 
 /* An agent that was killed could not note the end: its guardian's result came right after it. */
-static json_int_t ended(const struct place *p, const json_t *state) {
+static json_int_t ended(const struct node_paths *p, const json_t *state) {
     char path[PATH_MAX];
     struct stat st;
     json_int_t us = (json_int_t)msg_int(state, "ended_us", 0, INT64_MAX, 0);
-    if (us || place_path(p->dir, "result.json", path, NULL) || stat(path, &st))
+    if (us || node_paths_join(p->dir, "result.json", path, NULL) || stat(path, &st))
         return us;
     return (json_int_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;
 }
 
 /* --- AG_LIST --- */
 
-json_t *status_brief(const struct place *p) {
+json_t *status_brief(const struct node_paths *p) {
     char state[16];
-    int fd = place_connect(p);
+    int fd = node_paths_connect(p);
     json_t *s = status_read(p);
-    place_read_status(p, state);
+    node_paths_read_status(p, state);
     if (!*state)
         pd_fmt(state, sizeof state, "%s", fd >= 0 ? "running" : "lost");
     if (fd >= 0)
         close(fd);
     json_t *user = json_object_get(s, "user");
-    json_t *o = json_pack("{s:s, s:i, s:s, s:i, s:o, s:I, s:I, s:b, s:i}", "job", p->job, "node", place_read_node(p), "state",
-                          state, "pid", fd >= 0 ? place_read_pid(p) : 0, "user", json_is_string(user) ? json_incref(user) : user_name(p), "started_us",
+    json_t *o = json_pack("{s:s, s:i, s:s, s:i, s:o, s:I, s:I, s:b, s:i}", "job", p->job, "node", node_paths_read_node(p), "state",
+                          state, "pid", fd >= 0 ? node_paths_read_pid(p) : 0, "user", json_is_string(user) ? json_incref(user) : user_name(p), "started_us",
                           (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "ended_us", ended(p, s), "attached",
                           msg_bool(s, "attached"), "n_nodes", (int)msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0));
     json_decref(s);
@@ -180,7 +180,7 @@ static json_t *progress(struct logs *l) {
 }
 
 json_t *status_full(const struct agent_core *core, struct status_now *now) {
-    json_t *s = now->job ? now->job : status_read(&core->place);
+    json_t *s = now->job ? now->job : status_read(&core->paths);
     json_t *list = json_object_get(s, "processes"), *p;
     size_t i;
     list = json_is_array(list) ? json_deep_copy(list) : json_array();
@@ -192,7 +192,7 @@ json_t *status_full(const struct agent_core *core, struct status_now *now) {
                           msg_text(now->text, strlen(now->text)), "node", agent_node_id(core), "n_nodes",
                           (int)msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0), "attached", msg_bool(s, "attached"), "started_us",
                           (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "now_us", (json_int_t)pd_wall_us(), "ended_us",
-                          ended(&core->place, s), "restarts", (int)msg_int(s, "restarts", 0, INT32_MAX, 0), "clients", (int)now->clients,
+                          ended(&core->paths, s), "restarts", (int)msg_int(s, "restarts", 0, INT32_MAX, 0), "clients", (int)now->clients,
                           "processes", list, "streams", streams(now->logs), "progress", progress(now->logs), "lost", now->lost);
     json_decref(s);
     return o;

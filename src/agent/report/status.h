@@ -26,10 +26,10 @@ json_t *status_state(const struct agent_core *core, const struct status_job *j);
 /* Writes it and takes it over. A failure is logged, it fails nothing. */
 void status_save(const struct agent_core *core, json_t *state);
 /* state.json of a job (NULL: none that can be read). */
-json_t *status_read(const struct place *p);
+json_t *status_read(const struct node_paths *p);
 
 /* A row of AG_LIST. NULL: out of memory. */
-json_t *status_brief(const struct place *p);
+json_t *status_brief(const struct node_paths *p);
 
 struct status_now {
     const char *state, *text; /* of AG_STATE */

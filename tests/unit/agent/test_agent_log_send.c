@@ -122,7 +122,7 @@ static int setup(void **state) {
     mkdir(p, 0755);
     snprintf(p, sizeof p, "%s/.agent", e->dir);
     mkdir(p, 0755);
-    struct place place = {.job = ""};
+    struct node_paths place = {.job = ""};
     snprintf(place.root, sizeof place.root, "%s", e->dir);
     assert_int_equal(agent_core_init(&e->core, &place, AGENT_OVER, "", &err), 0);
     assert_int_equal(logs_open(&e->logs, e->dir, 0, &err), 0);

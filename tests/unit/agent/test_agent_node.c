@@ -20,7 +20,7 @@
 
 #include "agent/core/msg.h"
 #include "agent/process/node.h"
-#include "agent/process/procs.h"
+#include "agent/process/process_tree.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/str.h"
@@ -37,11 +37,11 @@ struct env {
     uv_loop_t loop;
     uv_signal_t chld;
     uv_timer_t limit;
-    struct place place;
+    struct node_paths paths;
     struct spec spec;
     struct logs logs;
     struct pd_log log;
-    struct node *node;
+    struct ag_node *node;
     struct said said[32];
     int n_said, ended, late, ticks;
 };
@@ -80,8 +80,8 @@ static struct env *begin(const char *pserver_command, const char *trainer_comman
     static const struct node_io io = {on_send, on_refuse, on_grew, NULL};
     struct pd_err err = {0};
     assert_non_null(mkdtemp(root));
-    assert_int_equal(place_init(&e->place, root, "J1", &err), 0);
-    assert_int_equal(place_make_job(&e->place, 2, &err), 0);
+    assert_int_equal(node_paths_init(&e->paths, root, "J1", &err), 0);
+    assert_int_equal(node_paths_make_job(&e->paths, 2, &err), 0);
     json_t *setup = json_pack("{s:s, s:i, s:i, s:{s:b, s:s, s:s, s:[i], s:[i,i], s:i, s:i, s:i, s:{s:s,s:s}, s:{s:s}, s:i}}",
                               "job", "J1", "node", 2, "n_nodes", 3, "spec", "attached", 1, "pserver_command",
                               pserver_command, "trainer_command", trainer_command, "pserver_nodes", 2, "trainer_nodes", 1, 2,
@@ -91,19 +91,19 @@ static struct env *begin(const char *pserver_command, const char *trainer_comman
     assert_int_equal(spec_parse(&e->spec, setup, "J1", &err), 0);
     json_decref(setup);
     char ws[PATH_MAX];
-    assert_int_equal(pd_fmt(ws, sizeof ws, "%s/workspace", e->place.dir), 0);
+    assert_int_equal(pd_fmt(ws, sizeof ws, "%s/workspace", e->paths.dir), 0);
     assert_int_equal(mkdir(ws, 0755), 0);
     uint8_t key[32] = {1, 2, 3};
-    if (node_lay_out(&e->place, &e->spec, key, &err))
+    if (node_lay_out(&e->paths, &e->spec, key, &err))
         fail_msg("%s", err.msg);
-    assert_int_equal(logs_open(&e->logs, e->place.dir, 0, &err), 0);
+    assert_int_equal(logs_open(&e->logs, e->paths.dir, 0, &err), 0);
     pd_log_init(&e->log, -1, -1, PD_INFO);
     uv_loop_init(&e->loop);
     uv_signal_init(&e->loop, &e->chld);
     uv_timer_init(&e->loop, &e->limit);
     e->chld.data = e->limit.data = e;
     uv_signal_start(&e->chld, on_child, SIGCHLD);
-    assert_int_equal(node_new(&e->node, &e->loop, &e->place, &e->spec, &e->logs, &e->log, &io, e, &err), 0);
+    assert_int_equal(node_new(&e->node, &e->loop, &e->paths, &e->spec, &e->logs, &e->log, &io, e, &err), 0);
     return e;
 }
 
@@ -144,7 +144,7 @@ static void finish(struct env *e) {
         json_decref(e->said[i].body);
     logs_close(&e->logs);
     spec_release(&e->spec);
-    pd_rm_tree(e->place.root, NULL);
+    pd_rm_tree(e->paths.root, NULL);
     free(e);
 }
 
@@ -166,7 +166,7 @@ static void start(struct env *e, const char *role, uint64_t req) {
 
 static void read_log(struct env *e, const char *name, struct pd_buf *b) {
     char p[PATH_MAX];
-    assert_int_equal(pd_fmt(p, sizeof p, "%s/log/%s", e->place.dir, name), 0);
+    assert_int_equal(pd_fmt(p, sizeof p, "%s/log/%s", e->paths.dir, name), 0);
     pd_buf_init(b);
     assert_int_equal(pd_read_file(p, 1 << 20, b, NULL), 0);
 }
@@ -194,7 +194,7 @@ static void environment_folder_and_events(void **state) {
     struct pd_buf b;
     read_log(e, "train.log", &b);
     char lines[12][PATH_MAX];
-    char *dir = e->place.dir;
+    char *dir = e->paths.dir;
     int n = 0;
     line(lines[n++], "\nPADDLE_JOB_ID=J1\n");
     line(lines[n++], "\nPADDLE_NODE_ID=2\n");
@@ -332,9 +332,9 @@ static void own_pserver_gets_bound_sockets(void **state) {
     char path[PATH_MAX], script[] = "#!/bin/sh\necho \"$0 $1 $PADDLE_LISTEN_FDS $PADDLE_PORT $PADDLE_INIT_PORT $TRAINING_ROLE\"\n"
                                "ls -l /proc/self/fd | grep -c socket\n";
     memset(e->spec.worker, 'a', 64);
-    assert_int_equal(pd_fmt(path, sizeof path, "%s/.paddlectl/bin", e->place.root), 0);
+    assert_int_equal(pd_fmt(path, sizeof path, "%s/.paddlectl/bin", e->paths.root), 0);
     assert_int_equal(pd_mkdirs(path, 0755, NULL), 0);
-    assert_int_equal(pd_fmt(path, sizeof path, "%s/.paddlectl/bin/worker-%s", e->place.root, e->spec.worker), 0);
+    assert_int_equal(pd_fmt(path, sizeof path, "%s/.paddlectl/bin/worker-%s", e->paths.root, e->spec.worker), 0);
     assert_int_equal(pd_write_file_atomic(path, script, strlen(script), 0755, NULL), 0);
     bind_roles(e, 1, 0);
     long long port = json_integer_value(json_array_get(json_object_get(hear(e, WIRE_HD_BIND, 1)->body, "pserver_ports"), 0));
@@ -532,7 +532,7 @@ static void end_all_without_a_loop(void **state) {
         sigemptyset(&set);
         sigaddset(&set, SIGCHLD);
         sigprocmask(SIG_BLOCK, &set, NULL);
-        procs_become_subreaper();
+        process_tree_become_subreaper();
         if (!fork()) {
             if (!fork()) {
                 setsid();
@@ -545,7 +545,7 @@ static void end_all_without_a_loop(void **state) {
         }
         char c;
         (void)!read(go[0], &c, 1); /* the deep one is deaf to TERM by now */
-        procs_end_all(100);
+        process_tree_end_all(100);
         _exit(waitpid(-1, NULL, 0) < 0 && errno == ECHILD ? 0 : 1);
     }
     pid_t deep;
@@ -604,11 +604,11 @@ static void marked_processes_end(void **state) {
         char *const two[] = {env[0], env[1], env[3], NULL};
         pid[i] = start_marked(rows[i].env[2] ? env : two, rows[i].deaf, &said[i]);
         if (!rows[i].late) {
-            since = procs_start_ticks(pid[i]) + 1;
+            since = process_tree_start_ticks(pid[i]) + 1;
             usleep(30000); /* a tick is 10 ms */
         }
     }
-    assert_true(procs_end_marked(marks, 2, since, 200) >= 2);
+    assert_true(process_tree_end_marked(marks, 2, since, 200) >= 2);
     for (size_t i = 0; i < N; i++) {
         if (alive(pid[i]) == rows[i].ends)
             fail_msg("%s: %s", rows[i].name, rows[i].ends ? "is there" : "was ended");
@@ -616,7 +616,7 @@ static void marked_processes_end(void **state) {
         waitpid(pid[i], NULL, 0);
         close(said[i]);
     }
-    assert_int_equal(procs_end_marked(marks, 2, since, 200), 0);
+    assert_int_equal(process_tree_end_marked(marks, 2, since, 200), 0);
 }
 
 int main(void) {
@@ -636,6 +636,6 @@ int main(void) {
         cmocka_unit_test(end_all_without_a_loop),
         cmocka_unit_test(marked_processes_end),
     };
-    procs_become_subreaper();
+    process_tree_become_subreaper();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* procs.c - see procs.h. */
-#include "agent/process/procs.h"
+/* process_tree.c - see process_tree.h. */
+#include "agent/process/process_tree.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 enum { ENVIRON_MAX = 4 << 20, TURN_MS = 20, UNKILLABLE_MS = 2000 };
 
-struct entry {
+struct process_entry {
     pid_t pid, ppid;
     char state;
     unsigned long long start; /* ticks since boot: with the number it names one process */
@@ -34,7 +34,7 @@ struct entry {
 };
 
 /* "pid (comm) state ppid ..."; comm may hold anything, so the last ')' ends it. */
-static int read_stat(pid_t pid, struct entry *e) {
+static int read_stat(pid_t pid, struct process_entry *e) {
     char path[40], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -57,9 +57,9 @@ static int read_stat(pid_t pid, struct entry *e) {
     return 0;
 }
 
-static int read_table(struct entry **out, size_t *n_out) {
+static int read_table(struct process_entry **out, size_t *n_out) {
     DIR *d = opendir("/proc");
-    struct entry *v = NULL;
+    struct process_entry *v = NULL;
     size_t n = 0, cap = 0;
     struct dirent *de;
     if (!d)
@@ -70,7 +70,7 @@ static int read_table(struct entry **out, size_t *n_out) {
             continue;
         if (n == cap) {
             cap = cap ? 2 * cap : 256;
-            struct entry *w = pd_realloc(v, cap * sizeof *v);
+            struct process_entry *w = pd_realloc(v, cap * sizeof *v);
             if (!w)
                 break;
             v = w;
@@ -85,21 +85,21 @@ static int read_table(struct entry **out, size_t *n_out) {
 }
 
 static int by_pid(const void *a, const void *b) {
-    pid_t x = ((const struct entry *)a)->pid, y = ((const struct entry *)b)->pid;
+    pid_t x = ((const struct process_entry *)a)->pid, y = ((const struct process_entry *)b)->pid;
     return (x > y) - (x < y);
 }
 
 /* Mark what descends from `top`, but not from or through `spare` (0: nobody): repeat until nothing changes, since pids need not grow
  * downwards. */
-static void mark_below(struct entry *v, size_t n, pid_t top, pid_t spare) {
+static void mark_below(struct process_entry *v, size_t n, pid_t top, pid_t spare) {
     qsort(v, n, sizeof *v, by_pid);
     for (int changed = 1; changed;) {
         changed = 0;
         for (size_t i = 0; i < n; i++) {
             if (v[i].below || v[i].pid == top || v[i].pid == spare)
                 continue;
-            const struct entry key = {.pid = v[i].ppid};
-            const struct entry *p = bsearch(&key, v, n, sizeof *v, by_pid);
+            const struct process_entry key = {.pid = v[i].ppid};
+            const struct process_entry *p = bsearch(&key, v, n, sizeof *v, by_pid);
             if (v[i].ppid == top || (p && p->below))
                 v[i].below = changed = 1;
         }
@@ -107,8 +107,8 @@ static void mark_below(struct entry *v, size_t n, pid_t top, pid_t spare) {
 }
 
 /* Through a pidfd, and only if the process behind it is still the one that was listed. */
-static int signal_one(const struct entry *e, int sig) {
-    struct entry now;
+static int signal_one(const struct process_entry *e, int sig) {
+    struct process_entry now;
     int fd = (int)syscall(SYS_pidfd_open, e->pid, 0);
     if (fd < 0 && errno != ENOSYS)
         return 0;
@@ -120,13 +120,13 @@ static int signal_one(const struct entry *e, int sig) {
     return ok;
 }
 
-int procs_stopped(pid_t pid) {
-    struct entry e;
+int process_tree_stopped(pid_t pid) {
+    struct process_entry e;
     return !read_stat(pid, &e) && e.state == 'T';
 }
 
-int procs_signal_below(pid_t top, pid_t spare, int sig) {
-    struct entry *v;
+int process_tree_signal_below(pid_t top, pid_t spare, int sig) {
+    struct process_entry *v;
     size_t n;
     int count = 0;
     if (read_table(&v, &n))
@@ -152,11 +152,11 @@ static void read_cpus(pid_t pid, char *out, size_t cap) {
     snprintf(out, cap, "%.*s", s ? (int)strcspn(s + sizeof key - 1, "\n") : 0, s ? s + sizeof key - 1 : "");
 }
 
-int procs_usage(pid_t top, struct procs_usage *u) {
-    struct entry *v;
+int process_tree_usage(pid_t top, struct process_tree_usage *u) {
+    struct process_entry *v;
     size_t n;
     unsigned long long ticks = 0;
-    *u = (struct procs_usage){0};
+    *u = (struct process_tree_usage){0};
     if (read_table(&v, &n))
         return -1;
     mark_below(v, n, top, 0);
@@ -175,15 +175,15 @@ int procs_usage(pid_t top, struct procs_usage *u) {
     return found ? 0 : -1;
 }
 
-int procs_become_subreaper(void) { return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
+int process_tree_become_subreaper(void) { return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
 
-void procs_end_all(unsigned grace_ms) {
+void process_tree_end_all(unsigned grace_ms) {
     uint64_t start = pd_mono_ns();
     sigset_t chld;
     sigemptyset(&chld);
     sigaddset(&chld, SIGCHLD);
-    procs_signal_below(getpid(), 0, SIGTERM);
-    procs_signal_below(getpid(), 0, SIGCONT); /* a stopped process does not see TERM */
+    process_tree_signal_below(getpid(), 0, SIGTERM);
+    process_tree_signal_below(getpid(), 0, SIGCONT); /* a stopped process does not see TERM */
     for (;;) {
         pid_t pid;
         while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
@@ -191,14 +191,14 @@ void procs_end_all(unsigned grace_ms) {
         if (pid < 0 && errno == ECHILD)
             return;
         if (pd_mono_ns() - start >= (uint64_t)grace_ms * 1000000u)
-            procs_signal_below(getpid(), 0, SIGKILL);
+            process_tree_signal_below(getpid(), 0, SIGKILL);
         const struct timespec turn = {0, TURN_MS * 1000000};
         sigtimedwait(&chld, NULL, &turn);
     }
 }
 
-uint64_t procs_start_ticks(pid_t pid) {
-    struct entry e;
+uint64_t process_tree_start_ticks(pid_t pid) {
+    struct process_entry e;
     return pid <= 0 || read_stat(pid, &e) || e.state == 'Z' ? 0 : e.start;
 }
 
@@ -228,7 +228,7 @@ static int has_marks(pid_t pid, const char *const *marks, int n_marks) {
 }
 
 static int signal_marked(const char *const *marks, int n_marks, uint64_t since, int sig) {
-    struct entry *v;
+    struct process_entry *v;
     size_t n;
     int count = 0;
     if (read_table(&v, &n))
@@ -247,7 +247,7 @@ static int signal_marked(const char *const *marks, int n_marks, uint64_t since, 
     return count;
 }
 
-int procs_end_marked(const char *const *marks, int n_marks, uint64_t since, unsigned grace_ms) {
+int process_tree_end_marked(const char *const *marks, int n_marks, uint64_t since, unsigned grace_ms) {
     const uint64_t start = pd_mono_ns();
     const struct timespec turn = {0, TURN_MS * 1000000};
     int most = signal_marked(marks, n_marks, since, SIGTERM);

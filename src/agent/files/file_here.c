@@ -1,4 +1,4 @@
-/* data_place.c - data files in the job's workspace: folders on the way are never links, so nothing is read or written elsewhere. */
+/* file_here.c - data files in the job's workspace: folders on the way are never links, so nothing is read or written elsewhere. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/files/data.h"
+#include "agent/files/file_fetch.h"
 #include "base/str.h"
 
-int data_path_ok(const char *path) {
+int file_path_ok(const char *path) {
     if (!*path || strlen(path) >= PATH_MAX / 2)
         return 0;
     for (const char *p = path;;) {
@@ -22,7 +22,7 @@ int data_path_ok(const char *path) {
     }
 }
 
-const char *data_shown(const char *path, char out[300]) {
+const char *file_shown_path(const char *path, char out[300]) {
     size_t n = strlen(path), k = 0;
     for (size_t i = 0; i < n && k < 290; i++)
         out[k++] = (unsigned char)path[i] < 32 || (unsigned char)path[i] > 126 ? '?' : path[i];
@@ -34,7 +34,7 @@ const char *data_shown(const char *path, char out[300]) {
 static int open_folder(const char *job_dir, const char *path, int make, const char **name) {
     char ws[PATH_MAX];
     const char *p = path;
-    if (!data_path_ok(path) || pd_fmt(ws, sizeof ws, "%s/workspace", job_dir)) {
+    if (!file_path_ok(path) || pd_fmt(ws, sizeof ws, "%s/workspace", job_dir)) {
         errno = ENAMETOOLONG;
         return -1;
     }
@@ -53,7 +53,7 @@ static int open_folder(const char *job_dir, const char *path, int make, const ch
     return fd;
 }
 
-int data_is_here(const char *job_dir, const char *path) {
+int file_is_here(const char *job_dir, const char *path) {
     const char *name;
     struct stat st;
     int dir = open_folder(job_dir, path, 0, &name);
@@ -63,7 +63,7 @@ int data_is_here(const char *job_dir, const char *path) {
     return here;
 }
 
-int data_open_here(const char *job_dir, const char *path, struct pd_err *err) {
+int file_open_here(const char *job_dir, const char *path, struct pd_err *err) {
     const char *name;
     struct stat st;
     int dir = open_folder(job_dir, path, 0, &name);
@@ -79,16 +79,16 @@ int data_open_here(const char *job_dir, const char *path, struct pd_err *err) {
     return fd;
 }
 
-int data_put_here(const char *job_dir, const char *aside, const char *path, struct pd_err *err) {
+int file_put_here(const char *job_dir, const char *aside, const char *path, struct pd_err *err) {
     const char *name;
     char text[300];
     int dir = open_folder(job_dir, path, 1, &name), rc = 0;
     if (dir < 0)
-        return pd_fail_errno(err, PD_EIO, errno, "cannot make the folders of %s", data_shown(path, text));
+        return pd_fail_errno(err, PD_EIO, errno, "cannot make the folders of %s", file_shown_path(path, text));
     if (renameat(AT_FDCWD, aside, dir, name))
-        rc = pd_fail_errno(err, PD_EIO, errno, "cannot rename a file to %s", data_shown(path, text));
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot rename a file to %s", file_shown_path(path, text));
     else if (fsync(dir))
-        rc = pd_fail_errno(err, PD_EIO, errno, "cannot write the folder of %s", data_shown(path, text));
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot write the folder of %s", file_shown_path(path, text));
     close(dir);
     return rc;
 }

@@ -1,15 +1,15 @@
-/* ds_pull.c - the connection to the node that a package comes from: its addresses in turn, until one proves the secret. */
+/* package_pull.c - the connection to the node that a package comes from: its addresses in turn, until one proves the secret. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/package/ds.h"
+#include "agent/package/package.h"
 #include "base/fault.h"
 #include "wire/msg.h"
 
 enum { CONNECT_MS = 3000, ADDRS = 16 };
 
-struct ds_pull {
-    struct ds *ds;         /* NULL: given up, the connection is closing */
+struct package_pull {
+    struct package *ds;         /* NULL: given up, the connection is closing */
     struct net_conn *conn;
     json_t *addrs;
     size_t next;
@@ -21,9 +21,9 @@ struct ds_pull {
     struct pd_err why;     /* of the first address */
 };
 
-static void try_next(struct ds_pull *p);
+static void try_next(struct package_pull *p);
 
-static void pull_free(struct ds_pull *p) {
+static void pull_free(struct package_pull *p) {
     json_decref(p->addrs);
     free(p->early);
     sodium_memzero(&p->hs, sizeof p->hs);
@@ -31,7 +31,7 @@ static void pull_free(struct ds_pull *p) {
 }
 
 static void on_open(struct net_conn *c, void *arg) {
-    struct ds_pull *p = arg;
+    struct package_pull *p = arg;
     if (!p->ds) {
         net_close(c);
         return;
@@ -40,14 +40,14 @@ static void on_open(struct net_conn *c, void *arg) {
     seal_init(&p->seal, c, 1, p->encrypt);
     if (seal_send(&p->seal, c, WIRE_DS_PULL, p->ds->root_id.b, OBJECT_ID))
         net_close(c);
-    ds_source_reached(p->ds);
+    package_source_reached(p->ds);
     if (p->n_early)
-        ds_pull_need(p, p->early, p->n_early);
+        package_pull_need(p, p->early, p->n_early);
     p->n_early = 0;
 }
 
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
-    struct ds_pull *p = arg;
+    struct package_pull *p = arg;
     struct pd_err err = {0};
     uint8_t *data;
     size_t n;
@@ -56,8 +56,8 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     else if (p->ds && f->type != WIRE_DS_OBJECT)
         pd_fail(&err, PD_EPROTO, "a source does not send %s", wire_msg_name(f->type));
     else if (p->ds && !seal_open(&p->seal, f, &data, &n, &err)) {
-        if (ds_may_wait(p->ds, NULL, n)) {
-            ds_input(p->ds, DS_IN_RECORDS, NULL, data, n);
+        if (package_may_wait(p->ds, NULL, n)) {
+            package_input(p->ds, PACKAGE_IN_RECORDS, NULL, data, n);
         } else {
             free(data);
             pd_fail(&err, PD_EPROTO, "it sends what it was not asked for");
@@ -71,7 +71,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
 }
 
 static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
-    struct ds_pull *p = arg;
+    struct package_pull *p = arg;
     (void)c;
     p->conn = NULL;
     if (!p->ds) {
@@ -85,19 +85,19 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
         if (p->conn)
             return;
     }
-    struct ds *d = p->ds;
+    struct package *d = p->ds;
     struct pd_err e = p->why;
     if (!e.code)
         pd_fail(&e, PD_ECLOSED, "the connection was closed");
     d->pull = NULL;
     pull_free(p);
-    ds_source_failed(d, &e);
+    package_source_failed(d, &e);
 }
 
-static void try_next(struct ds_pull *p) {
+static void try_next(struct package_pull *p) {
     static const struct net_events ev = {on_open, on_frame, NULL, on_close};
     struct agent_core *core = client_core(p->ds->c);
-    const struct net_opts opts = {.max_frame = DS_FRAME + (64 << 10) + OBJECT_MAX, .handshake_timeout_ms = CONNECT_MS, .log = &core->log};
+    const struct net_opts opts = {.max_frame = PACKAGE_FRAME + (64 << 10) + OBJECT_MAX, .handshake_timeout_ms = CONNECT_MS, .log = &core->log};
     struct pd_err err = {0};
     while (!p->conn && p->next < json_array_size(p->addrs)) {
         const char *ip = json_string_value(json_array_get(p->addrs, p->next++));
@@ -108,9 +108,9 @@ static void try_next(struct ds_pull *p) {
     }
 }
 
-int ds_pull_new(struct ds *d, const json_t *body, const uint8_t *secret, struct pd_err *err) {
+int package_pull_new(struct package *d, const json_t *body, const uint8_t *secret, struct pd_err *err) {
     const char *token = msg_str(body, "token");
-    struct ds_pull *p = pd_calloc(1, sizeof *p);
+    struct package_pull *p = pd_calloc(1, sizeof *p);
     if (!p)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     int node = agent_node_id(client_core(d->c));
@@ -121,7 +121,7 @@ int ds_pull_new(struct ds *d, const json_t *body, const uint8_t *secret, struct 
     p->hs.self = (struct wire_hello){.role = WIRE_ROLE_AGENT, .id = node > 0 ? (uint32_t)node : 0};
     snprintf(p->hs.self.job, sizeof p->hs.self.job, "%s", token);
     memcpy(p->hs.key, secret, WIRE_KEY_BYTES);
-    if (!json_array_size(p->addrs) || !p->port || !place_name_ok(token)) {
+    if (!json_array_size(p->addrs) || !p->port || !node_paths_name_ok(token)) {
         pull_free(p);
         return pd_fail(err, PD_EPROTO, "DS_SOURCE: a node needs addrs, port and token");
     }
@@ -135,7 +135,7 @@ int ds_pull_new(struct ds *d, const json_t *body, const uint8_t *secret, struct 
     return 0;
 }
 
-void ds_pull_need(struct ds_pull *p, const struct object_id *ids, size_t n) {
+void package_pull_need(struct package_pull *p, const struct object_id *ids, size_t n) {
     if (p->open) {
         if (p->conn && seal_send(&p->seal, p->conn, WIRE_DS_NEED, ids, n * OBJECT_ID))
             net_close(p->conn);
@@ -152,7 +152,7 @@ void ds_pull_need(struct ds_pull *p, const struct object_id *ids, size_t n) {
 }
 
 /* We close first, from a port that nobody will want: the source's stays free of TIME_WAIT. */
-void ds_pull_close(struct ds_pull *p) {
+void package_pull_close(struct package_pull *p) {
     if (!p)
         return;
     p->ds->pull = NULL;

@@ -1,5 +1,5 @@
-/* test_agent_data_serve.c - data files apart that another node holds: they come from there, also when its store is emptied, for many at once,
- * and for more takers than are served at a time. Who else is asked: test_agent_data.c. */
+/* test_agent_file_serve.c - data files apart that another node holds: they come from there, also when its store is emptied, for many at once,
+ * and for more takers than are served at a time. Who else is asked: test_agent_files.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/agent_data.h"
+#include "tests/support/agent_files.h"
 
 static void files_come_from_their_holder(void **state) {
     (void)state;
@@ -25,7 +25,7 @@ static void a_store_that_is_emptied_does_no_harm(void **state) {
     (void)state;
     send_list(on_one);
     must_fetch(names[SMALL]); /* its store is open */
-    assert_int_equal(store_clean(node[1]->core.place.root, 1, 0, &n, &bytes, NULL), 0);
+    assert_int_equal(store_clean(node[1]->core.paths.root, 1, 0, &n, &bytes, NULL), 0);
     assert_int_equal(n, 1);
     for (int i = 0; i < N_NAMES; i++)
         must_fetch(names[i]);
@@ -41,7 +41,7 @@ static void many_at_once_from_two_trainers(void **state) {
     int fd[2], left = 1;
     send_list(on_one);
     for (int i = 0; i < 2; i++) {
-        fd[i] = data_channel(node[0]->data, NULL);
+        fd[i] = file_fetch_channel(node[0]->data, NULL);
         assert_int_equal(data_fetch_new(&f[i], fd[i], NULL), 0);
     }
     for (int i = 0; i < TWICE; i++) {
@@ -97,7 +97,7 @@ static void hold_all(int port) {
     const struct net_opts opts = {.max_frame = MSG_MAX_FRAME};
     struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_TAKER, .id = 2}};
     struct pd_err err = {0};
-    memcpy(hs.self.job, node[2]->core.place.job, sizeof hs.self.job);
+    memcpy(hs.self.job, node[2]->core.paths.job, sizeof hs.self.job);
     n_told = 0;
     for (n_held = 0; n_held < (int)(sizeof held / sizeof held[0]); n_held++)
         must(net_connect(&held[n_held].c, &node[2]->core.loop, "127.0.0.1", port, 60000, &hs, &opts, &ev, &held[n_held], &err), &err);
@@ -112,7 +112,7 @@ static void takers_wait_for_their_turn(void **state) {
     send_list(on_one);
     offer();
     hold_all(node[1]->port);
-    int fd = data_channel(node[0]->data, NULL);
+    int fd = file_fetch_channel(node[0]->data, NULL);
     assert_int_equal(data_fetch_new(&w.f, fd, NULL), 0);
     assert_int_equal(pthread_create(&t, NULL, want, &w), 0);
     for (uint64_t end = pd_mono_ns() + 300000000u; pd_mono_ns() < end;)

@@ -1,11 +1,11 @@
-/* data_serve.c - nodes that take data files from this one: each connection asks for one file, is told its pieces, and then gets the
+/* file_serve.c - nodes that take data files from this one: each connection asks for one file, is told its pieces, and then gets the
  * objects it asks for, read from the workspace and compared with their ids, since the job may have changed the file. So many are served at a
  * time; the others wait for their turn, in the order in which they came, and are told so while somebody is served. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/files/data.h"
+#include "agent/files/file_fetch.h"
 #include "agent/core/msg.h"
 #include "base/clock.h"
 #include "base/fault.h"
@@ -20,15 +20,15 @@ struct need {
 };
 
 /* A payload for the taker. */
-struct out {
-    struct out *next;
+struct file_out {
+    struct file_out *next;
     uint16_t type;
     struct pd_buf b;
 };
 
-struct data_taker {
-    struct data_taker *next;
-    struct data_serve *v;
+struct file_taker {
+    struct file_taker *next;
+    struct file_serve *v;
     struct net_conn *conn; /* NULL: it is gone */
     struct seal seal;
     int refused;
@@ -45,7 +45,7 @@ struct data_taker {
     size_t next_piece;     /* where the next id asked for is looked for first */
     uint64_t turn_bytes;   /* that this turn has read */
     struct need *turn;
-    struct out *outs, **outs_end;
+    struct file_out *outs, **outs_end;
     struct object_codec *codec;
     uint8_t *buf;          /* OBJECT_MAX */
     struct pd_err err;
@@ -53,10 +53,10 @@ struct data_taker {
 
 /* The store is opened when the job is set up and stays open: its catalogs are mapped, so that the manifest is there although `clean` or
  * store_limit removes them meanwhile. */
-struct data_serve {
-    struct data *d;
-    const struct data_opts *o;
-    struct data_taker *takers; /* the last that came first */
+struct file_serve {
+    struct file_fetch *d;
+    const struct file_fetch_opts *o;
+    struct file_taker *takers; /* the last that came first */
     uint64_t progress_ns;      /* when a turn ended last */
     uv_work_t opening;
     uv_mutex_t lock;
@@ -65,28 +65,28 @@ struct data_serve {
 };
 
 static void open_store(uv_work_t *w) {
-    struct data_serve *v = w->data;
+    struct file_serve *v = w->data;
     uv_mutex_lock(&v->lock);
-    store_open(&v->st, v->o->core->place.root, &v->no_store);
+    store_open(&v->st, v->o->core->paths.root, &v->no_store);
     uv_mutex_unlock(&v->lock);
 }
 
 static void on_store_open(uv_work_t *w, int status) {
-    struct data_serve *v = w->data;
+    struct file_serve *v = w->data;
     (void)status;
     kept_data_unlock(v->o->kept);
     if (v->no_store.code)
         pd_warn(&v->o->core->log, "data files can't be given to others: %s", v->no_store.msg);
 }
 
-int data_serve_new(struct data_serve **out, struct data *d, struct pd_err *err) {
-    struct data_serve *v = pd_calloc(1, sizeof *v);
+int file_serve_new(struct file_serve **out, struct file_fetch *d, struct pd_err *err) {
+    struct file_serve *v = pd_calloc(1, sizeof *v);
     if (!v || uv_mutex_init(&v->lock)) {
         free(v);
         return pd_fail(err, PD_ENOMEM, "out of memory");
     }
     v->d = d;
-    v->o = data_opts(d);
+    v->o = file_fetch_opts(d);
     v->opening.data = v;
     if (v->o->kept->root_n)
         uv_queue_work(&v->o->core->loop, &v->opening, open_store, on_store_open);
@@ -94,7 +94,7 @@ int data_serve_new(struct data_serve **out, struct data *d, struct pd_err *err) 
     return 0;
 }
 
-void data_serve_free(struct data_serve *v) {
+void file_serve_free(struct file_serve *v) {
     if (!v)
         return;
     store_close(v->st);
@@ -109,21 +109,21 @@ static void free_needs(struct need *q) {
     }
 }
 
-static void free_outs(struct out *o) {
-    for (struct out *next; o; o = next) {
+static void free_outs(struct file_out *o) {
+    for (struct file_out *next; o; o = next) {
         next = o->next;
         pd_buf_release(&o->b);
         free(o);
     }
 }
 
-static void start_waiting(struct data_serve *v);
+static void start_waiting(struct file_serve *v);
 
-static void maybe_free(struct data_taker *t) {
+static void maybe_free(struct file_taker *t) {
     if (t->conn || t->busy)
         return;
-    struct data_serve *v = t->v;
-    struct data_taker **at = &v->takers;
+    struct file_serve *v = t->v;
+    struct file_taker **at = &v->takers;
     while (*at != t)
         at = &(*at)->next;
     *at = t->next;
@@ -142,8 +142,8 @@ static void maybe_free(struct data_taker *t) {
 
 /* --- a turn of work, on a thread of the pool --------------------------------------------------------------------- */
 
-static struct pd_buf *new_out(struct data_taker *t, uint16_t type) {
-    struct out *o = pd_calloc(1, sizeof *o);
+static struct pd_buf *new_out(struct file_taker *t, uint16_t type) {
+    struct file_out *o = pd_calloc(1, sizeof *o);
     if (!o)
         return NULL;
     o->type = type;
@@ -153,8 +153,8 @@ static struct pd_buf *new_out(struct data_taker *t, uint16_t type) {
     return &o->b;
 }
 
-static int find_pieces(struct data_taker *t) {
-    struct data_serve *v = t->v;
+static int find_pieces(struct file_taker *t) {
+    struct file_serve *v = t->v;
     uv_mutex_lock(&v->lock);
     int rc = v->st ? file_pieces_find(&t->f, v->st, v->o->kept->root, v->o->kept->root_n, t->path) : 0;
     uv_mutex_unlock(&v->lock);
@@ -163,11 +163,11 @@ static int find_pieces(struct data_taker *t) {
     return rc ? 0 : pd_fail(&t->err, PD_ENOENT, "it does not have it");
 }
 
-static int open_file(struct data_taker *t) {
+static int open_file(struct file_taker *t) {
     int rc = t->known ? 0 : find_pieces(t);
     if (rc)
         return rc;
-    t->fd = data_open_here(t->v->o->core->place.dir, t->path, &t->err);
+    t->fd = file_open_here(t->v->o->core->paths.dir, t->path, &t->err);
     t->codec = object_codec_new();
     t->buf = pd_malloc(OBJECT_MAX);
     if (t->fd < 0)
@@ -178,7 +178,7 @@ static int open_file(struct data_taker *t) {
     return b && !b->failed ? 0 : pd_fail(&t->err, PD_ENOMEM, "out of memory");
 }
 
-static const struct file_piece *piece_of(struct data_taker *t, const struct object_id *id) {
+static const struct file_piece *piece_of(struct file_taker *t, const struct object_id *id) {
     for (size_t i = 0; i < t->f.n; i++) {
         size_t k = (t->next_piece + i) % t->f.n;
         if (!object_same(&t->f.v[k].id, id))
@@ -198,7 +198,7 @@ static int read_at(int fd, uint8_t *p, size_t n, uint64_t off) {
     return 0;
 }
 
-static int answer(struct data_taker *t, const struct need *q) {
+static int answer(struct file_taker *t, const struct need *q) {
     struct pd_buf *b = NULL;
     int rc = 0;
     for (size_t i = 0; i < q->n && !rc; i++) {
@@ -206,7 +206,7 @@ static int answer(struct data_taker *t, const struct need *q) {
         struct object_id is;
         if (!p)
             return pd_fail(&t->err, PD_EPROTO, "no such object is of that file");
-        if ((t->turn_bytes += p->len) > 2 * DATA_WINDOW)
+        if ((t->turn_bytes += p->len) > 2 * FILE_WINDOW)
             return pd_fail(&t->err, PD_EPROTO, "more is asked for than may be at once");
         if (read_at(t->fd, t->buf, p->len, p->off))
             return pd_fail(&t->err, PD_EDATA, "the file was changed there");
@@ -224,7 +224,7 @@ static int answer(struct data_taker *t, const struct need *q) {
 }
 
 static void work(uv_work_t *w) {
-    struct data_taker *t = w->data;
+    struct file_taker *t = w->data;
     int rc = t->opened ? 0 : open_file(t);
     t->opened = 1;
     t->turn_bytes = 0;
@@ -234,22 +234,22 @@ static void work(uv_work_t *w) {
 
 /* --- the loop ------------------------------------------------------------------------------------------------------- */
 
-static void go(struct data_taker *t);
+static void go(struct file_taker *t);
 
-static void refuse(struct data_taker *t, const struct pd_err *e) {
+static void refuse(struct file_taker *t, const struct pd_err *e) {
     char text[300];
     t->refused = 1;
     if (!t->conn)
         return;
-    pd_warn(&t->v->o->core->log, "%s, which asks for data file %s: %s", net_peer_addr(t->conn), t->path ? data_shown(t->path, text) : "?", e->msg);
+    pd_warn(&t->v->o->core->log, "%s, which asks for data file %s: %s", net_peer_addr(t->conn), t->path ? file_shown_path(t->path, text) : "?", e->msg);
     net_send_error(t->conn, WIRE_DF_DATA, 0, e); /* it closes then */
 }
 
-static void send_outs(struct data_taker *t) {
+static void send_outs(struct file_taker *t) {
     int rc = 0;
-    for (struct out *o = t->outs; o && t->conn && !rc; o = o->next)
+    for (struct file_out *o = t->outs; o && t->conn && !rc; o = o->next)
         for (size_t at = 0; at < o->b.len && !rc;) { /* records are never cut: they are shorter than a frame may be */
-            size_t n = o->type == WIRE_DF_FILE && o->b.len - at > DATA_FRAME ? DATA_FRAME : o->b.len - at;
+            size_t n = o->type == WIRE_DF_FILE && o->b.len - at > FILE_FRAME ? FILE_FRAME : o->b.len - at;
             rc = seal_send(&t->seal, t->conn, o->type, o->b.data + at, n);
             at += n;
             if (pd_fault("data.serve.gone"))
@@ -263,7 +263,7 @@ static void send_outs(struct data_taker *t) {
 }
 
 static void on_worked(uv_work_t *w, int status) {
-    struct data_taker *t = w->data;
+    struct file_taker *t = w->data;
     t->busy = 0;
     t->active_ns = t->v->progress_ns = pd_mono_ns();
     free_needs(t->turn);
@@ -278,17 +278,17 @@ static void on_worked(uv_work_t *w, int status) {
     maybe_free(t);
 }
 
-static int is_served(const struct data_taker *t) { return t->busy || t->opened; }
-static int waits(const struct data_taker *t) { return t->conn && t->path && !t->refused && !is_served(t); }
+static int is_served(const struct file_taker *t) { return t->busy || t->opened; }
+static int waits(const struct file_taker *t) { return t->conn && t->path && !t->refused && !is_served(t); }
 
-static int has_room(const struct data_serve *v) {
+static int has_room(const struct file_serve *v) {
     unsigned n = 0;
-    for (const struct data_taker *t = v->takers; t; t = t->next)
+    for (const struct file_taker *t = v->takers; t; t = t->next)
         n += (unsigned)is_served(t);
     return n < TAKERS;
 }
 
-static void go(struct data_taker *t) {
+static void go(struct file_taker *t) {
     if (t->busy || t->refused || !t->path || (!t->opened && !has_room(t->v)))
         return;
     t->turn = t->needs;
@@ -303,10 +303,10 @@ static void go(struct data_taker *t) {
 }
 
 /* Those that came first. */
-static void start_waiting(struct data_serve *v) {
-    for (struct data_taker *oldest = v->takers; oldest && has_room(v);) {
+static void start_waiting(struct file_serve *v) {
+    for (struct file_taker *oldest = v->takers; oldest && has_room(v);) {
         oldest = NULL;
-        for (struct data_taker *t = v->takers; t; t = t->next)
+        for (struct file_taker *t = v->takers; t; t = t->next)
             if (waits(t))
                 oldest = t;
         if (oldest)
@@ -314,13 +314,13 @@ static void start_waiting(struct data_serve *v) {
     }
 }
 
-static int take_path(struct data_taker *t, const uint8_t *p, size_t n, struct pd_err *err) {
+static int take_path(struct file_taker *t, const uint8_t *p, size_t n, struct pd_err *err) {
     if (t->path || memchr(p, 0, n) || n >= PATH_MAX || !(t->path = pd_calloc(1, n + 1)))
         return pd_fail(err, PD_EPROTO, "DF_FILE names one file, once");
     memcpy(t->path, p, n);
-    if (!data_path_ok(t->path))
+    if (!file_path_ok(t->path))
         return pd_fail(err, PD_EPROTO, "that is no path in a workspace");
-    const struct file_pieces *f = data_came(t->v->d, t->path);
+    const struct file_pieces *f = file_came(t->v->d, t->path);
     for (size_t i = 0; f && i < f->n; i++)
         if (file_pieces_add(&t->f, &f->v[i].id, f->v[i].len, f->v[i].off))
             return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -333,8 +333,8 @@ static int take_path(struct data_taker *t, const uint8_t *p, size_t n, struct pd
     return 0;
 }
 
-static int take_need(struct data_taker *t, const uint8_t *p, size_t n, struct pd_err *err) {
-    if (!t->path || n % OBJECT_ID || n > DATA_NEED_MAX * OBJECT_ID || t->n_needs == NEEDS || net_queued_bytes(t->conn) > 2 * DATA_WINDOW)
+static int take_need(struct file_taker *t, const uint8_t *p, size_t n, struct pd_err *err) {
+    if (!t->path || n % OBJECT_ID || n > FILE_NEED_MAX * OBJECT_ID || t->n_needs == NEEDS || net_queued_bytes(t->conn) > 2 * FILE_WINDOW)
         return pd_fail(err, PD_EPROTO, "more is asked for than may be at once");
     struct need *q = pd_malloc(sizeof *q + n);
     if (!q)
@@ -348,18 +348,18 @@ static int take_need(struct data_taker *t, const uint8_t *p, size_t n, struct pd
     return 0;
 }
 
-static struct data_taker *taker_of(struct data_serve *v, struct net_conn *c) {
-    struct data_taker *t = v->takers;
+static struct file_taker *taker_of(struct file_serve *v, struct net_conn *c) {
+    struct file_taker *t = v->takers;
     while (t && t->conn != c)
         t = t->next;
     return t;
 }
 
-static struct data_taker *new_taker(struct data_serve *v, struct net_conn *c) {
+static struct file_taker *new_taker(struct file_serve *v, struct net_conn *c) {
     unsigned n = 0;
-    for (const struct data_taker *o = v->takers; o; o = o->next)
+    for (const struct file_taker *o = v->takers; o; o = o->next)
         n++;
-    struct data_taker *t = n < CONNECTED ? pd_calloc(1, sizeof *t) : NULL;
+    struct file_taker *t = n < CONNECTED ? pd_calloc(1, sizeof *t) : NULL;
     if (!t)
         return NULL;
     t->v = v;
@@ -374,8 +374,8 @@ static struct data_taker *new_taker(struct data_serve *v, struct net_conn *c) {
     return t;
 }
 
-void data_serve_frame(struct data_serve *v, struct net_conn *c, struct wire_frame *f) {
-    struct data_taker *t = taker_of(v, c);
+void file_serve_frame(struct file_serve *v, struct net_conn *c, struct wire_frame *f) {
+    struct file_taker *t = taker_of(v, c);
     struct pd_err err = {0};
     uint8_t *p = NULL;
     size_t n;
@@ -395,9 +395,9 @@ void data_serve_frame(struct data_serve *v, struct net_conn *c, struct wire_fram
     wire_frame_free(f);
 }
 
-void data_serve_tick(struct data_serve *v) {
+void file_serve_tick(struct file_serve *v) {
     const uint64_t now = pd_mono_ns();
-    for (struct data_taker *t = v->takers; t; t = t->next) {
+    for (struct file_taker *t = v->takers; t; t = t->next) {
         if (waits(t) && now - v->progress_ns < IDLE_MS * UINT64_C(1000000)) {
             if (now - t->told_ns > WAIT_SIGN_MS * UINT64_C(1000000)) {
                 t->told_ns = now;
@@ -409,8 +409,8 @@ void data_serve_tick(struct data_serve *v) {
     }
 }
 
-void data_serve_gone(struct data_serve *v, struct net_conn *c) {
-    struct data_taker *t = taker_of(v, c);
+void file_serve_gone(struct file_serve *v, struct net_conn *c) {
+    struct file_taker *t = taker_of(v, c);
     if (!t)
         return;
     t->conn = NULL;

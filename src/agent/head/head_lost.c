@@ -1,4 +1,4 @@
-/* head_gone.c - nodes whose connection broke. One may come back within a lease, after which it has ended its processes. One that does not is
+/* head_lost.c - nodes whose connection broke. One may come back within a lease, after which it has ended its processes. One that does not is
  * gone: the job fails, or, where it may be started again, goes on without it. Then its roles move (roles.h), no state waits for it, and
  * nothing that it says later is listened to. */
 #include <stdio.h>
@@ -12,17 +12,17 @@ enum { LOST_TURN_MS = 100 };
 
 static const char lost_reason[] = "its agent is gone: the connection to it broke and did not come back";
 
-static uint64_t rejoin_ms(const struct head *h) {
+static uint64_t rejoin_ms(const struct ag_head *h) {
     const struct spec *s = h->spec;
     return s->attached && s->attach_lease_ms < s->detach_lease_ms ? s->attach_lease_ms : s->detach_lease_ms;
 }
 
 /* Until trainers are about to run every node is needed: fewer are min_nodes' business, which was decided before. */
-static int may_go_on(const struct head *h) {
+static int may_go_on(const struct ag_head *h) {
     return h->state == HEAD_RESTARTING || h->state == HEAD_BACKOFF ? !h->stopped && !h->no_retry && !h->failure : head_may_restart(h);
 }
 
-int head_waits_for_lost(const struct head *h) {
+int head_waits_for_lost(const struct ag_head *h) {
     int any = 0;
     for (int i = 0; i < h->spec->n_nodes; i++) {
         const struct head_node *n = &h->node[i];
@@ -36,7 +36,7 @@ int head_waits_for_lost(const struct head *h) {
 }
 
 /* Where its roles went: "; its pserver goes to node 2 (gpu-02), 3 trainers are left". */
-static void tell_moves(struct head *h, const int to[N_ROLES]) {
+static void tell_moves(struct ag_head *h, const int to[N_ROLES]) {
     for (int r = 0; r < N_ROLES; r++) {
         size_t at = strlen(h->moves);
         char *out = h->moves + at;
@@ -47,30 +47,30 @@ static void tell_moves(struct head *h, const int to[N_ROLES]) {
     }
 }
 
-static void send_away(struct head *h, int node) {
+static void send_away(struct ag_head *h, int node) {
     uint16_t type;
     json_t *body = head_ask_leave(h, node, &type);
     h->io.send(h->arg, node, type, ++h->next_req, body);
 }
 
-int head_is_gone(struct head *h, int node) {
+int head_is_gone(struct ag_head *h, int node) {
     if (h->gone[node])
         send_away(h, node);
     return h->gone[node];
 }
 
-static void note_gone(struct head *h, int node, const char *reason) {
+static void note_gone(struct ag_head *h, int node, const char *reason) {
     h->gone[node] = 1;
     json_array_append_new(h->lost_nodes, json_pack("{s:i, s:s, s:s}", "node", node, "host", head_host(h, node), "reason", reason));
 }
 
 /* A node that runs nothing, in a job that may do without some. */
-static int is_spare(const struct head *h, int node) {
+static int is_spare(const struct ag_head *h, int node) {
     return node && !roles_any(&h->roles, node) && h->spec->max_restarts && h->state > HEAD_PROBING && h->state != HEAD_OVER;
 }
 
 /* Nobody notices but who looks for spare nodes, and the client. */
-static void do_without_spare(struct head *h, int node, const char *reason) {
+static void do_without_spare(struct ag_head *h, int node, const char *reason) {
     char text[sizeof h->text];
     note_gone(h, node, reason);
     pd_warn(h->log, "node %d (%s) is lost, which ran nothing", node, head_host(h, node));
@@ -81,13 +81,13 @@ static void do_without_spare(struct head *h, int node, const char *reason) {
     head_check(h);
 }
 
-void head_note_lost_spares(struct head *h) {
+void head_note_lost_spares(struct ag_head *h) {
     for (int i = 0; i < h->spec->n_nodes; i++)
         if (!h->gone[i] && !h->node[i].joined && h->node[i].lost_ns && is_spare(h, i))
             note_gone(h, i, lost_reason);
 }
 
-static void go_on_without(struct head *h, int node, const char *reason) {
+static void go_on_without(struct ag_head *h, int node, const char *reason) {
     int to[N_ROLES];
     json_t *failure = head_reason_failure(h, node, reason);
     note_gone(h, node, reason);
@@ -106,7 +106,7 @@ static void go_on_without(struct head *h, int node, const char *reason) {
     head_check(h);
 }
 
-void head_give_up(struct head *h, int node, const char *reason) {
+void head_give_up(struct ag_head *h, int node, const char *reason) {
     char text[600];
     int was_trainer = roles_rank(&h->roles, ROLE_TRAINER, node) >= 0;
     if (is_spare(h, node)) {
@@ -122,7 +122,7 @@ void head_give_up(struct head *h, int node, const char *reason) {
 }
 
 static void on_lost_turn(uv_timer_t *t) {
-    struct head *h = t->data;
+    struct ag_head *h = t->data;
     int any = 0;
     for (int i = 0; i < h->spec->n_nodes; i++) {
         struct head_node *n = &h->node[i];
@@ -138,7 +138,7 @@ static void on_lost_turn(uv_timer_t *t) {
         uv_timer_stop(t);
 }
 
-void head_lost(struct head *h, int node) {
+void head_lost(struct ag_head *h, int node) {
     struct head_node *n = &h->node[node];
     if (!n->joined)
         return;
@@ -154,4 +154,4 @@ void head_lost(struct head *h, int node) {
     head_check(h);
 }
 
-const json_t *head_lost_nodes(const struct head *h) { return h->lost_nodes; }
+const json_t *head_lost_nodes(const struct ag_head *h) { return h->lost_nodes; }

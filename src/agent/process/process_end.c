@@ -1,4 +1,4 @@
-/* ending.c - ending every process of the job on this node: TERM to all that descend from the agent (in a stop: first to all but the
+/* process_end.c - ending every process of the job on this node: TERM to all that descend from the agent (in a stop: first to all but the
  * pserver), KILL after the grace period, and again until none is left. As a sub-reaper the agent has no child only when it has no
  * descendant, whatever sessions and groups they made for themselves. */
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "agent/process/node_int.h"
-#include "agent/process/procs.h"
+#include "agent/process/process_tree.h"
 #include "base/clock.h"
 #include "base/fault.h"
 
@@ -22,7 +22,7 @@ static int any_child(void) {
 }
 
 /* Without processes the pipes are at their end; should somebody else hold one, it is not waited for long. */
-static int all_reported(const struct node *n) {
+static int all_reported(const struct ag_node *n) {
     int late = pd_mono_ns() > n->kill_at_ns + PIPE_MS * NS_PER_MS;
     for (int i = 0; i < N_ROLES; i++) {
         const struct node_role *r = &n->role[i];
@@ -32,19 +32,19 @@ static int all_reported(const struct node *n) {
     return 1;
 }
 
-static pid_t server_pid(const struct node *n) {
+static pid_t server_pid(const struct ag_node *n) {
     const struct node_role *r = &n->role[ROLE_PSERVER];
     return r->proc ? proc_pid(r->proc) : 0;
 }
 
-static void tell_to_end(const struct node *n) {
+static void tell_to_end(const struct ag_node *n) {
     const pid_t spare = n->servers_stay ? server_pid(n) : 0;
-    procs_signal_below(getpid(), spare, SIGTERM);
-    procs_signal_below(getpid(), spare, SIGCONT); /* a stopped process does not see TERM */
+    process_tree_signal_below(getpid(), spare, SIGTERM);
+    process_tree_signal_below(getpid(), spare, SIGCONT); /* a stopped process does not see TERM */
 }
 
 /* No trainer is left, or has time left. */
-static void let_server_go(struct node *n, unsigned least_ms) {
+static void let_server_go(struct ag_node *n, unsigned least_ms) {
     const uint64_t least = pd_mono_ns() + least_ms * NS_PER_MS;
     n->servers_stay = 0;
     if (n->kill_at_ns < least)
@@ -53,17 +53,17 @@ static void let_server_go(struct node *n, unsigned least_ms) {
 }
 
 static void on_turn(uv_timer_t *t) {
-    struct node *n = t->data;
+    struct ag_node *n = t->data;
     const uint64_t now = pd_mono_ns();
     if (any_child() && now >= n->kill_at_ns)
-        procs_signal_below(getpid(), n->servers_stay ? server_pid(n) : 0, SIGKILL);
+        process_tree_signal_below(getpid(), n->servers_stay ? server_pid(n) : 0, SIGKILL);
     if (n->servers_stay && now >= n->kill_at_ns + HEAD_MS * NS_PER_MS) /* the head is out of reach, or late */
         let_server_go(n, SERVER_MS);
-    ending_check(n);
+    process_end_check(n);
 }
 
 /* The last end: the streams are complete. Before a restart: they go on, and the processes are forgotten. */
-static void complete(struct node *n) {
+static void complete(struct ag_node *n) {
     if (n->for_restart) {
         n->ending = n->for_restart = 0;
         node_forget_processes(n);
@@ -74,15 +74,15 @@ static void complete(struct node *n) {
     n->io.log_grew(n->arg);
 }
 
-void ending_check(struct node *n) {
+void process_end_check(struct ag_node *n) {
     if (!n->ending || !uv_is_active((uv_handle_t *)&n->end_timer) || any_child() || !all_reported(n))
         return;
     int only_restarts = n->for_restart;
-    struct ending_waiter **at = &n->waiters;
+    struct end_waiter **at = &n->waiters;
     uv_timer_stop(&n->end_timer);
     complete(n);
     while (*at) {
-        struct ending_waiter *w = *at;
+        struct end_waiter *w = *at;
         if (only_restarts && !w->for_restart) {
             at = &w->next;
             continue;
@@ -93,16 +93,16 @@ void ending_check(struct node *n) {
     }
 }
 
-static void add_waiter(struct node *n, int for_restart, void (*done)(void *), void *arg) {
-    struct ending_waiter *w = pd_malloc(sizeof *w);
+static void add_waiter(struct ag_node *n, int for_restart, void (*done)(void *), void *arg) {
+    struct end_waiter *w = pd_malloc(sizeof *w);
     if (!w)
         return; /* the processes still end; only nobody is told */
-    *w = (struct ending_waiter){done, arg, for_restart, n->waiters};
+    *w = (struct end_waiter){done, arg, for_restart, n->waiters};
     n->waiters = w;
 }
 
 /* A shorter grace than the one that runs counts. */
-static void begin(struct node *n, unsigned grace_ms, int for_restart, int servers_stay) {
+static void begin(struct ag_node *n, unsigned grace_ms, int for_restart, int servers_stay) {
     uint64_t kill_at = pd_mono_ns() + grace_ms * NS_PER_MS;
     if (!n->ending || kill_at < n->kill_at_ns)
         n->kill_at_ns = kill_at;
@@ -111,20 +111,20 @@ static void begin(struct node *n, unsigned grace_ms, int for_restart, int server
         n->ending = 1;
         n->servers_stay = servers_stay;
         for (int i = 0; i < N_ROLES; i++)
-            ready_stop(&n->role[i]);
+            port_ready_stop(&n->role[i]);
         tell_to_end(n);
     }
     uv_timer_start(&n->end_timer, on_turn, any_child() ? TURN_MS : 0, TURN_MS);
 }
 
-static void end_all(struct node *n, unsigned grace_ms, int for_restart) {
+static void end_all(struct ag_node *n, unsigned grace_ms, int for_restart) {
     begin(n, grace_ms, for_restart, 0);
     if (n->servers_stay)
         let_server_go(n, grace_ms ? SERVER_MS : 0);
 }
 
 /* Without a grace period, a pserver or trainers there is no order to keep. */
-static void end_trainers_first(struct node *n, unsigned grace_ms) {
+static void end_trainers_first(struct ag_node *n, unsigned grace_ms) {
     const pid_t server = server_pid(n);
     if (!grace_ms || !server || !n->spec->roles.n[ROLE_TRAINER]) {
         end_all(n, grace_ms, 0);
@@ -136,7 +136,7 @@ static void end_trainers_first(struct node *n, unsigned grace_ms) {
     begin(n, grace_ms, 0, 1);
 }
 
-void node_end(struct node *n, enum node_end kind, unsigned grace_ms, void (*done)(void *), void *arg) {
+void node_end(struct ag_node *n, enum node_end kind, unsigned grace_ms, void (*done)(void *), void *arg) {
     if (done)
         add_waiter(n, kind == NODE_RESTART, done, arg);
     if (kind == NODE_STOP)
@@ -145,4 +145,4 @@ void node_end(struct node *n, enum node_end kind, unsigned grace_ms, void (*done
         end_all(n, grace_ms, kind == NODE_RESTART);
 }
 
-void node_when_ended(struct node *n, void (*done)(void *), void *arg) { add_waiter(n, 0, done, arg); }
+void node_when_ended(struct ag_node *n, void (*done)(void *), void *arg) { add_waiter(n, 0, done, arg); }

@@ -1,5 +1,5 @@
-/* lost.c - see lost.h. */
-#include "agent/report/lost.h"
+/* orphans.c - see orphans.h. */
+#include "agent/report/orphans.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 #include "agent/core/facts.h"
 #include "agent/core/msg.h"
-#include "agent/process/procs.h"
+#include "agent/process/process_tree.h"
 #include "agent/report/status.h"
 #include "base/fs.h"
 #include "base/str.h"
@@ -18,33 +18,33 @@
 enum { GRACE_MS = 1000, JOBS_MAX = 100000 };
 
 /* Not by the folder's name alone: nodes of one machine may share the job, and its id. */
-int lost_end(const struct place *p, uint64_t since, unsigned grace_ms) {
+int orphans_end(const struct node_paths *p, uint64_t since, unsigned grace_ms) {
     char job[100], node[40];
     const char *const marks[] = {job, node};
-    int id = place_read_node(p);
+    int id = node_paths_read_node(p);
     if (id < 0 || pd_fmt(job, sizeof job, "PADDLE_JOB_ID=%s", p->job))
         return 0;
     snprintf(node, sizeof node, "PADDLE_NODE_ID=%d", id);
-    return procs_end_marked(marks, 2, since, grace_ms);
+    return process_tree_end_marked(marks, 2, since, grace_ms);
 }
 
-static int connects(const struct place *p) {
-    int fd = place_connect(p);
+static int connects(const struct node_paths *p) {
+    int fd = node_paths_connect(p);
     if (fd >= 0)
         close(fd);
     return fd >= 0;
 }
 
 /* Its agent does not answer, which may be for want of a socket, but the process is there? */
-static int agent_lives(const struct place *p, uint64_t since) {
-    return connects(p) || (since && procs_start_ticks((pid_t)place_read_pid(p)) == since);
+static int agent_lives(const struct node_paths *p, uint64_t since) {
+    return connects(p) || (since && process_tree_start_ticks((pid_t)node_paths_read_pid(p)) == since);
 }
 
-int lost_may_run(const struct place *p) {
+int orphans_may_run(const struct node_paths *p) {
     char path[PATH_MAX], host[HOST_NAME_MAX + 1], boot[64];
     if (connects(p))
         return 1;
-    if (place_path(p->dir, "result.json", path, NULL) || !access(path, F_OK))
+    if (node_paths_join(p->dir, "result.json", path, NULL) || !access(path, F_OK))
         return 0;
     json_t *s = status_read(p);
     facts_host(host);
@@ -55,40 +55,40 @@ int lost_may_run(const struct place *p) {
     return elsewhere || lives;
 }
 
-static void tell(const struct place *p, int n) {
+static void tell(const struct node_paths *p, int n) {
     char path[PATH_MAX], text[200];
     int len = snprintf(text, sizeof text, "reaping what %.70s left behind: its agent is gone, %d process%s ended\n", p->job, n,
                        n > 1 ? "es" : "");
     (void)pd_write_all(2, text, (size_t)len);
-    int fd = place_path(p->dir, "log/agent.log", path, NULL) ? -1 : open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    int fd = node_paths_join(p->dir, "log/agent.log", path, NULL) ? -1 : open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd >= 0) {
         (void)pd_write_all(fd, text, (size_t)len);
         close(fd);
     }
 }
 
-static void reap_job(const struct place *p, const char *boot) {
+static void reap_job(const struct node_paths *p, const char *boot) {
     char path[PATH_MAX];
-    if (place_path(p->dir, "result.json", path, NULL) || !access(path, F_OK))
+    if (node_paths_join(p->dir, "result.json", path, NULL) || !access(path, F_OK))
         return;
     json_t *s = status_read(p);
     uint64_t since = (uint64_t)msg_int(s, "since", 0, INT64_MAX, 0);
     int n = 0;
     if (since && !strcmp(msg_str(s, "boot"), boot) && !agent_lives(p, since))
-        n = lost_end(p, since, GRACE_MS);
+        n = orphans_end(p, since, GRACE_MS);
     if (n)
         tell(p, n);
     json_decref(s);
 }
 
-void lost_reap(const char *root) {
+void orphans_reap(const char *root) {
     char boot[64];
     DIR *d = opendir(root);
     struct dirent *e;
     facts_boot_id(boot);
     for (int i = 0; d && i < JOBS_MAX && (e = readdir(d)); i++) {
-        struct place p;
-        if (*e->d_name != '.' && !place_init(&p, root, e->d_name, NULL))
+        struct node_paths p;
+        if (*e->d_name != '.' && !node_paths_init(&p, root, e->d_name, NULL))
             reap_job(&p, boot);
     }
     if (d)

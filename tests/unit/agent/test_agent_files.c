@@ -1,6 +1,6 @@
-/* test_agent_data.c - data files apart that are needed elsewhere, and who is asked: the next holder when the first is gone in the middle or
+/* test_agent_files.c - data files apart that are needed elsewhere, and who is asked: the next holder when the first is gone in the middle or
  * sends other bytes; the client; nobody, and all are named. What the client sends is not trusted either. How a holder serves:
- * test_agent_data_serve.c. */
+ * test_agent_file_serve.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/agent_data.h"
+#include "tests/support/agent_files.h"
 
 static void the_next_holder_is_asked(void **state) {
     (void)state;
@@ -59,14 +59,14 @@ static void node_0_is_away(void **state) {
     (void)state;
     lose(1, names[BIG]);
     node[1]->data->where_ms = 20;
-    int fd = data_channel(node[1]->data, NULL);
+    int fd = file_fetch_channel(node[1]->data, NULL);
     assert_int_equal(data_fetch_new(&w.f, fd, NULL), 0);
     assert_int_equal(pthread_create(&t, NULL, want, &w), 0);
     for (uint64_t end = pd_mono_ns() + 5000000000u; pd_mono_ns() < end && !atomic_load(&w.done);)
         spin();
     if (atomic_load(&w.done))
         fail_msg("%s", w.err.msg);
-    data_close(node[1]->data);
+    file_fetch_close(node[1]->data);
     while (!atomic_load(&w.done))
         spin();
     pthread_join(t, NULL);
@@ -89,7 +89,7 @@ static void what_a_client_sends_is_compared(void **state) {
     if (!strstr(err.msg, "the launcher: "))
         fail_msg("%s", err.msg);
     char path[PATH_MAX];
-    assert_int_equal(pd_fmt(path, sizeof path, "%s/workspace/data/big", node[0]->core.place.dir), 0);
+    assert_int_equal(pd_fmt(path, sizeof path, "%s/workspace/data/big", node[0]->core.paths.dir), 0);
     assert_int_equal(access(path, F_OK), -1);
     feeding = FEED_WELL;
     must_fetch(names[BIG]);
@@ -97,9 +97,9 @@ static void what_a_client_sends_is_compared(void **state) {
 
 static void lists_that_are_damaged_are_refused(void **state) {
     (void)state;
-    struct data_list *l = data_list_new();
+    struct file_index *l = file_index_new();
     struct pd_buf b;
-    struct data_holders h;
+    struct file_holders h;
     struct pd_err err = {0};
     const struct object_id id = {{1}};
     pd_buf_init(&b);
@@ -111,20 +111,20 @@ static void lists_that_are_damaged_are_refused(void **state) {
         pd_put_u32(&b, UINT32_MAX);
     }
     for (size_t n = 1; n < b.len; n++) /* cut anywhere: what is whole, or nothing */
-        if (!data_list_take(l, 0, 3, b.data, n, NULL) && (n % (b.len / 3) || data_list_n(l) != n / (b.len / 3)))
+        if (!file_index_take(l, 0, 3, b.data, n, NULL) && (n % (b.len / 3) || file_index_n(l) != n / (b.len / 3)))
             fail_msg("%zu bytes are taken", n);
-    assert_int_equal(data_list_take(l, 0, 2, b.data, b.len, NULL), PD_EPROTO); /* more than it says */
-    assert_int_equal(data_list_take(l, 1, 3, b.data, b.len, NULL), PD_EPROTO); /* a hole */
-    assert_int_equal(data_list_take(l, 0, UINT64_MAX, b.data, b.len, NULL), PD_EPROTO);
-    must(data_list_take(l, 0, 3, b.data, b.len, &err), &err);
-    assert_true(data_list_find(l, "b", &h) && h.rank[0] == 1 && h.rank[1] == -1 && !h.n_nodes);
-    data_list_note(l, "b", 2);
-    data_list_note(l, "b", 2);
-    assert_true(data_list_find(l, "b", &h) && h.n_nodes == 1 && h.node[0] == 2);
-    assert_false(data_list_find(l, "d", &h));
+    assert_int_equal(file_index_take(l, 0, 2, b.data, b.len, NULL), PD_EPROTO); /* more than it says */
+    assert_int_equal(file_index_take(l, 1, 3, b.data, b.len, NULL), PD_EPROTO); /* a hole */
+    assert_int_equal(file_index_take(l, 0, UINT64_MAX, b.data, b.len, NULL), PD_EPROTO);
+    must(file_index_take(l, 0, 3, b.data, b.len, &err), &err);
+    assert_true(file_index_find(l, "b", &h) && h.rank[0] == 1 && h.rank[1] == -1 && !h.n_nodes);
+    file_index_note(l, "b", 2);
+    file_index_note(l, "b", 2);
+    assert_true(file_index_find(l, "b", &h) && h.n_nodes == 1 && h.node[0] == 2);
+    assert_false(file_index_find(l, "d", &h));
     b.data[4] = '/'; /* "/": no path in a workspace */
-    assert_int_equal(data_list_take(l, 0, 3, b.data, b.len, NULL), PD_EPROTO);
-    data_list_free(l);
+    assert_int_equal(file_index_take(l, 0, 3, b.data, b.len, NULL), PD_EPROTO);
+    file_index_free(l);
     pd_buf_release(&b);
 }
 

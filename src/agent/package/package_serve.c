@@ -1,21 +1,21 @@
-/* ds_serve.c - the port where other nodes take the packages of a client from this one, and those nodes. */
+/* package_serve.c - the port where other nodes take the packages of a client from this one, and those nodes. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/package/ds.h"
+#include "agent/package/package.h"
 #include "agent/core/facts.h"
 #include "agent/core/ports.h"
 #include "base/fault.h"
 #include "wire/msg.h"
 
-struct ds_serve {
+struct package_serve {
     struct client *c;
     struct net_listener *listener;
     int encrypt;
-    struct ds_taker *strangers; /* connections without a package */
+    struct package_taker *strangers; /* connections without a package */
 };
 
-void ds_taker_gone(struct ds_taker *t) {
+void package_taker_gone(struct package_taker *t) {
     pd_buf_release(&t->out);
     free(t->ready);
     free(t->waiting);
@@ -24,19 +24,19 @@ void ds_taker_gone(struct ds_taker *t) {
 }
 
 /* Out of the list it is in. */
-static void unlink_taker(struct ds_taker **list, struct ds_taker *t) {
+static void unlink_taker(struct package_taker **list, struct package_taker *t) {
     while (*list && *list != t)
         list = &(*list)->next;
     if (*list)
         *list = t->next;
 }
 
-static struct ds_serve *serve_of(struct client *c) { return ds_client_of(c)->serve; }
+static struct package_serve *serve_of(struct client *c) { return packages_of(c)->serve; }
 
 static void on_open(struct net_conn *c, void *arg) {
     struct client *its = arg;
-    struct ds_serve *v = serve_of(its);
-    struct ds_taker *t = v ? pd_calloc(1, sizeof *t) : NULL;
+    struct package_serve *v = serve_of(its);
+    struct package_taker *t = v ? pd_calloc(1, sizeof *t) : NULL;
     net_set_arg(c, t);
     if (!t) {
         net_close(c);
@@ -50,27 +50,27 @@ static void on_open(struct net_conn *c, void *arg) {
     v->strangers = t;
 }
 
-static void refuse(struct ds_taker *t, const struct pd_err *e) {
+static void refuse(struct package_taker *t, const struct pd_err *e) {
     pd_warn(&client_core(t->c)->log, "%s, which takes a package from here: %s", net_peer_addr(t->conn), e->msg);
     net_send_error(t->conn, WIRE_DS_OBJECT, 0, e); /* it closes then */
     t->refused = 1;
 }
 
-static int join(struct ds_taker *t, const uint8_t *p, size_t n, struct pd_err *err) {
+static int join(struct package_taker *t, const uint8_t *p, size_t n, struct pd_err *err) {
     struct object_id root;
     if (t->ds || n != OBJECT_ID)
         return pd_fail(err, PD_EPROTO, "DS_PULL names one package, once");
     memcpy(root.b, p, OBJECT_ID);
-    struct ds_serve *v = serve_of(t->c);
-    struct ds *d = v ? ds_find(t->c, &root) : NULL;
+    struct package_serve *v = serve_of(t->c);
+    struct package *d = v ? package_find(t->c, &root) : NULL;
     unsigned k = 0;
-    for (const struct ds_taker *o = d ? d->takers : NULL; o; o = o->next)
+    for (const struct package_taker *o = d ? d->takers : NULL; o; o = o->next)
         k++;
     if (!d || d->dead)
         return pd_fail(err, PD_ENOENT, "this node has no such package");
-    if (d->state == DS_FAILED)
+    if (d->state == PACKAGE_FAILED)
         return pd_fail(err, PD_EFAIL, "this node could not complete the package: %.400s", d->failed.msg);
-    if (k >= DS_TAKERS)
+    if (k >= PACKAGE_TAKERS)
         return pd_fail(err, PD_EFAIL, "too many nodes take the package from this one");
     unlink_taker(&v->strangers, t);
     t->ds = d;
@@ -80,7 +80,7 @@ static int join(struct ds_taker *t, const uint8_t *p, size_t n, struct pd_err *e
 }
 
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
-    struct ds_taker *t = arg;
+    struct package_taker *t = arg;
     struct pd_err err = {0};
     uint8_t *data = NULL;
     size_t n = 0;
@@ -94,10 +94,10 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
             join(t, data, n, &err);
         else if (!t->ds)
             pd_fail(&err, PD_EPROTO, "DS_NEED comes after DS_PULL");
-        else if (!ds_may_wait(t->ds, t, n))
+        else if (!package_may_wait(t->ds, t, n))
             pd_fail(&err, PD_EPROTO, "more is asked for than may be at once");
         else {
-            ds_input(t->ds, DS_IN_NEED, t, data, n);
+            package_input(t->ds, PACKAGE_IN_NEED, t, data, n);
             data = NULL;
         }
     }
@@ -109,32 +109,32 @@ out:
 }
 
 static void on_drain(struct net_conn *c, void *arg) {
-    struct ds_taker *t = arg;
+    struct package_taker *t = arg;
     (void)c;
     if (t && t->ds)
-        ds_go(t->ds);
+        package_next_turn(t->ds);
 }
 
 static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
-    struct ds_taker *t = arg;
+    struct package_taker *t = arg;
     (void)c;
     (void)why;
     if (!t)
         return;
-    struct ds *d = t->ds;
+    struct package *d = t->ds;
     t->conn = NULL;
     if (d && d->busy)
-        return; /* the worker has it: ds.c looks after it */
+        return; /* the worker has it: package.c looks after it */
     if (d)
-        ds_forget_taker(d, t);
+        package_forget_taker(d, t);
     else if (serve_of(t->c))
         unlink_taker(&serve_of(t->c)->strangers, t);
-    ds_taker_gone(t);
+    package_taker_gone(t);
     if (d)
-        ds_settle(d);
+        package_settle(d);
 }
 
-void ds_taker_flush(struct ds_taker *t) {
+void package_taker_flush(struct package_taker *t) {
     if (t->out.len && t->conn && seal_send(&t->seal, t->conn, WIRE_DS_OBJECT, t->out.data, t->out.len))
         net_close(t->conn);
     pd_buf_clear(&t->out);
@@ -146,23 +146,23 @@ void ds_taker_flush(struct ds_taker *t) {
 }
 
 static void on_listener_closed(void *arg) {
-    struct ds_serve *v = arg;
+    struct package_serve *v = arg;
     client_unref(v->c);
     free(v);
 }
 
-int ds_on_serve(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+int package_on_serve(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
     static const struct net_events ev = {on_open, on_frame, on_drain, on_close};
     struct agent_core *core = client_core(c);
-    const struct net_opts opts = {.max_frame = DS_NEED_MAX * OBJECT_ID + 4096, .log = &core->log};
+    const struct net_opts opts = {.max_frame = PACKAGE_NEED_MAX * OBJECT_ID + 4096, .log = &core->log};
     struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_AGENT, .id = (uint32_t)msg_int(body, "node", 0, 1 << 20, 0)}};
     const char *token = msg_str(body, "token");
     json_t *addrs = NULL;
     if (serve_of(c))
         return pd_fail(err, PD_EPROTO, "this client's packages are served already");
-    if (!place_name_ok(token) || f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES)
+    if (!node_paths_name_ok(token) || f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES)
         return pd_fail(err, PD_EPROTO, "DS_SERVE needs a token and a secret");
-    struct ds_serve *v = pd_calloc(1, sizeof *v);
+    struct package_serve *v = pd_calloc(1, sizeof *v);
     if (!v)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     snprintf(hs.self.job, sizeof hs.self.job, "%s", token);
@@ -178,19 +178,19 @@ int ds_on_serve(struct client *c, const struct wire_frame *f, const json_t *body
     }
     v->c = c;
     v->encrypt = msg_bool(body, "encrypt");
-    ds_client_of(c)->serve = v;
+    packages_of(c)->serve = v;
     client_ref(c);
-    for (struct ds *d = ds_client_of(c)->packages; d; d = d->next)
-        ds_go(d);
+    for (struct package *d = packages_of(c)->packages; d; d = d->next)
+        package_next_turn(d);
     return client_answer(c, f, json_pack("{s:i, s:o}", "port", port, "addrs", addrs), err);
 }
 
-void ds_serve_close(struct client *c) {
-    struct ds_serve *v = serve_of(c);
+void package_serve_close(struct client *c) {
+    struct package_serve *v = serve_of(c);
     if (!v)
         return;
-    ds_client_of(c)->serve = NULL;
-    for (struct ds_taker *t = v->strangers, *next; t; t = next) {
+    packages_of(c)->serve = NULL;
+    for (struct package_taker *t = v->strangers, *next; t; t = next) {
         next = t->next;
         if (t->conn)
             net_close(t->conn); /* on_close finds it in no list */

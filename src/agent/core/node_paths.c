@@ -1,5 +1,5 @@
-/* place.c - see place.h. */
-#include "agent/core/place.h"
+/* node_paths.c - see node_paths.h. */
+#include "agent/core/node_paths.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,15 +17,15 @@
 
 enum { CONNECT_S = 5 };
 
-int place_name_ok(const char *s) {
+int node_paths_name_ok(const char *s) {
     size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
     return n && n < 64 && !s[n] && *s != '.';
 }
 
-int place_init(struct place *p, const char *root, const char *job, struct pd_err *err) {
+int node_paths_init(struct node_paths *p, const char *root, const char *job, struct pd_err *err) {
     const char *home = getenv("HOME");
-    *p = (struct place){{0}, {0}, {0}};
-    if (job && !place_name_ok(job))
+    *p = (struct node_paths){{0}, {0}, {0}};
+    if (job && !node_paths_name_ok(job))
         return pd_fail(err, PD_EUSAGE, "'%.80s' is not a job's id", job);
     int tilde = root[0] == '~' && (!root[1] || root[1] == '/');
     if (tilde && (!home || *home != '/'))
@@ -41,23 +41,23 @@ int place_init(struct place *p, const char *root, const char *job, struct pd_err
     return 0;
 }
 
-int place_path(const char *dir, const char *name, char out[PATH_MAX], struct pd_err *err) {
+int node_paths_join(const char *dir, const char *name, char out[PATH_MAX], struct pd_err *err) {
     return pd_fmt(out, PATH_MAX, "%s/%s", dir, name) ? pd_fail(err, PD_EIO, "path too long: %s/%s", dir, name) : 0;
 }
 
-int place_write_node(const struct place *p, int node, struct pd_err *err) {
+int node_paths_write_node(const struct node_paths *p, int node, struct pd_err *err) {
     char path[PATH_MAX], text[24];
     int n = snprintf(text, sizeof text, "%d\n", node);
-    int rc = place_path(p->dir, "nodefile", path, err);
+    int rc = node_paths_join(p->dir, "nodefile", path, err);
     return rc ? rc : pd_write_file_atomic(path, text, (size_t)n, 0644, err);
 }
 
-static int read_number(const struct place *p, const char *name, int64_t min, int64_t max, int absent) {
+static int read_number(const struct node_paths *p, const char *name, int64_t min, int64_t max, int absent) {
     char path[PATH_MAX];
     struct pd_buf b;
     int64_t v = absent;
     pd_buf_init(&b);
-    if (!place_path(p->dir, name, path, NULL) && !pd_read_file(path, 64, &b, NULL) && b.len) {
+    if (!node_paths_join(p->dir, name, path, NULL) && !pd_read_file(path, 64, &b, NULL) && b.len) {
         b.data[strcspn((char *)b.data, "\n")] = 0;
         if (pd_parse_i64((char *)b.data, min, max, &v))
             v = absent;
@@ -66,13 +66,13 @@ static int read_number(const struct place *p, const char *name, int64_t min, int
     return (int)v;
 }
 
-int place_read_node(const struct place *p) { return read_number(p, "nodefile", 0, 1 << 20, -1); }
-int place_read_pid(const struct place *p) { return read_number(p, ".agent/pid", 1, 1 << 30, 0); }
+int node_paths_read_node(const struct node_paths *p) { return read_number(p, "nodefile", 0, 1 << 20, -1); }
+int node_paths_read_pid(const struct node_paths *p) { return read_number(p, ".agent/pid", 1, 1 << 30, 0); }
 
-void place_read_status(const struct place *p, char status[16]) {
+void node_paths_read_status(const struct node_paths *p, char status[16]) {
     char path[PATH_MAX];
     *status = 0;
-    if (place_path(p->dir, "result.json", path, NULL))
+    if (node_paths_join(p->dir, "result.json", path, NULL))
         return;
     json_t *j = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
     const char *s = json_string_value(json_object_get(j, "status"));
@@ -82,8 +82,8 @@ void place_read_status(const struct place *p, char status[16]) {
 }
 
 /* The folder is there: whose is it? The other agent writes its nodefile right after the folder. */
-static int taken(const struct place *p, int node, struct pd_err *err) {
-    int other = place_read_node(p);
+static int taken(const struct node_paths *p, int node, struct pd_err *err) {
+    int other = node_paths_read_node(p);
     char mine[32] = "this node", theirs[40] = "another node";
     if (node >= 0)
         snprintf(mine, sizeof mine, "node %d", node);
@@ -94,7 +94,7 @@ static int taken(const struct place *p, int node, struct pd_err *err) {
     return pd_fail(err, PD_EEXIST, "%s and %s share root_dir %s: use %%n in root_dir", mine, theirs, p->root);
 }
 
-int place_make_job(const struct place *p, int node, struct pd_err *err) {
+int node_paths_make_job(const struct node_paths *p, int node, struct pd_err *err) {
     static const char *const inside[] = {".agent", "log", "output"};
     char path[PATH_MAX];
     int rc = pd_mkdirs(p->root, 0755, err);
@@ -103,9 +103,9 @@ int place_make_job(const struct place *p, int node, struct pd_err *err) {
     if (mkdir(p->dir, 0700))
         return errno == EEXIST ? taken(p, node, err) : pd_fail_errno(err, PD_EIO, errno, "cannot make folder %s", p->dir);
     if (node >= 0)
-        rc = place_write_node(p, node, err);
+        rc = node_paths_write_node(p, node, err);
     for (size_t i = 0; i < sizeof inside / sizeof inside[0] && !rc; i++) {
-        rc = place_path(p->dir, inside[i], path, err);
+        rc = node_paths_join(p->dir, inside[i], path, err);
         if (!rc && mkdir(path, i ? 0755 : 0700))
             rc = pd_fail_errno(err, PD_EIO, errno, "cannot make folder %s", path);
     }
@@ -115,9 +115,9 @@ int place_make_job(const struct place *p, int node, struct pd_err *err) {
 }
 
 /* sun_path holds 108 bytes and a root_dir may be longer: the address is taken relative to a descriptor. */
-int place_connect(const struct place *p) {
+int node_paths_connect(const struct node_paths *p) {
     char path[PATH_MAX];
-    if (place_path(p->dir, ".agent", path, NULL))
+    if (node_paths_join(p->dir, ".agent", path, NULL))
         return -1;
     int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd = dir < 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -1,4 +1,4 @@
-/* ready.c - a pserver is ready when its port accepts a connection; that holds for anybody's program. Tries begin
+/* port_ready.c - a pserver is ready when its port accepts a connection; that holds for anybody's program. Tries begin
  * 5 ms apart and grow to 200 ms: a start is noticed at once and a slow one costs little. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ enum { FIRST_WAIT_MS = 5, LAST_WAIT_MS = 200 };
 
 static void on_timer(uv_timer_t *t);
 
-void ready_init(struct node_role *r) {
+void port_ready_init(struct node_role *r) {
     uv_timer_init(r->node->loop, &r->ready_timer);
     r->ready_timer.data = r;
     r->node->n_handles++;
@@ -30,14 +30,14 @@ static void drop_probe(struct node_role *r) {
     r->probe = NULL;
 }
 
-void ready_stop(struct node_role *r) {
+void port_ready_stop(struct node_role *r) {
     uv_timer_stop(&r->ready_timer);
     drop_probe(r);
 }
 
 static void on_timer_closed(uv_handle_t *h) { node_handle_closed(((struct node_role *)h->data)->node); }
 
-void ready_close(struct node_role *r) {
+void port_ready_close(struct node_role *r) {
     drop_probe(r);
     uv_close((uv_handle_t *)&r->ready_timer, on_timer_closed);
 }
@@ -45,7 +45,7 @@ void ready_close(struct node_role *r) {
 static void on_connect(uv_connect_t *req, int status) {
     uv_tcp_t *tcp = (uv_tcp_t *)req->handle;
     struct node_role *r = tcp->data;
-    struct node *n = r->node;
+    struct ag_node *n = r->node;
     free(req);
     if (r->probe != tcp)
         return; /* stopped meanwhile */
@@ -61,8 +61,8 @@ static void on_connect(uv_connect_t *req, int status) {
 
 /* Where the process listens: our own on the bound address; a user's may have chosen 127.0.0.1 (::1), that of the
  * node, or all. */
-static const char *where(const struct node_role *r) {
-    const struct node *n = r->node;
+static const char *address_to_try(const struct node_role *r) {
+    const struct ag_node *n = r->node;
     if (*n->spec->command[r->role])
         return !(r->ready_tries % 2) ? n->addr : strchr(n->addr, ':') ? "::1" : "127.0.0.1";
     return strcmp(n->bind_ip, "0.0.0.0") && strcmp(n->bind_ip, "::") ? n->bind_ip : "127.0.0.1";
@@ -72,7 +72,7 @@ static void try_once(struct node_role *r) {
     struct sockaddr_storage sa;
     uv_tcp_t *tcp = pd_malloc(sizeof *tcp);
     uv_connect_t *req = pd_malloc(sizeof *req);
-    const char *ip = where(r);
+    const char *ip = address_to_try(r);
     r->ready_tries++;
     if (!tcp || !req || net_ip_addr(ip, r->ports[0], &sa) || uv_tcp_init(r->node->loop, tcp)) {
         free(tcp);
@@ -90,10 +90,10 @@ static void try_once(struct node_role *r) {
 
 static void on_timer(uv_timer_t *t) {
     struct node_role *r = t->data;
-    struct node *n = r->node;
+    struct ag_node *n = r->node;
     if ((pd_mono_ns() - r->ready_started_ns) / 1000000u > n->spec->ready_ms) {
         char reason[200];
-        ready_stop(r);
+        port_ready_stop(r);
         snprintf(reason, sizeof reason, "%s %d did not listen on port %d within %llu s", role_names[r->role], r->rank,
                  r->ports[0], (unsigned long long)(n->spec->ready_ms / 1000));
         n->io.send(n->arg, WIRE_HD_FAIL, 0, json_pack("{s:s, s:s}", "reason", reason, "role", role_names[r->role]));
@@ -105,7 +105,7 @@ static void on_timer(uv_timer_t *t) {
     uv_timer_start(t, on_timer, r->ready_wait_ms, 0);
 }
 
-void ready_start(struct node_role *r) {
+void port_ready_start(struct node_role *r) {
     r->ready_started_ns = pd_mono_ns();
     r->ready_wait_ms = FIRST_WAIT_MS;
     r->ready_tries = 0;

@@ -1,10 +1,10 @@
-/* ds_work.c - one turn of work of a package, on a thread of the pool: records are checked and written, the assembling goes on, and
- * takers are answered. See ds.h. */
+/* package_work.c - one turn of work of a package, on a thread of the pool: records are checked and written, the assembling goes on, and
+ * takers are answered. See package.h. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/package/ds.h"
+#include "agent/package/package.h"
 #include "base/fault.h"
 #include "pack/packed_program.h"
 
@@ -12,28 +12,28 @@ enum { STEP_MS = 20 };
 
 /* --- the cache of records, as they came: what a taker asks for next is not packed again --- */
 
-static void cache_drop(struct ds_work *w, struct ds_cached *c) {
+static void cache_drop(struct package_work *w, struct package_cached *c) {
     w->cache_bytes -= c->n;
     free(c->record);
-    *c = (struct ds_cached){0};
+    *c = (struct package_cached){0};
 }
 
-static void cache_put(struct ds_work *w, const struct object_record *r) {
+static void cache_put(struct package_work *w, const struct object_record *r) {
     size_t n = OBJECT_HEADER + r->stored_len;
     uint8_t *copy = pd_malloc(n);
     if (!copy)
         return; /* it is read from the tree instead */
     memcpy(copy, r->stored - OBJECT_HEADER, n);
-    for (size_t k = 0; k < DS_CACHE && w->cache_bytes + n > DS_CACHE_BYTES; k++)
-        cache_drop(w, &w->cache[(w->cache_next + k) % DS_CACHE]);
-    struct ds_cached *c = &w->cache[w->cache_next++ % DS_CACHE];
+    for (size_t k = 0; k < PACKAGE_CACHE && w->cache_bytes + n > PACKAGE_CACHE_BYTES; k++)
+        cache_drop(w, &w->cache[(w->cache_next + k) % PACKAGE_CACHE]);
+    struct package_cached *c = &w->cache[w->cache_next++ % PACKAGE_CACHE];
     cache_drop(w, c);
-    *c = (struct ds_cached){r->id, copy, n};
+    *c = (struct package_cached){r->id, copy, n};
     w->cache_bytes += n;
 }
 
-static const struct ds_cached *cache_find(const struct ds_work *w, const struct object_id *id) {
-    for (size_t i = 0; i < DS_CACHE; i++)
+static const struct package_cached *cache_find(const struct package_work *w, const struct object_id *id) {
+    for (size_t i = 0; i < PACKAGE_CACHE; i++)
         if (w->cache[i].n && object_same(&w->cache[i].id, id))
             return &w->cache[i];
     return NULL;
@@ -41,9 +41,9 @@ static const struct ds_cached *cache_find(const struct ds_work *w, const struct 
 
 /* --- takers --- */
 
-static void wake_takers(struct ds_work *w, const struct object_id *id) {
+static void wake_takers(struct package_work *w, const struct object_id *id) {
     for (size_t k = 0; k < w->n_takers; k++) {
-        struct ds_taker *t = w->takers[k];
+        struct package_taker *t = w->takers[k];
         for (size_t i = 0; i < t->n_waiting; i++)
             if (object_same(&t->waiting[i], id)) {
                 memmove(&t->waiting[i], &t->waiting[i + 1], (--t->n_waiting - i) * sizeof *t->waiting);
@@ -53,17 +53,17 @@ static void wake_takers(struct ds_work *w, const struct object_id *id) {
     }
 }
 
-static void take_need(struct ds_work *w, struct ds_input *in) {
-    struct ds_taker *t = in->taker;
+static void take_need(struct package_work *w, struct package_input *in) {
+    struct package_taker *t = in->taker;
     size_t n = in->n / OBJECT_ID, from = 0, k, j;
     (void)w;
     if (!t->ready) {
-        t->ready = pd_calloc(DS_NEED_MAX, sizeof *t->ready);
-        t->waiting = pd_calloc(DS_NEED_MAX, sizeof *t->waiting);
+        t->ready = pd_calloc(PACKAGE_NEED_MAX, sizeof *t->ready);
+        t->waiting = pd_calloc(PACKAGE_NEED_MAX, sizeof *t->waiting);
     }
     if (!t->ready || !t->waiting)
         pd_fail(&t->err, PD_ENOMEM, "out of memory");
-    else if (in->n % OBJECT_ID || t->n_ready + t->n_waiting + n > DS_NEED_MAX)
+    else if (in->n % OBJECT_ID || t->n_ready + t->n_waiting + n > PACKAGE_NEED_MAX)
         pd_fail(&t->err, PD_EPROTO, "more is asked for than may be at once");
     for (; !t->err.code && from < n; from++) {
         struct object_id id;
@@ -78,10 +78,10 @@ static void take_need(struct ds_work *w, struct ds_input *in) {
 }
 
 /* The object's record to the end of t->out: 1; 0: not here; PD_E*. */
-static int give(struct ds_work *w, struct ds_taker *t, const struct object_id *id) {
+static int give(struct package_work *w, struct package_taker *t, const struct object_id *id) {
     uint8_t *buf = w->buf;
     uint32_t n;
-    const struct ds_cached *c = cache_find(w, id);
+    const struct package_cached *c = cache_find(w, id);
     if (c) {
         pd_put(&t->out, c->record, c->n);
         return t->out.failed ? PD_ENOMEM : 1;
@@ -92,11 +92,11 @@ static int give(struct ds_work *w, struct ds_taker *t, const struct object_id *i
     return rc ? rc : 1;
 }
 
-static void answer(struct ds_work *w, struct ds_taker *t) {
+static void answer(struct package_work *w, struct package_taker *t) {
     size_t i = 0;
     if (!w->a && !w->finished && t->n_ready + t->n_waiting)
         pd_fail(&t->err, PD_EFAIL, "this node could not complete the package: %.400s", w->err.msg);
-    for (; i < t->n_ready && t->out.len < t->room && t->out.len < DS_OUT && !t->err.code; i++) {
+    for (; i < t->n_ready && t->out.len < t->room && t->out.len < PACKAGE_OUT && !t->err.code; i++) {
         size_t before = t->out.len;
         int rc = give(w, t, &t->ready[i]);
         if (rc < 0)
@@ -118,27 +118,27 @@ static void answer(struct ds_work *w, struct ds_taker *t) {
 /* --- the package --- */
 
 /* Others take the packed one from here, so it stays. */
-static int unpack(struct ds_work *w) {
+static int unpack(struct package_work *w) {
     int rc = *w->packed ? packed_unpack(w->packed, w->target, &w->err) : 0;
     if (rc == PD_EDATA)
         unlink(w->packed); /* or it would never be sent again */
     return rc;
 }
 
-static void begin(struct ds_work *w) {
+static void begin(struct package_work *w) {
     w->begun = 1;
     if (!(w->codec = object_codec_new())) {
         pd_fail(&w->err, PD_ENOMEM, "out of memory");
         return;
     }
-    const struct assemble_opts o = {.root = w->place.root, .target = *w->packed ? w->packed : w->target, .lies_in = *w->lies_in ? w->lies_in : NULL,
-                                    .single_file = w->kind == DS_WORKER, .durable = w->kind == DS_WORKER || w->kind == DS_DEPLOY};
-    if (w->kind == DS_DATA && pd_fault("ds.data"))
+    const struct assemble_opts o = {.root = w->paths.root, .target = *w->packed ? w->packed : w->target, .lies_in = *w->lies_in ? w->lies_in : NULL,
+                                    .single_file = w->kind == PACKAGE_WORKER, .durable = w->kind == PACKAGE_WORKER || w->kind == PACKAGE_DEPLOY};
+    if (w->kind == PACKAGE_DATA && pd_fault("ds.data"))
         pd_fail(&w->err, PD_EIO, "injected");
-    if (w->err.code || store_open(&w->st, w->place.root, &w->err) || w->have)
+    if (w->err.code || store_open(&w->st, w->paths.root, &w->err) || w->have)
         return;
     int rc = assemble_new(&w->a, w->st, &o, w->root, w->root_n, &w->err);
-    if (rc == PD_EEXIST && w->kind != DS_WORKSPACE) { /* another session was faster */
+    if (rc == PD_EEXIST && w->kind != PACKAGE_WORKSPACE) { /* another session was faster */
         pd_err_clear(&w->err);
         w->have = w->finished = !unpack(w);
     }
@@ -150,7 +150,7 @@ struct batch {
     size_t n;
 };
 
-static void put_records(struct ds_work *w, struct batch *b) {
+static void put_records(struct package_work *w, struct batch *b) {
     const uint8_t *raw[OBJECT_BATCH];
     size_t n = b->n;
     b->n = 0;
@@ -166,47 +166,47 @@ static void put_records(struct ds_work *w, struct batch *b) {
     }
 }
 
-static void take_records(struct ds_work *w, const struct ds_input *in, struct batch *b) {
+static void take_records(struct package_work *w, const struct package_input *in, struct batch *b) {
     const uint8_t *p = in->p, *end = p + in->n;
     while (w->a && !w->err.code && object_next(&p, end, &b->r[b->n], &w->err) == 1)
         if (++b->n == OBJECT_BATCH)
             put_records(w, b);
 }
 
-static void go_on(struct ds_work *w) {
+static void go_on(struct package_work *w) {
     int rc = assemble_step(w->a, STEP_MS, &w->err);
     if (rc > 0)
         w->more = 1;
     if (rc >= 0) {
-        w->n_need = assemble_need(w->a, w->need, DS_NEED_MAX);
+        w->n_need = assemble_need(w->a, w->need, PACKAGE_NEED_MAX);
         w->complete = assemble_complete(w->a);
     }
 }
 
-static void finish(struct ds_work *w) {
-    if (assemble_finish(w->a, &w->err) == PD_EEXIST && w->kind != DS_WORKSPACE) {
+static void finish(struct package_work *w) {
+    if (assemble_finish(w->a, &w->err) == PD_EEXIST && w->kind != PACKAGE_WORKSPACE) {
         pd_err_clear(&w->err); /* another session was faster: the same id, the same tree */
         assemble_free(w->a);
         w->a = NULL;
         store_close(w->st); /* its catalog is there now */
         w->st = NULL;
-        store_open(&w->st, w->place.root, &w->err);
+        store_open(&w->st, w->paths.root, &w->err);
     }
     w->finished = !w->err.code && !unpack(w);
-    if (w->finished && w->a && w->kind == DS_DATA)
+    if (w->finished && w->a && w->kind == PACKAGE_DATA)
         w->held = assemble_hold(w->a);
 }
 
-void ds_work_turn(struct ds_work *w) {
+void package_work_turn(struct package_work *w) {
     struct batch b = {.n = 0};
     w->more = 0;
     w->n_need = 0;
     if (!w->begun)
         begin(w);
-    for (struct ds_input *in = w->inputs; in; in = in->next) {
-        if (in->what == DS_IN_RECORDS)
+    for (struct package_input *in = w->inputs; in; in = in->next) {
+        if (in->what == PACKAGE_IN_RECORDS)
             take_records(w, in, &b);
-        else if (in->what == DS_IN_NEED)
+        else if (in->what == PACKAGE_IN_NEED)
             take_need(w, in);
         else if (w->a)
             assemble_ask_again(w->a);
@@ -224,21 +224,21 @@ void ds_work_turn(struct ds_work *w) {
     }
     for (size_t k = 0; k < w->n_takers; k++)
         answer(w, w->takers[k]);
-    if (w->finish && w->finished && w->kind != DS_DATA) /* the limit; and what no tree needs any more: data is not yet where it will lie */
-        (void)store_clean(w->place.root, w->store_limit, 0, NULL, NULL, NULL);
+    if (w->finish && w->finished && w->kind != PACKAGE_DATA) /* the limit; and what no tree needs any more: data is not yet where it will lie */
+        (void)store_clean(w->paths.root, w->store_limit, 0, NULL, NULL, NULL);
 }
 
-void ds_work_end(struct ds_work *w) {
+void package_work_end(struct package_work *w) {
     assemble_free(w->a);
     store_close(w->st);
     w->a = NULL;
     w->st = NULL;
 }
 
-void ds_work_release(struct ds_work *w) {
+void package_work_release(struct package_work *w) {
     if (w->held > 0)
         close(w->held);
-    for (size_t i = 0; i < DS_CACHE; i++)
+    for (size_t i = 0; i < PACKAGE_CACHE; i++)
         free(w->cache[i].record);
     object_codec_free(w->codec);
     free(w->takers);

@@ -1,4 +1,4 @@
-/* place.h - where a node keeps things (docs/design.md, "On a node"), and the making of a job's folder.
+/* node_paths.h - where a node keeps things (docs/design.md, "On a node"), and the making of a job's folder.
  *
  *     ROOT/.paddlectl/bin/            executables by hash
  *     ROOT/workspaces/NAME-HASH/      what `paddlectl dispatch` deployed
@@ -6,15 +6,15 @@
  *     ROOT/JOB/.agent/{sock,key,pid}  0700; sock and key are gone when the agent is
  *     ROOT/JOB/.agent/{state.json,*.idx}  what is known of the job and its logs, also afterwards
  */
-#ifndef PD_AGENT_PLACE_H
-#define PD_AGENT_PLACE_H
+#ifndef PD_AGENT_NODE_PATHS_H
+#define PD_AGENT_NODE_PATHS_H
 
 #include <limits.h>
 #include <stdint.h>
 
 #include "base/err.h"
 
-struct place {
+struct node_paths {
     char root[PATH_MAX / 2]; /* absolute, without a slash at the end */
     char job[64];            /* "" without a job */
     char dir[PATH_MAX / 2 + 80]; /* ROOT/JOB; "" without a job */
@@ -22,27 +22,27 @@ struct place {
 
 /* `root` is absolute or begins with "~/" (or is "~"): relative ones would mean another folder under sshd than
  * under a shell. `job` may be NULL. PD_EUSAGE says what is wrong. Makes nothing. */
-int place_init(struct place *p, const char *root, const char *job, struct pd_err *err);
+int node_paths_init(struct node_paths *p, const char *root, const char *job, struct pd_err *err);
 
 /* A name that is safe as a single path component: [A-Za-z0-9._-]+, not beginning with a dot, at most 63 bytes. */
-int place_name_ok(const char *s);
+int node_paths_name_ok(const char *s);
 
 /* Make ROOT/JOB and what lies in it, 0700; `node` (-1: not known) goes into nodefile. When another agent has
  * made it already: PD_EEXIST, naming both nodes. On failure nothing is left. */
-int place_make_job(const struct place *p, int node, struct pd_err *err);
+int node_paths_make_job(const struct node_paths *p, int node, struct pd_err *err);
 
 /* "DIR/name" into `out`; too long is PD_EIO. */
-int place_path(const char *dir, const char *name, char out[PATH_MAX], struct pd_err *err);
+int node_paths_join(const char *dir, const char *name, char out[PATH_MAX], struct pd_err *err);
 
-int place_write_node(const struct place *p, int node, struct pd_err *err);
-int place_read_node(const struct place *p); /* -1: not there yet */
+int node_paths_write_node(const struct node_paths *p, int node, struct pd_err *err);
+int node_paths_read_node(const struct node_paths *p); /* -1: not there yet */
 
-int place_read_pid(const struct place *p);  /* the agent's; 0: it has none, or is gone */
+int node_paths_read_pid(const struct node_paths *p);  /* the agent's; 0: it has none, or is gone */
 
 /* What the job's result.json says: "done", "failed", "stopped"; "" without one. */
-void place_read_status(const struct place *p, char status[16]);
+void node_paths_read_status(const struct node_paths *p, char status[16]);
 
 /* Connect to the job's socket: a descriptor, or -1 when no agent listens. Never waits. */
-int place_connect(const struct place *p);
+int node_paths_connect(const struct node_paths *p);
 
 #endif

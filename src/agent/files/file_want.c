@@ -1,4 +1,4 @@
-/* data_want.c - data files that are wanted here and are not here: who asks for them, who is asked for them, in turn. See data.h.
+/* file_want.c - data files that are wanted here and are not here: who asks for them, who is asked for them, in turn. See file_fetch.h.
  *
  *     queued ─▶ where (HD_FILE) ─▶ pulling, from one holder after the other, then from the launcher ─▶ here
  *       ▲                            └▶ nobody gave it: pausing ─▶ where ... ROUNDS times ─▶ failed
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/files/data_int.h"
+#include "agent/files/file_fetch_int.h"
 #include "agent/core/msg.h"
 #include "base/clock.h"
 #include "base/fault.h"
@@ -16,15 +16,15 @@ enum { AT_ONCE = 4, AHEAD_MAX = 64, ROUNDS = 3, PAUSE_MS = 1000 };
 
 struct waiter {
     struct waiter *next;
-    struct data_channel *c;
+    struct file_channel *c;
     uint32_t id;
 };
 
 enum wanted_state { QUEUED, WHERE, PULLING, PAUSING };
 
-struct wanted {
-    struct wanted *next;
-    struct data *d;
+struct wanted_file {
+    struct wanted_file *next;
+    struct file_fetch *d;
     char *path;
     struct waiter *waiters;
     enum wanted_state state;
@@ -36,23 +36,23 @@ struct wanted {
     int asked_client;
     struct client *client;     /* that the pull takes it from; else NULL */
     char source[200];
-    struct data_pull *pull;
+    struct file_pull *pull;
     struct pd_buf tried;       /* who failed, and why: text */
 };
 
-static void start_some(struct data *d);
-static void try_next(struct wanted *x);
+static void start_some(struct file_fetch *d);
+static void try_next(struct wanted_file *x);
 
 /* --- what is wanted ---------------------------------------------------------------------------------------------------- */
 
-static void over(struct wanted *x, const struct pd_err *err) {
-    struct data *d = x->d;
+static void over(struct wanted_file *x, const struct pd_err *err) {
+    struct file_fetch *d = x->d;
     char text[300];
     if (err)
         pd_warn(&d->o.core->log, "%s", err->msg);
     else if (*x->source)
-        pd_info(&d->o.core->log, "data file %s came from %s", data_shown(x->path, text), x->source);
-    struct wanted **at = &d->wanted;
+        pd_info(&d->o.core->log, "data file %s came from %s", file_shown_path(x->path, text), x->source);
+    struct wanted_file **at = &d->wanted;
     while (*at != x)
         at = &(*at)->next;
     *at = x->next;
@@ -61,7 +61,7 @@ static void over(struct wanted *x, const struct pd_err *err) {
     while (x->waiters) {
         struct waiter *w = x->waiters;
         x->waiters = w->next;
-        data_answer(w->c, w->id, err);
+        file_answer(w->c, w->id, err);
         free(w);
     }
     json_decref(x->holders);
@@ -71,8 +71,8 @@ static void over(struct wanted *x, const struct pd_err *err) {
     start_some(d);
 }
 
-void data_forget(struct data *d, const struct data_channel *c) {
-    for (struct wanted *x = d->wanted; x; x = x->next)
+void file_forget_channel(struct file_fetch *d, const struct file_channel *c) {
+    for (struct wanted_file *x = d->wanted; x; x = x->next)
         for (struct waiter **w = &x->waiters; *w;) {
             struct waiter *gone = *w;
             if (gone->c != c) {
@@ -84,15 +84,15 @@ void data_forget(struct data *d, const struct data_channel *c) {
         }
 }
 
-static struct wanted *wanted_of(struct data *d, const char *path) {
-    struct wanted *x = d->wanted;
+static struct wanted_file *wanted_of(struct file_fetch *d, const char *path) {
+    struct wanted_file *x = d->wanted;
     while (x && strcmp(x->path, path))
         x = x->next;
     return x;
 }
 
-static struct wanted *new_wanted(struct data *d, const char *path) {
-    struct wanted *x = pd_calloc(1, sizeof *x);
+static struct wanted_file *new_wanted(struct file_fetch *d, const char *path) {
+    struct wanted_file *x = pd_calloc(1, sizeof *x);
     if (!x || !(x->path = pd_strdup(path))) {
         free(x);
         return NULL;
@@ -104,28 +104,28 @@ static struct wanted *new_wanted(struct data *d, const char *path) {
     return x;
 }
 
-void data_want(struct data *d, struct data_channel *c, uint32_t id, const char *path) {
+void file_want(struct file_fetch *d, struct file_channel *c, uint32_t id, const char *path) {
     unsigned n = 0;
-    for (const struct wanted *x = d->wanted; x; x = x->next)
+    for (const struct wanted_file *x = d->wanted; x; x = x->next)
         n++;
-    if (!data_path_ok(path)) {
+    if (!file_path_ok(path)) {
         if (id)
-            data_answer(c, id, &(struct pd_err){PD_EDATA, "that is no path in the workspace"});
+            file_answer(c, id, &(struct pd_err){PD_EDATA, "that is no path in the workspace"});
         return;
     }
-    if (data_is_here(d->o.core->place.dir, path)) {
+    if (file_is_here(d->o.core->paths.dir, path)) {
         if (id)
-            data_answer(c, id, NULL);
+            file_answer(c, id, NULL);
         return;
     }
-    struct wanted *x = wanted_of(d, path);
+    struct wanted_file *x = wanted_of(d, path);
     if (!x && !id && n >= AHEAD_MAX)
         return;
     struct waiter *w = id ? pd_calloc(1, sizeof *w) : NULL;
     if ((id && !w) || (!x && !(x = new_wanted(d, path)))) {
         free(w);
         if (id)
-            data_answer(c, id, &(struct pd_err){PD_ENOMEM, "out of memory"});
+            file_answer(c, id, &(struct pd_err){PD_ENOMEM, "out of memory"});
         return;
     }
     if (w) {
@@ -137,16 +137,16 @@ void data_want(struct data *d, struct data_channel *c, uint32_t id, const char *
 
 /* --- who has it ------------------------------------------------------------------------------------------------------ */
 
-static void enter(struct wanted *x, enum wanted_state state) {
+static void enter(struct wanted_file *x, enum wanted_state state) {
     x->state = state;
     x->since_ns = pd_mono_ns();
 }
 
-static void note_failure(struct wanted *x, const char *who, const char *why) {
+static void note_failure(struct wanted_file *x, const char *who, const char *why) {
     pd_put_fmt(&x->tried, "%s%s: %s", x->tried.len ? "; " : "", who, why);
 }
 
-static void give_up(struct wanted *x) {
+static void give_up(struct wanted_file *x) {
     struct pd_err err = {0};
     char text[300];
     if (++x->round < ROUNDS && !x->d->closing) {
@@ -154,12 +154,12 @@ static void give_up(struct wanted *x) {
         return;
     }
     pd_put_u8(&x->tried, 0);
-    pd_fail(&err, PD_EFAIL, "data file %s is not on node %d, and nobody gave it: %s", data_shown(x->path, text), x->d->o.spec->node,
+    pd_fail(&err, PD_EFAIL, "data file %s is not on node %d, and nobody gave it: %s", file_shown_path(x->path, text), x->d->o.spec->node,
             x->tried.failed ? "" : (const char *)x->tried.data);
     over(x, &err);
 }
 
-static void take_holders(struct wanted *x, const json_t *body, const uint8_t *id) {
+static void take_holders(struct wanted_file *x, const json_t *body, const uint8_t *id) {
     json_decref(x->holders);
     x->holders = json_incref(json_object_get(body, "holders"));
     memcpy(x->id.b, id, OBJECT_ID);
@@ -169,8 +169,8 @@ static void take_holders(struct wanted *x, const json_t *body, const uint8_t *id
     try_next(x);
 }
 
-void data_on_where(struct data *d, const struct wire_frame *f, const json_t *body, const struct pd_err *refused) {
-    struct wanted *x = d->wanted;
+void file_on_holders(struct file_fetch *d, const struct wire_frame *f, const json_t *body, const struct pd_err *refused) {
+    struct wanted_file *x = d->wanted;
     struct pd_err err = {0};
     while (x && !(x->state == WHERE && x->number == f->req))
         x = x->next;
@@ -186,8 +186,8 @@ void data_on_where(struct data *d, const struct wire_frame *f, const json_t *bod
     }
 }
 
-static void ask_where(struct wanted *x) {
-    struct data *d = x->d;
+static void ask_where(struct wanted_file *x) {
+    struct file_fetch *d = x->d;
     struct object_id id;
     struct pd_err err = {0};
     x->number = ++d->next_number;
@@ -197,7 +197,7 @@ static void ask_where(struct wanted *x) {
         d->o.io->ask_head(d->o.arg, WIRE_HD_FILE, x->number, x->path, strlen(x->path)); /* again after where_ms, should it be lost */
         return;
     }
-    json_t *body = data_holders_of(d, 0, x->path, &id, &err);
+    json_t *body = file_holders_of(d, 0, x->path, &id, &err);
     if (body)
         take_holders(x, body, id.b);
     else
@@ -208,8 +208,8 @@ static void ask_where(struct wanted *x) {
 /* --- taking it --------------------------------------------------------------------------------------------------------- */
 
 static void on_pulled(void *arg, struct file_pieces *pieces, const struct pd_err *err) {
-    struct wanted *x = arg;
-    struct data *d = x->d;
+    struct wanted_file *x = arg;
+    struct file_fetch *d = x->d;
     x->pull = NULL;
     x->client = NULL;
     if (err) {
@@ -217,16 +217,16 @@ static void on_pulled(void *arg, struct file_pieces *pieces, const struct pd_err
         try_next(x);
         return;
     }
-    data_came_here(d, x->path, pieces);
+    file_note_came(d, x->path, pieces);
     over(x, NULL);
 }
 
 /* The next one that may have it; none is left: this round is over. */
-static void try_next(struct wanted *x) {
-    struct data *d = x->d;
+static void try_next(struct wanted_file *x) {
+    struct file_fetch *d = x->d;
     while (!x->pull && !d->closing) {
         struct pd_err err = {0};
-        struct data_source_of from = {0};
+        struct file_source from = {0};
         if (x->next_holder < json_array_size(x->holders)) {
             const json_t *h = json_array_get(x->holders, x->next_holder++);
             from.addrs = json_object_get(h, "addrs");
@@ -249,7 +249,7 @@ static void try_next(struct wanted *x) {
             return;
         }
         x->number = ++d->next_number;
-        if (data_pull_new(&x->pull, d, x->path, &x->id, &from, x->number, on_pulled, x, &err)) {
+        if (file_pull_new(&x->pull, d, x->path, &x->id, &from, x->number, on_pulled, x, &err)) {
             x->pull = NULL;
             note_failure(x, x->source, err.msg);
         } else {
@@ -259,13 +259,13 @@ static void try_next(struct wanted *x) {
 }
 
 /* The connection to node 0 is broken: whether it comes back in time is the lease's matter, and what is wanted waits. */
-static int hears_nothing(const struct data *d) { return d->o.spec->node && !d->o.io->is_joined(d->o.arg); }
+static int hears_nothing(const struct file_fetch *d) { return d->o.spec->node && !d->o.io->is_joined(d->o.arg); }
 
-static void start_some(struct data *d) {
+static void start_some(struct file_fetch *d) {
     for (;;) {
         unsigned active = 0;
-        struct wanted *best = NULL;
-        for (struct wanted *x = d->wanted; x; x = x->next) {
+        struct wanted_file *best = NULL;
+        for (struct wanted_file *x = d->wanted; x; x = x->next) {
             active += x->state == WHERE || x->state == PULLING;
             if (x->state == QUEUED && (!best || (x->waiters && !best->waiters)))
                 best = x;
@@ -276,9 +276,9 @@ static void start_some(struct data *d) {
     }
 }
 
-void wanted_tick(struct data *d) {
+void wanted_tick(struct file_fetch *d) {
     uint64_t now = pd_mono_ns();
-    for (struct wanted *x = d->wanted, *next; x; x = next) {
+    for (struct wanted_file *x = d->wanted, *next; x; x = next) {
         uint64_t ms = (now - x->since_ns) / 1000000u;
         next = x->next;
         if (x->state == PAUSING && ms >= PAUSE_MS * (unsigned)x->round) {
@@ -294,35 +294,35 @@ void wanted_tick(struct data *d) {
     start_some(d);
 }
 
-void wanted_end(struct data *d) {
+void wanted_end(struct file_fetch *d) {
     while (d->wanted) {
         if (d->wanted->pull)
-            data_pull_drop(d->wanted->pull);
+            file_pull_drop(d->wanted->pull);
         over(d->wanted, &(struct pd_err){PD_ECANCELED, "the job is ending"});
     }
 }
 
 /* --- from a client --------------------------------------------------------------------------------------------------- */
 
-void wanted_fed(struct data *d, const struct client *c, const struct wire_frame *f, const json_t *body) {
-    struct wanted *x = d->wanted;
+void wanted_fed(struct file_fetch *d, const struct client *c, const struct wire_frame *f, const json_t *body) {
+    struct wanted_file *x = d->wanted;
     struct pd_err why = {0};
     while (x && !(x->client == c && x->number == f->req))
         x = x->next;
     if (x && *msg_str(body, "error")) {
         pd_fail(&why, PD_EDATA, "%.600s", msg_str(body, "error"));
-        data_pull_fail(x->pull, &why);
+        file_pull_fail(x->pull, &why);
     } else if (x && f->n_sec > 1) {
-        data_pull_frame(x->pull, f->type, f->sec[1], f->len[1]);
+        file_pull_frame(x->pull, f->type, f->sec[1], f->len[1]);
     }
 }
 
-void wanted_client_gone(struct data *d, const struct client *c) {
+void wanted_client_gone(struct file_fetch *d, const struct client *c) {
     const struct pd_err gone = {PD_ECLOSED, "its connection was lost"};
-    for (struct wanted *x = d->wanted; x;) {
+    for (struct wanted_file *x = d->wanted; x;) {
         int its = x->client == c;
         if (its)
-            data_pull_fail(x->pull, &gone);
+            file_pull_fail(x->pull, &gone);
         x = its ? d->wanted : x->next; /* the list may have changed */
     }
 }

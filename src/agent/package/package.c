@@ -1,5 +1,5 @@
-/* ds.c - packages of a client: the client's messages, turns of work, what is sent when they are over, and the end. See ds.h. */
-#include "agent/package/ds.h"
+/* package.c - packages of a client: the client's messages, turns of work, what is sent when they are over, and the end. See package.h. */
+#include "agent/package/package.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -18,21 +18,21 @@
  * seldom when there is little to come, since each time costs the launcher's link an acknowledgement. */
 enum { TICK_MS = 100, YOUNG_MS = 1000, STUCK_MS = 500, STATUS_STUCK_MS = 200, STATUS_MS = 500, STATUS_CALM_MS = 1000, BULK = 1 << 20 };
 enum { NO_SOURCE = -2, LAUNCHER = -1 };
-static const char *const kind_names[N_DS_KINDS] = {"worker", "deploy", "workspace", "data"};
+static const char *const kind_names[N_PACKAGE_KINDS] = {"worker", "deploy", "workspace", "data"};
 static const char packed_worker[] = "packed-worker"; /* a worker, too */
 static const char *const state_names[] = {"waiting", "fetching", "finishing", "done", "failed"};
 
-struct ds_client *ds_client_of(struct client *c) { return client_state(c, &ds_service); }
+struct client_packages *packages_of(struct client *c) { return client_state(c, &package_service); }
 
-static struct ds *by_req(struct client *c, uint64_t req) {
-    struct ds *d = ds_client_of(c)->packages;
+static struct package *by_req(struct client *c, uint64_t req) {
+    struct package *d = packages_of(c)->packages;
     while (d && (d->req != req || d->dead))
         d = d->next;
     return d;
 }
 
-struct ds *ds_find(struct client *c, const struct object_id *root) {
-    struct ds *d = ds_client_of(c)->packages;
+struct package *package_find(struct client *c, const struct object_id *root) {
+    struct package *d = packages_of(c)->packages;
     while (d && (d->dead || !object_same(&d->root_id, root)))
         d = d->next;
     return d;
@@ -40,15 +40,15 @@ struct ds *ds_find(struct client *c, const struct object_id *root) {
 
 /* --- what the client hears --- */
 
-static int is_over(const struct ds *d) { return d->state == DS_DONE || d->state == DS_FAILED; }
+static int is_over(const struct package *d) { return d->state == PACKAGE_DONE || d->state == PACKAGE_FAILED; }
 
-static uint64_t idle_ms(const struct ds *d, uint64_t now) { return d->totals.asked && d->active_ns ? (now - d->active_ns) / 1000000 : 0; }
+static uint64_t idle_ms(const struct package *d, uint64_t now) { return d->totals.asked && d->active_ns ? (now - d->active_ns) / 1000000 : 0; }
 
-static void say_status(struct ds *d) {
+static void say_status(struct package *d) {
     const struct assemble_totals *t = &d->totals;
     uint64_t now = pd_mono_ns();
     int peers = 0;
-    for (const struct ds_taker *k = d->takers; k; k = k->next)
+    for (const struct package_taker *k = d->takers; k; k = k->next)
         peers += k->conn != NULL;
     if (now - d->rate_ns >= TICK_MS * UINT64_C(900000)) {
         d->rate = (t->fetched - d->rate_bytes) * 1000 / ((now - d->rate_ns) / 1000000 + 1);
@@ -65,7 +65,7 @@ static void say_status(struct ds *d) {
                            "served", (json_int_t)d->served, "peers", peers));
 }
 
-static unsigned status_every_ms(const struct ds *d, uint64_t now) {
+static unsigned status_every_ms(const struct package *d, uint64_t now) {
     if (is_over(d) || (d->totals.asked < BULK && d->said_asked < BULK))
         return STATUS_CALM_MS;
     if (now - d->source_ns < YOUNG_MS * UINT64_C(1000000))
@@ -74,13 +74,13 @@ static unsigned status_every_ms(const struct ds *d, uint64_t now) {
 }
 
 static void on_timer(uv_timer_t *t) {
-    struct ds *d = t->data;
+    struct package *d = t->data;
     uint64_t now = pd_mono_ns();
     if ((!is_over(d) || d->takers) && now - d->said_ns >= status_every_ms(d, now) * UINT64_C(1000000) - TICK_MS * UINT64_C(500000))
         say_status(d);
 }
 
-static void enter(struct ds *d, enum ds_state state) {
+static void enter(struct package *d, enum package_state state) {
     if (d->state == state)
         return;
     d->state = state;
@@ -88,7 +88,7 @@ static void enter(struct ds *d, enum ds_state state) {
         say_status(d);
 }
 
-static void say_end(struct ds *d) {
+static void say_end(struct package *d) {
     if (d->failed.code)
         client_refuse(d->c, WIRE_DS_END, d->req, &d->failed);
     else
@@ -99,14 +99,14 @@ static void say_end(struct ds *d) {
 
 /* --- the source --- */
 
-void ds_source_reached(struct ds *d) {
+void package_source_reached(struct package *d) {
     d->reached = 1;
     d->active_ns = pd_mono_ns();
     pd_err_clear(&d->why);
     say_status(d);
 }
 
-void ds_source_failed(struct ds *d, const struct pd_err *why) {
+void package_source_failed(struct package *d, const struct pd_err *why) {
     d->reached = 0;
     d->why = *why;
     if (!is_over(d) && !d->dead) {
@@ -115,18 +115,18 @@ void ds_source_failed(struct ds *d, const struct pd_err *why) {
     }
 }
 
-static void ask(struct ds *d) {
-    const struct ds_work *w = &d->w;
+static void ask(struct package *d) {
+    const struct package_work *w = &d->w;
     if (!w->n_need || d->source == NO_SOURCE)
         return;
-    for (const struct ds_input *in = d->inputs; in; in = in->next)
-        if (in->what == DS_IN_AGAIN)
+    for (const struct package_input *in = d->inputs; in; in = in->next)
+        if (in->what == PACKAGE_IN_AGAIN)
             return; /* the source is another one since this turn began: the next turn names all that is lacking, these too */
     if (w->totals.asked && !d->active_ns)
         d->active_ns = pd_mono_ns();
     if (d->source != LAUNCHER) {
         if (d->pull)
-            ds_pull_need(d->pull, w->need, w->n_need);
+            package_pull_need(d->pull, w->need, w->n_need);
     } else {
         struct net_sec sec[2] = {{NULL, 0}, {w->need, w->n_need * OBJECT_ID}};
         client_send_raw(d->c, WIRE_DS_NEED, d->req, sec, 2);
@@ -134,7 +134,7 @@ static void ask(struct ds *d) {
 }
 
 static int on_source(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
-    struct ds *d = by_req(c, f->req);
+    struct package *d = by_req(c, f->req);
     int launcher = msg_bool(body, "launcher");
     if (!d)
         return pd_fail(err, PD_EPROTO, "DS_SOURCE of no package");
@@ -143,22 +143,22 @@ static int on_source(struct client *c, const struct wire_frame *f, const json_t 
     client_send(c, f->type, f->req, json_object());
     if (is_over(d))
         return 0;
-    ds_pull_close(d->pull);
+    package_pull_close(d->pull);
     pd_err_clear(&d->why);
     d->source = launcher ? LAUNCHER : (int)msg_int(body, "node", 0, 1 << 20, 0);
     d->reached = launcher;
     d->active_ns = 0;
     d->source_ns = pd_mono_ns();
     struct pd_err why = {0};
-    if (!launcher && ds_pull_new(d, body, f->sec[1], &why))
-        ds_source_failed(d, &why);
-    if (d->state == DS_WAITING)
-        enter(d, DS_FETCHING);
-    ds_input(d, DS_IN_AGAIN, NULL, NULL, 0);
+    if (!launcher && package_pull_new(d, body, f->sec[1], &why))
+        package_source_failed(d, &why);
+    if (d->state == PACKAGE_WAITING)
+        enter(d, PACKAGE_FETCHING);
+    package_input(d, PACKAGE_IN_AGAIN, NULL, NULL, 0);
     return 0;
 }
 
-static void free_bytes(const struct ds_input *in) {
+static void free_bytes(const struct package_input *in) {
     if (in->frame)
         wire_frame_free(in->frame);
     else
@@ -166,90 +166,90 @@ static void free_bytes(const struct ds_input *in) {
 }
 
 /* Its bytes are taken over, also on failure. */
-static void put_input(struct ds *d, const struct ds_input *what) {
-    struct ds_input *in = d->dead ? NULL : pd_malloc(sizeof *in);
+static void put_input(struct package *d, const struct package_input *what) {
+    struct package_input *in = d->dead ? NULL : pd_malloc(sizeof *in);
     if (!in) {
         free_bytes(what);
         if (!d->dead)
-            ds_fail(d, &(struct pd_err){PD_ENOMEM, "out of memory"});
+            package_fail(d, &(struct pd_err){PD_ENOMEM, "out of memory"});
         return;
     }
     *in = *what;
     *d->inputs_end = in;
     d->inputs_end = &in->next;
-    *(in->taker ? &in->taker->unread : &d->unread) += in->n + DS_INPUT;
-    if (in->what == DS_IN_RECORDS)
+    *(in->taker ? &in->taker->unread : &d->unread) += in->n + PACKAGE_INPUT;
+    if (in->what == PACKAGE_IN_RECORDS)
         d->active_ns = pd_mono_ns();
-    ds_go(d);
+    package_next_turn(d);
 }
 
 static int on_object(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
-    struct ds *d = by_req(c, f->req);
+    struct package *d = by_req(c, f->req);
     (void)body;
-    if (!d || f->n_sec < 2 || f->total > DS_FRAME + OBJECT_MAX + OBJECT_HEADER + 4 * WIRE_HEADER) /* all of it is kept, not only the records */
+    if (!d || f->n_sec < 2 || f->total > PACKAGE_FRAME + OBJECT_MAX + OBJECT_HEADER + 4 * WIRE_HEADER) /* all of it is kept, not only the records */
         return d ? pd_fail(err, PD_EPROTO, "DS_OBJECT: %zu bytes are too many", f->n_sec < 2 ? (size_t)0 : (size_t)f->total) : 0;
     if (is_over(d) || d->dead || !f->len[1])
         return 0;
     struct wire_frame *ours = client_take_frame(c);
-    put_input(d, &(struct ds_input){.what = DS_IN_RECORDS, .frame = ours, .p = ours->data + (f->sec[1] - f->data), .n = f->len[1]});
+    put_input(d, &(struct package_input){.what = PACKAGE_IN_RECORDS, .frame = ours, .p = ours->data + (f->sec[1] - f->data), .n = f->len[1]});
     return 0;
 }
 
 /* The client, as a source, can't go on. */
 static void on_object_error(struct client *c, uint64_t req, const struct pd_err *e) {
-    struct ds *d = by_req(c, req);
+    struct package *d = by_req(c, req);
     if (d && d->source == LAUNCHER)
-        ds_fail(d, e); /* nobody else could have it */
+        package_fail(d, e); /* nobody else could have it */
 }
 
 /* --- turns of work --- */
 
-static void free_inputs(struct ds_input *in) {
-    for (struct ds_input *next; in; in = next) {
+static void free_inputs(struct package_input *in) {
+    for (struct package_input *next; in; in = next) {
         next = in->next;
         free_bytes(in);
         free(in);
     }
 }
 
-int ds_may_wait(const struct ds *d, const struct ds_taker *t, size_t n) {
-    return t ? t->unread + n + DS_INPUT <= DS_NEED_UNREAD : d->unread + n + DS_INPUT <= DS_UNREAD;
+int package_may_wait(const struct package *d, const struct package_taker *t, size_t n) {
+    return t ? t->unread + n + PACKAGE_INPUT <= PACKAGE_NEED_UNREAD : d->unread + n + PACKAGE_INPUT <= PACKAGE_UNREAD;
 }
 
-void ds_input(struct ds *d, enum ds_what what, struct ds_taker *t, uint8_t *p, size_t n) {
-    put_input(d, &(struct ds_input){.what = what, .taker = t, .p = p, .n = n});
+void package_input(struct package *d, enum package_what what, struct package_taker *t, uint8_t *p, size_t n) {
+    put_input(d, &(struct package_input){.what = what, .taker = t, .p = p, .n = n});
 }
 
-static void ds_free(struct ds *d) {
-    struct ds **at = &ds_client_of(d->c)->packages;
+static void package_free(struct package *d) {
+    struct package **at = &packages_of(d->c)->packages;
     while (*at != d)
         at = &(*at)->next;
     *at = d->next;
     free_inputs(d->inputs);
     free_inputs(d->w.inputs);
-    ds_work_release(&d->w);
+    package_work_release(&d->w);
     client_unref(d->c);
     free(d);
 }
 
-static void on_timer_closed(uv_handle_t *h) { ds_free(h->data); }
+static void on_timer_closed(uv_handle_t *h) { package_free(h->data); }
 
 static void work(uv_work_t *r) {
-    struct ds *d = r->data;
+    struct package *d = r->data;
     if (d->cleaning)
-        ds_work_end(&d->w);
+        package_work_end(&d->w);
     else
-        ds_work_turn(&d->w);
+        package_work_turn(&d->w);
 }
 
-void ds_forget_taker(struct ds *d, const struct ds_taker *t) {
-    for (struct ds_taker **at = &d->takers; *at; at = &(*at)->next)
+void package_forget_taker(struct package *d, const struct package_taker *t) {
+    for (struct package_taker **at = &d->takers; *at; at = &(*at)->next)
         if (*at == t) {
             *at = t->next;
             break;
         }
-    for (struct ds_input **in = &d->inputs; *in;) { /* what it asked for meanwhile */
-        struct ds_input *x = *in;
+    for (struct package_input **in = &d->inputs; *in;) { /* what it asked for meanwhile */
+        struct package_input *x = *in;
         if (x->taker != t) {
             in = &x->next;
             continue;
@@ -263,17 +263,17 @@ void ds_forget_taker(struct ds *d, const struct ds_taker *t) {
         d->inputs_end = &(*d->inputs_end)->next;
 }
 
-static void forget_gone_takers(struct ds *d) {
-    for (struct ds_taker *t = d->takers, *next; t; t = next) {
+static void forget_gone_takers(struct package *d) {
+    for (struct package_taker *t = d->takers, *next; t; t = next) {
         next = t->next;
         if (t->conn)
             continue;
-        ds_forget_taker(d, t);
-        ds_taker_gone(t);
+        package_forget_taker(d, t);
+        package_taker_gone(t);
     }
 }
 
-void ds_settle(struct ds *d) {
+void package_settle(struct package *d) {
     if (!d->dead)
         say_status(d);
     else if (d->cleaned && !d->busy && !d->takers && !uv_is_closing((uv_handle_t *)&d->timer))
@@ -281,39 +281,39 @@ void ds_settle(struct ds *d) {
 }
 
 /* The package is complete, has failed, or goes on. */
-static void judge(struct ds *d) {
+static void take_outcome(struct package *d) {
     const struct pd_log *log = &client_core(d->c)->log;
     if (is_over(d))
         return;
     if (d->w.finished) {
         pd_info(log, "package %s: %llu entries, %llu bytes in %s; %llu bytes came", kind_names[d->w.kind],
                 (unsigned long long)d->w.totals.entries, (unsigned long long)d->w.totals.bytes, d->w.target, (unsigned long long)d->w.totals.fetched);
-        enter(d, DS_DONE);
+        enter(d, PACKAGE_DONE);
     } else if (d->failed.code && d->w.a) {
         return; /* the next turn removes it, and then it has failed */
     } else if (d->w.err.code || d->failed.code) {
         pd_fail(&d->failed, d->w.err.code, "%s", d->w.err.msg);
         pd_warn(log, "package %s: %s", kind_names[d->w.kind], d->failed.msg);
-        enter(d, DS_FAILED);
+        enter(d, PACKAGE_FAILED);
     } else {
         if (d->w.complete)
-            enter(d, DS_FINISHING);
+            enter(d, PACKAGE_FINISHING);
         return;
     }
-    ds_pull_close(d->pull);
+    package_pull_close(d->pull);
     say_end(d);
 }
 
 /* Data files lie where the catalog says only when the job is set up, maybe by a later session: until then `clean` must not take it for one of
  * a tree that is gone. */
-static void hold_data(struct ds *d) {
+static void hold_data(struct package *d) {
     if (d->w.held > 0)
-        kept_data_lock(client_context(d->c, &ds_service), d->w.held);
+        kept_data_lock(client_context(d->c, &package_service), d->w.held);
     d->w.held = 0;
 }
 
 static void on_worked(uv_work_t *r, int status) {
-    struct ds *d = r->data;
+    struct package *d = r->data;
     d->busy = 0;
     hold_data(d);
     d->totals = d->w.totals;
@@ -327,45 +327,45 @@ static void on_worked(uv_work_t *r, int status) {
     if (status && !d->dead)
         pd_fail(&d->failed, PD_ECANCELED, "the agent is ending");
     for (size_t i = 0; i < d->w.n_takers; i++)
-        ds_taker_flush(d->w.takers[i]);
+        package_taker_flush(d->w.takers[i]);
     forget_gone_takers(d);
     if (d->dead) {
         d->cleaned |= d->cleaning;
-        ds_go(d);
-        ds_settle(d);
+        package_next_turn(d);
+        package_settle(d);
         return;
     }
     ask(d);
-    judge(d);
-    ds_go(d);
+    take_outcome(d);
+    package_next_turn(d);
 }
 
-static int has_work(struct ds *d) {
-    const struct ds_work *w = &d->w;
-    int some = !w->begun || d->inputs || (w->more && !w->err.code) || (d->state == DS_FINISHING && !w->finished) || (d->failed.code && w->a && !w->finished);
-    for (const struct ds_taker *t = d->takers; t && !some; t = t->next)
-        some = t->conn && t->n_ready && net_queued_bytes(t->conn) < DS_QUEUE / 2 && !t->err.code;
+static int has_work(struct package *d) {
+    const struct package_work *w = &d->w;
+    int some = !w->begun || d->inputs || (w->more && !w->err.code) || (d->state == PACKAGE_FINISHING && !w->finished) || (d->failed.code && w->a && !w->finished);
+    for (const struct package_taker *t = d->takers; t && !some; t = t->next)
+        some = t->conn && t->n_ready && net_queued_bytes(t->conn) < PACKAGE_QUEUE / 2 && !t->err.code;
     return some;
 }
 
 /* The takers of this turn, and how much each may be sent. */
-static int hand_over_takers(struct ds *d) {
-    struct ds_work *w = &d->w;
+static int hand_over_takers(struct package *d) {
+    struct package_work *w = &d->w;
     size_t n = 0;
-    if (!w->takers && !(w->takers = pd_calloc(DS_TAKERS, sizeof *w->takers)))
+    if (!w->takers && !(w->takers = pd_calloc(PACKAGE_TAKERS, sizeof *w->takers)))
         return -1;
-    for (struct ds_taker *t = d->takers; t && n < DS_TAKERS; t = t->next) {
-        size_t queued = t->conn ? net_queued_bytes(t->conn) : DS_QUEUE;
+    for (struct package_taker *t = d->takers; t && n < PACKAGE_TAKERS; t = t->next) {
+        size_t queued = t->conn ? net_queued_bytes(t->conn) : PACKAGE_QUEUE;
         t->unread = 0;
-        t->room = queued < DS_QUEUE ? DS_QUEUE - queued : 0;
+        t->room = queued < PACKAGE_QUEUE ? PACKAGE_QUEUE - queued : 0;
         w->takers[n++] = t;
     }
     w->n_takers = n;
     return 0;
 }
 
-void ds_go(struct ds *d) {
-    struct ds_work *w = &d->w;
+void package_next_turn(struct package *d) {
+    struct package_work *w = &d->w;
     if (d->busy || (d->dead ? d->cleaned : !has_work(d)))
         return;
     if (!d->dead && hand_over_takers(d)) {
@@ -376,16 +376,16 @@ void ds_go(struct ds *d) {
     d->inputs = NULL;
     d->inputs_end = &d->inputs;
     d->unread = 0;
-    w->serves = ds_client_of(d->c)->serve != NULL;
+    w->serves = packages_of(d->c)->serve != NULL;
     w->give_up = d->failed.code != 0;
-    w->finish = d->state == DS_FINISHING && !w->finished;
+    w->finish = d->state == PACKAGE_FINISHING && !w->finished;
     d->cleaning = d->dead;
     if (d->dead)
         w->n_takers = 0;
     d->work.data = d;
     if (uv_queue_work(&client_core(d->c)->loop, &d->work, work, on_worked)) {
         if (d->dead) { /* then here */
-            ds_work_end(w);
+            package_work_end(w);
             d->cleaned = 1;
         }
         return;
@@ -397,48 +397,48 @@ void ds_go(struct ds *d) {
     }
 }
 
-void ds_fail(struct ds *d, const struct pd_err *e) {
+void package_fail(struct package *d, const struct pd_err *e) {
     if (is_over(d) || d->dead)
         return;
     pd_fail(&d->failed, e->code, "%s", e->msg);
     if (d->busy)
         return; /* the next turn gives it up */
     if (d->w.a)
-        ds_go(d);
+        package_next_turn(d);
     else
-        judge(d);
+        take_outcome(d);
 }
 
 static int on_abort(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
-    struct ds *d = by_req(c, f->req);
+    struct package *d = by_req(c, f->req);
     (void)body;
     (void)err;
     if (d)
-        ds_fail(d, &(struct pd_err){PD_ECANCELED, "given up by the client"});
+        package_fail(d, &(struct pd_err){PD_ECANCELED, "given up by the client"});
     return 0;
 }
 
 /* --- the beginning and the end --- */
 
-static int where(struct ds *d, const json_t *body, struct pd_err *err) {
+static int set_target(struct package *d, const json_t *body, struct pd_err *err) {
     const struct agent_core *core = client_core(d->c);
-    const char *kind = msg_str(body, "kind"), *name = msg_str(body, "name"), *root = core->place.root;
+    const char *kind = msg_str(body, "kind"), *name = msg_str(body, "name"), *root = core->paths.root;
     char hex[2 * OBJECT_ID + 1], dir[PATH_MAX];
-    struct ds_work *w = &d->w;
+    struct package_work *w = &d->w;
     int packed = !strcmp(kind, packed_worker);
-    for (w->kind = 0; w->kind < N_DS_KINDS && !packed && strcmp(kind, kind_names[w->kind]); w->kind++)
+    for (w->kind = 0; w->kind < N_PACKAGE_KINDS && !packed && strcmp(kind, kind_names[w->kind]); w->kind++)
         ;
-    if (w->kind == N_DS_KINDS)
+    if (w->kind == N_PACKAGE_KINDS)
         return pd_fail(err, PD_EPROTO, "there is no package kind '%.40s'", kind);
-    if ((w->kind == DS_WORKSPACE || w->kind == DS_DATA) && core->mode != AGENT_JOB)
+    if ((w->kind == PACKAGE_WORKSPACE || w->kind == PACKAGE_DATA) && core->mode != AGENT_JOB)
         return pd_fail(err, PD_EPROTO, "a workspace belongs to a job");
-    if (w->kind == DS_DEPLOY && !place_name_ok(name))
+    if (w->kind == PACKAGE_DEPLOY && !node_paths_name_ok(name))
         return pd_fail(err, PD_EPROTO, "'%.80s' is not a package's name", name);
     object_hex(&d->root_id, hex);
-    int bad = w->kind == DS_WORKSPACE ? pd_fmt(dir, sizeof dir, "%s", core->place.dir) || pd_fmt(w->target, sizeof w->target, "%s/workspace", dir)
-              : w->kind == DS_DATA ? pd_fmt(dir, sizeof dir, "%s", core->place.dir) || pd_fmt(w->target, sizeof w->target, "%s/data-%s", dir, hex) ||
+    int bad = w->kind == PACKAGE_WORKSPACE ? pd_fmt(dir, sizeof dir, "%s", core->paths.dir) || pd_fmt(w->target, sizeof w->target, "%s/workspace", dir)
+              : w->kind == PACKAGE_DATA ? pd_fmt(dir, sizeof dir, "%s", core->paths.dir) || pd_fmt(w->target, sizeof w->target, "%s/data-%s", dir, hex) ||
                                          pd_fmt(w->lies_in, sizeof w->lies_in, "%s/workspace", dir)
-              : w->kind == DS_DEPLOY
+              : w->kind == PACKAGE_DEPLOY
                   ? pd_fmt(dir, sizeof dir, "%s/workspaces", root) || pd_fmt(w->target, sizeof w->target, "%s/%s-%.16s", dir, name, hex)
                   : pd_fmt(dir, sizeof dir, "%s/.paddlectl/bin", root) || pd_fmt(w->target, sizeof w->target, "%s/worker-%s", dir, hex) ||
                         (packed && pd_fmt(w->packed, sizeof w->packed, "%s/packed-worker-%s", dir, hex));
@@ -446,28 +446,28 @@ static int where(struct ds *d, const json_t *body, struct pd_err *err) {
 }
 
 /* What is unfinished of it goes, and then the package does; a finished tree stays. */
-static void drop(struct ds *d) {
+static void drop(struct package *d) {
     d->dead = 1;
-    ds_pull_close(d->pull);
-    for (struct ds_taker *t = d->takers; t; t = t->next)
+    package_pull_close(d->pull);
+    for (struct package_taker *t = d->takers; t; t = t->next)
         if (t->conn)
             net_abort(t->conn); /* the port is the first that a pserver asks for */
     uv_timer_stop(&d->timer);
-    ds_go(d);
-    ds_settle(d);
+    package_next_turn(d);
+    package_settle(d);
 }
 
 /* May there be one more? The oldest that is over, and that nobody takes from here, gives its place to it; of data files first, which no
  * other node takes: when hosts are left out in round after round, each round has shares of its own (launcher/job/job_data.c). */
 static int make_room(struct client *c) {
-    struct ds *gives = NULL;
+    struct package *gives = NULL;
     unsigned n = 0;
-    for (struct ds *d = ds_client_of(c)->packages; d; d = d->next) { /* the newest first */
+    for (struct package *d = packages_of(c)->packages; d; d = d->next) { /* the newest first */
         n += !d->dead;
-        if (!d->dead && is_over(d) && !d->takers && (!gives || d->w.kind == DS_DATA || gives->w.kind != DS_DATA))
+        if (!d->dead && is_over(d) && !d->takers && (!gives || d->w.kind == PACKAGE_DATA || gives->w.kind != PACKAGE_DATA))
             gives = d;
     }
-    if (n < DS_PACKAGES)
+    if (n < PACKAGES_MAX)
         return 1;
     if (gives)
         drop(gives);
@@ -484,8 +484,8 @@ static int on_begin(struct client *c, const struct wire_frame *f, const json_t *
     if (f->n_sec < 2 || !f->len[1] || f->len[1] > MANIFEST_ROOT_MAX)
         return pd_fail(err, PD_EPROTO, "DS_BEGIN needs a root object");
     if (!make_room(c))
-        return pd_fail(err, PD_EPROTO, "DS_BEGIN: %d packages are on their way, and no further one is taken", DS_PACKAGES);
-    struct ds *d = pd_calloc(1, sizeof *d);
+        return pd_fail(err, PD_EPROTO, "DS_BEGIN: %d packages are on their way, and no further one is taken", PACKAGES_MAX);
+    struct package *d = pd_calloc(1, sizeof *d);
     uint8_t *root = pd_malloc(f->len[1]);
     if (!d || !root) {
         free(d);
@@ -500,40 +500,40 @@ static int on_begin(struct client *c, const struct wire_frame *f, const json_t *
     d->inputs_end = &d->inputs;
     d->w.root = root;
     d->w.root_n = f->len[1];
-    d->w.place = core->place;
+    d->w.paths = core->paths;
     d->w.store_limit = (uint64_t)msg_int(body, "store_limit", 0, INT64_MAX, 0);
     d->rate_ns = d->said_ns = pd_mono_ns();
-    int rc = where(d, body, err);
-    if (!rc && d->w.kind == DS_DATA)
-        rc = kept_data_root(client_context(c, &ds_service), root, f->len[1], err); /* files that other nodes ask for are found in the store by it */
+    int rc = set_target(d, body, err);
+    if (!rc && d->w.kind == PACKAGE_DATA)
+        rc = kept_data_root(client_context(c, &package_service), root, f->len[1], err); /* files that other nodes ask for are found in the store by it */
     if (!rc && uv_timer_init(&core->loop, &d->timer))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     if (rc) {
-        ds_work_release(&d->w);
+        package_work_release(&d->w);
         free(d);
         return rc;
     }
     d->timer.data = d;
-    d->next = ds_client_of(c)->packages;
-    ds_client_of(c)->packages = d;
+    d->next = packages_of(c)->packages;
+    packages_of(c)->packages = d;
     client_ref(c);
-    d->w.have = !lstat(d->w.target, &st) && (d->w.kind == DS_WORKER ? S_ISREG(st.st_mode) : S_ISDIR(st.st_mode));
+    d->w.have = !lstat(d->w.target, &st) && (d->w.kind == PACKAGE_WORKER ? S_ISREG(st.st_mode) : S_ISDIR(st.st_mode));
     if (d->w.have) { /* it may still be served: the store is opened when somebody asks */
-        d->state = DS_DONE;
+        d->state = PACKAGE_DONE;
         d->w.finished = 1;
-        if (d->w.kind == DS_DEPLOY)
+        if (d->w.kind == PACKAGE_DEPLOY)
             (void)utimensat(AT_FDCWD, d->w.target, NULL, AT_SYMLINK_NOFOLLOW); /* somebody wants it: `clean` takes it for a new one */
     }
     uv_timer_start(&d->timer, on_timer, TICK_MS, TICK_MS);
     client_send(c, f->type, f->req, json_pack("{s:b, s:o}", "have", d->w.have, "path", msg_text(d->w.target, strlen(d->w.target))));
     if (!d->w.have)
-        ds_go(d);
+        package_next_turn(d);
     return 0;
 }
 
-void ds_drop(struct client *c) {
-    ds_serve_close(c);
-    for (struct ds *d = ds_client_of(c)->packages, *next; d; d = next) {
+void packages_drop(struct client *c) {
+    package_serve_close(c);
+    for (struct package *d = packages_of(c)->packages, *next; d; d = next) {
         next = d->next;
         if (!d->dead)
             drop(d);
@@ -544,9 +544,9 @@ static const struct client_request requests[] = {
     {WIRE_DS_BEGIN, 0, 1, on_begin, NULL},
     {WIRE_DS_SOURCE, 0, 1, on_source, NULL},
     {WIRE_DS_OBJECT, 0, 0, on_object, on_object_error},
-    {WIRE_DS_SERVE, 0, 1, ds_on_serve, NULL},
+    {WIRE_DS_SERVE, 0, 1, package_on_serve, NULL},
     {WIRE_DS_ABORT, 0, 0, on_abort, NULL},
     {0},
 };
 
-const struct client_service ds_service = {.name = "packages", .requests = requests, .state_size = sizeof(struct ds_client), .on_close = ds_drop};
+const struct client_service package_service = {.name = "packages", .requests = requests, .state_size = sizeof(struct client_packages), .on_close = packages_drop};

@@ -1,56 +1,56 @@
-/* data_list.c - node 0's list of the job's data files that came apart: what each is, and which nodes have it. */
+/* file_index.c - node 0's list of the job's data files that came apart: what each is, and which nodes have it. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/files/data.h"
+#include "agent/files/file_fetch.h"
 #include "base/fault.h"
 #include "pack/object/manifest.h"
 
-enum { ROW_MIN = 4 + OBJECT_ID + 4 * DATA_RANKS };
+enum { ROW_MIN = 4 + OBJECT_ID + 4 * FILE_RANKS };
 
 struct row {
     char *path;
     struct object_id id;
-    int32_t rank[DATA_RANKS];
+    int32_t rank[FILE_RANKS];
     int32_t *node; /* that has it by now */
     size_t n_nodes;
 };
 
-struct data_list {
+struct file_index {
     struct row *v;
     size_t n, of;
     uint64_t path_bytes;
 };
 
-struct data_list *data_list_new(void) { return pd_calloc(1, sizeof(struct data_list)); }
+struct file_index *file_index_new(void) { return pd_calloc(1, sizeof(struct file_index)); }
 
-static void clear(struct data_list *l) {
+static void clear(struct file_index *l) {
     for (size_t i = 0; i < l->n; i++) {
         free(l->v[i].path);
         free(l->v[i].node);
     }
     free(l->v);
-    *l = (struct data_list){0};
+    *l = (struct file_index){0};
 }
 
-void data_list_free(struct data_list *l) {
+void file_index_free(struct file_index *l) {
     if (l)
         clear(l);
     free(l);
 }
 
-size_t data_list_n(const struct data_list *l) { return l->n; }
+size_t file_index_n(const struct file_index *l) { return l->n; }
 
-static int take_row(struct data_list *l, struct pd_rd *r, struct pd_err *err) {
+static int take_row(struct file_index *l, struct pd_rd *r, struct pd_err *err) {
     char path[PATH_MAX];
     struct row *row = &l->v[l->n];
     *row = (struct row){0};
     pd_get_str(r, path, sizeof path);
     const uint8_t *id = pd_get(r, OBJECT_ID);
-    for (int k = 0; k < DATA_RANKS; k++)
+    for (int k = 0; k < FILE_RANKS; k++)
         row->rank[k] = (int32_t)pd_get_u32(r);
     l->path_bytes += strlen(path);
-    if (r->failed || !data_path_ok(path) || l->path_bytes > MANIFEST_PATH_BYTES || (l->n && strcmp(l->v[l->n - 1].path, path) >= 0))
+    if (r->failed || !file_path_ok(path) || l->path_bytes > MANIFEST_PATH_BYTES || (l->n && strcmp(l->v[l->n - 1].path, path) >= 0))
         return pd_fail(err, PD_EPROTO, "AG_DATA_LIST: row %zu is damaged", l->n);
     memcpy(row->id.b, id, OBJECT_ID);
     if (!(row->path = pd_strdup(path)))
@@ -59,7 +59,7 @@ static int take_row(struct data_list *l, struct pd_rd *r, struct pd_err *err) {
     return 0;
 }
 
-int data_list_take(struct data_list *l, uint64_t first, uint64_t of, const uint8_t *p, size_t n, struct pd_err *err) {
+int file_index_take(struct file_index *l, uint64_t first, uint64_t of, const uint8_t *p, size_t n, struct pd_err *err) {
     struct pd_rd r;
     int rc = 0;
     if (!first)
@@ -77,19 +77,19 @@ int data_list_take(struct data_list *l, uint64_t first, uint64_t of, const uint8
 
 static int by_path(const void *a, const void *b) { return strcmp(((const struct row *)a)->path, ((const struct row *)b)->path); }
 
-static struct row *find(const struct data_list *l, const char *path) {
+static struct row *find(const struct file_index *l, const char *path) {
     const struct row key = {.path = (char *)(uintptr_t)path};
     return l->n ? bsearch(&key, l->v, l->n, sizeof *l->v, by_path) : NULL;
 }
 
-int data_list_find(const struct data_list *l, const char *path, struct data_holders *out) {
+int file_index_find(const struct file_index *l, const char *path, struct file_holders *out) {
     const struct row *row = find(l, path);
     if (row)
-        *out = (struct data_holders){row->id, row->rank, row->node, row->n_nodes};
+        *out = (struct file_holders){row->id, row->rank, row->node, row->n_nodes};
     return row != NULL;
 }
 
-void data_list_note(struct data_list *l, const char *path, int32_t node) {
+void file_index_note(struct file_index *l, const char *path, int32_t node) {
     struct row *row = find(l, path);
     for (size_t i = 0; row && i < row->n_nodes; i++)
         if (row->node[i] == node)

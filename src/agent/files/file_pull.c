@@ -1,4 +1,4 @@
-/* data_pull.c - one data file from one source, a node's agent or the launcher. Its pieces come first and have to be those
+/* file_pull.c - one data file from one source, a node's agent or the launcher. Its pieces come first and have to be those
  * of the file id; then its objects, in order, each compared with its id, into a file aside, which at last takes its place.
  *
  *     connecting ─▶ asking (DF_FILE) ─▶ taking (DF_NEED, DF_DATA) ─▶ in place
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/files/data.h"
+#include "agent/files/file_fetch.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
@@ -26,8 +26,8 @@ struct input {
     uint8_t bytes[];
 };
 
-struct data_pull {
-    const struct data_opts *o;
+struct file_pull {
+    const struct file_fetch_opts *o;
     char *path;
     struct object_id id;
     uint64_t number;
@@ -73,7 +73,7 @@ static void free_inputs(struct input *in) {
     }
 }
 
-static void maybe_free(struct data_pull *p) {
+static void maybe_free(struct file_pull *p) {
     if (!p->over || p->busy || p->conn || !p->timer_closed)
         return;
     if (p->fd >= 0)
@@ -92,12 +92,12 @@ static void maybe_free(struct data_pull *p) {
 }
 
 static void on_timer_closed(uv_handle_t *h) {
-    struct data_pull *p = h->data;
+    struct file_pull *p = h->data;
     p->timer_closed = 1;
     maybe_free(p);
 }
 
-void data_pull_drop(struct data_pull *p) {
+void file_pull_drop(struct file_pull *p) {
     if (p->over)
         return;
     p->over = 1;
@@ -106,16 +106,16 @@ void data_pull_drop(struct data_pull *p) {
     uv_close((uv_handle_t *)&p->timer, on_timer_closed);
 }
 
-static void end(struct data_pull *p, const struct pd_err *err) {
+static void end(struct file_pull *p, const struct pd_err *err) {
     if (p->over)
         return;
     p->done(p->arg, &p->f, err);
-    data_pull_drop(p);
+    file_pull_drop(p);
 }
 
-void data_pull_fail(struct data_pull *p, const struct pd_err *err) { end(p, err); }
+void file_pull_fail(struct file_pull *p, const struct pd_err *err) { end(p, err); }
 
-static void fail(struct data_pull *p, int code, const char *text) {
+static void fail(struct file_pull *p, int code, const char *text) {
     struct pd_err err = {0};
     pd_fail(&err, code, "%s", text);
     end(p, &err);
@@ -123,7 +123,7 @@ static void fail(struct data_pull *p, int code, const char *text) {
 
 /* --- what is sent ----------------------------------------------------------------------------------------------- */
 
-static void say(struct data_pull *p, uint16_t type, const void *bytes, size_t n) {
+static void say(struct file_pull *p, uint16_t type, const void *bytes, size_t n) {
     if (p->client)
         client_send_with(p->client, type, 0, json_pack("{s:I}", "pull", (json_int_t)p->number), bytes, n);
     else if (p->conn && seal_send(&p->seal, p->conn, type, bytes, n))
@@ -131,10 +131,10 @@ static void say(struct data_pull *p, uint16_t type, const void *bytes, size_t n)
 }
 
 /* As many more pieces as fit into the window. */
-static void need(struct data_pull *p) {
-    uint8_t ids[DATA_NEED_MAX * OBJECT_ID];
+static void need(struct file_pull *p) {
+    uint8_t ids[FILE_NEED_MAX * OBJECT_ID];
     size_t n = 0;
-    while (p->asked < p->f.n && p->asked_bytes - p->got_bytes < (p->client ? DATA_CLIENT_WINDOW : DATA_WINDOW) && n < DATA_NEED_MAX) {
+    while (p->asked < p->f.n && p->asked_bytes - p->got_bytes < (p->client ? FILE_CLIENT_WINDOW : FILE_WINDOW) && n < FILE_NEED_MAX) {
         memcpy(ids + n++ * OBJECT_ID, p->f.v[p->asked].id.b, OBJECT_ID);
         p->asked_bytes += p->f.v[p->asked++].len;
     }
@@ -144,7 +144,7 @@ static void need(struct data_pull *p) {
 
 /* --- a turn of work, on a thread of the pool --------------------------------------------------------------------- */
 
-static int write_record(struct data_pull *p, const struct object_record *r) {
+static int write_record(struct file_pull *p, const struct object_record *r) {
     const uint8_t *raw;
     const struct file_piece *x = p->got < p->f.n ? &p->f.v[p->got] : NULL;
     if (!x || !object_same(&r->id, &x->id) || r->raw_len != x->len)
@@ -161,17 +161,17 @@ static int write_record(struct data_pull *p, const struct object_record *r) {
     return rc;
 }
 
-static int put_in_place(struct data_pull *p) {
+static int put_in_place(struct file_pull *p) {
     const struct timespec times[2] = {{0, UTIME_OMIT}, {p->f.mtime_ns / 1000000000, p->f.mtime_ns % 1000000000}};
     if (ftruncate(p->fd, (off_t)p->f.size) || fchmod(p->fd, p->f.mode) || futimens(p->fd, times) || fsync(p->fd))
         return pd_fail_errno(&p->err, PD_EIO, errno, "cannot finish %.600s", p->aside);
-    int rc = data_put_here(p->o->core->place.dir, p->aside, p->path, &p->err);
+    int rc = file_put_here(p->o->core->paths.dir, p->aside, p->path, &p->err);
     p->finished = !rc;
     return rc;
 }
 
 static void work(uv_work_t *w) {
-    struct data_pull *p = w->data;
+    struct file_pull *p = w->data;
     struct object_record r;
     int rc = 0;
     if (p->fd < 0 && (p->fd = open(p->aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) < 0)
@@ -187,10 +187,10 @@ static void work(uv_work_t *w) {
         put_in_place(p);
 }
 
-static void go(struct data_pull *p);
+static void go(struct file_pull *p);
 
 static void on_worked(uv_work_t *w, int status) {
-    struct data_pull *p = w->data;
+    struct file_pull *p = w->data;
     p->busy = 0;
     free_inputs(p->turn);
     p->turn = NULL;
@@ -209,7 +209,7 @@ static void on_worked(uv_work_t *w, int status) {
     maybe_free(p);
 }
 
-static void go(struct data_pull *p) {
+static void go(struct file_pull *p) {
     if (p->busy || p->over)
         return;
     p->turn = p->inputs;
@@ -225,7 +225,7 @@ static void go(struct data_pull *p) {
 
 /* --- what comes --------------------------------------------------------------------------------------------------- */
 
-static void take_pieces(struct data_pull *p, const uint8_t *bytes, size_t n) {
+static void take_pieces(struct file_pull *p, const uint8_t *bytes, size_t n) {
     struct object_id is;
     struct pd_err err = {0};
     pd_put(&p->head, bytes, n);
@@ -250,7 +250,7 @@ static void take_pieces(struct data_pull *p, const uint8_t *bytes, size_t n) {
     }
 }
 
-void data_pull_frame(struct data_pull *p, uint16_t type, const uint8_t *bytes, size_t n) {
+void file_pull_frame(struct file_pull *p, uint16_t type, const uint8_t *bytes, size_t n) {
     if (p->over)
         return;
     p->active_ns = pd_mono_ns();
@@ -258,7 +258,7 @@ void data_pull_frame(struct data_pull *p, uint16_t type, const uint8_t *bytes, s
         take_pieces(p, bytes, n);
         return;
     }
-    const int fits = n <= DATA_FRAME + OBJECT_MAX + OBJECT_HEADER && p->inputs_bytes + n <= 2 * DATA_WINDOW; /* a window is asked for */
+    const int fits = n <= FILE_FRAME + OBJECT_MAX + OBJECT_HEADER && p->inputs_bytes + n <= 2 * FILE_WINDOW; /* a window is asked for */
     struct input *in = type == WIRE_DF_DATA && p->known && fits ? pd_malloc(sizeof *in + n) : NULL;
     if (!in) {
         fail(p, PD_EPROTO, "it sent what was not asked for");
@@ -274,17 +274,17 @@ void data_pull_frame(struct data_pull *p, uint16_t type, const uint8_t *bytes, s
 }
 
 static void on_timer(uv_timer_t *t) {
-    struct data_pull *p = t->data;
-    if (!p->busy && pd_mono_ns() - p->active_ns > DATA_IDLE_MS * UINT64_C(1000000))
+    struct file_pull *p = t->data;
+    if (!p->busy && pd_mono_ns() - p->active_ns > FILE_IDLE_MS * UINT64_C(1000000))
         fail(p, PD_ETIMEOUT, "it was silent for 20 s");
 }
 
 /* --- a node as the source ------------------------------------------------------------------------------------------ */
 
-static void try_next(struct data_pull *p);
+static void try_next(struct file_pull *p);
 
 static void on_open(struct net_conn *c, void *arg) {
-    struct data_pull *p = arg;
+    struct file_pull *p = arg;
     if (p->over) {
         net_close(c);
         return;
@@ -296,7 +296,7 @@ static void on_open(struct net_conn *c, void *arg) {
 }
 
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
-    struct data_pull *p = arg;
+    struct file_pull *p = arg;
     struct pd_err err = {0};
     uint8_t *bytes = NULL;
     size_t n;
@@ -308,7 +308,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     else if (!p->over && f->type != WIRE_DF_FILE && f->type != WIRE_DF_DATA)
         pd_fail(&err, PD_EPROTO, "a source does not send %s", wire_msg_name(f->type));
     else if (!p->over && !seal_open(&p->seal, f, &bytes, &n, &err))
-        data_pull_frame(p, f->type, bytes, n);
+        file_pull_frame(p, f->type, bytes, n);
     free(bytes);
     wire_frame_free(f);
     if (err.code)
@@ -316,7 +316,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
 }
 
 static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
-    struct data_pull *p = arg;
+    struct file_pull *p = arg;
     (void)c;
     p->conn = NULL;
     if (why->code)
@@ -331,7 +331,7 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     maybe_free(p);
 }
 
-static void try_next(struct data_pull *p) {
+static void try_next(struct file_pull *p) {
     static const struct net_events ev = {on_open, on_frame, NULL, on_close};
     const struct net_opts opts = {.max_frame = MSG_MAX_FRAME, .handshake_timeout_ms = CONNECT_MS, .log = &p->o->core->log};
     struct pd_err err = {0};
@@ -344,7 +344,7 @@ static void try_next(struct data_pull *p) {
     }
 }
 
-static int begin(struct data_pull *p, const struct data_source_of *from, struct pd_err *err) {
+static int begin(struct file_pull *p, const struct file_source *from, struct pd_err *err) {
     if (from->client) {
         p->client = from->client;
         say(p, WIRE_DF_FILE, p->path, strlen(p->path));
@@ -359,11 +359,11 @@ static int begin(struct data_pull *p, const struct data_source_of *from, struct 
     return p->why.code ? pd_fail(err, p->why.code, "%s", p->why.msg) : pd_fail(err, PD_EHOST, "it has no address");
 }
 
-int data_pull_new(struct data_pull **out, struct data *d, const char *path, const struct object_id *id, const struct data_source_of *from, uint64_t number,
+int file_pull_new(struct file_pull **out, struct file_fetch *d, const char *path, const struct object_id *id, const struct file_source *from, uint64_t number,
                   void (*done)(void *arg, struct file_pieces *pieces, const struct pd_err *err), void *arg, struct pd_err *err) {
-    const struct data_opts *o = data_opts(d);
-    struct data_pull *p = pd_calloc(1, sizeof *p);
-    if (!p || !(p->path = pd_strdup(path)) || pd_fmt(p->aside, sizeof p->aside, "%s/.agent/data-%llu", o->core->place.dir, (unsigned long long)number)) {
+    const struct file_fetch_opts *o = file_fetch_opts(d);
+    struct file_pull *p = pd_calloc(1, sizeof *p);
+    if (!p || !(p->path = pd_strdup(path)) || pd_fmt(p->aside, sizeof p->aside, "%s/.agent/data-%llu", o->core->paths.dir, (unsigned long long)number)) {
         free(p ? p->path : NULL);
         free(p);
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -382,7 +382,7 @@ int data_pull_new(struct data_pull **out, struct data *d, const char *path, cons
     uv_timer_start(&p->timer, on_timer, LOOK_MS, LOOK_MS);
     int rc = begin(p, from, err);
     if (rc)
-        data_pull_drop(p);
+        file_pull_drop(p);
     else
         *out = p;
     return rc;

@@ -1,4 +1,4 @@
-/* agent_data.h - three agents with sockets of this machine, of which the first is asked by a trainer for data files that it has not, one or
+/* agent_files.h - three agents with sockets of this machine, of which the first is asked by a trainer for data files that it has not, one or
  * two that hold them, and a client (the launcher) that has the package. One set at a time: set_up, teardown. */
 #ifndef TESTS_SUPPORT_AGENT_DATA_H
 #define TESTS_SUPPORT_AGENT_DATA_H
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/files/data_int.h"
+#include "agent/files/file_fetch_int.h"
 #include "agent/core/msg.h"
 #include "agent/peer_link.h"
 #include "base/clock.h"
@@ -36,7 +36,7 @@ struct made {
     struct spec spec;
     struct peer_id self;
     struct kept_data kept;
-    struct data *data;
+    struct file_fetch *data;
     struct peer_link *link;
     int port, lost;
 };
@@ -83,10 +83,10 @@ static inline void give(struct made *m) {
     static uint8_t buf[OBJECT_MAX];
     struct object_id ids[64];
     must(scan_pick(scan, pick, NULL, &root, &err), &err);
-    must(place_path(m->core.place.dir, "data-x", target, &err), &err);
-    must(place_path(m->core.place.dir, "workspace", ws, &err), &err);
-    const struct assemble_opts o = {.root = m->core.place.root, .target = target, .lies_in = ws};
-    must(store_open(&st, m->core.place.root, &err), &err);
+    must(node_paths_join(m->core.paths.dir, "data-x", target, &err), &err);
+    must(node_paths_join(m->core.paths.dir, "workspace", ws, &err), &err);
+    const struct assemble_opts o = {.root = m->core.paths.root, .target = target, .lies_in = ws};
+    must(store_open(&st, m->core.paths.root, &err), &err);
     must(assemble_new(&a, st, &o, root.raw, root.n, &err), &err);
     while (!assemble_complete(a)) {
         assert_true(assemble_step(a, 1000, &err) >= 0);
@@ -114,36 +114,36 @@ static inline json_t *peer(void *arg, int i) {
                      node[i]->lost);
 }
 
-static inline void on_taker_frame(void *arg, struct net_conn *c, struct wire_frame *f) { data_serve_frame(data_server(((struct made *)arg)->data), c, f); }
-static inline void on_taker_gone(void *arg, struct net_conn *c) { data_serve_gone(data_server(((struct made *)arg)->data), c); }
+static inline void on_taker_frame(void *arg, struct net_conn *c, struct wire_frame *f) { file_serve_frame(file_fetch_server(((struct made *)arg)->data), c, f); }
+static inline void on_taker_gone(void *arg, struct net_conn *c) { file_serve_gone(file_fetch_server(((struct made *)arg)->data), c); }
 static inline void on_lost(void *arg, int i) { (void)arg, (void)i; }
 static inline void on_open(struct client *c, void *arg) { (void)c, (void)arg; }
 static inline void on_close(void *arg) { (void)arg; }
 
 static inline void open_parts(struct made *m) {
-    static const struct data_io io = {no_ask, not_joined, peer};
+    static const struct file_fetch_io io = {no_ask, not_joined, peer};
     static const struct peer_events ev = {.on_lost = on_lost, .on_taker_frame = on_taker_frame, .on_taker_gone = on_taker_gone};
     static const struct client_events client_ev = {on_open, on_close};
-    const struct data_opts o = {.core = &m->core, .spec = &m->spec, .self = &m->self, .kept = &m->kept, .io = &io, .arg = m};
+    const struct file_fetch_opts o = {.core = &m->core, .spec = &m->spec, .self = &m->self, .kept = &m->kept, .io = &io, .arg = m};
     const struct peer_link_opts link = {.core = &m->core, .self = &m->self, .n_nodes = NODES, .takers = 1, .lease_ms = 60000, .events = &ev, .arg = m};
     struct pd_err err = {0};
-    must(data_new(&m->data, &o, &err), &err);
+    must(file_fetch_new(&m->data, &o, &err), &err);
     must(peer_link_new(&m->link, &link, &m->port, &err), &err);
     must(clients_new(&m->clients, &m->core, &client_ev, m, &err), &err);
-    m->uses[0] = (struct client_use){&data_service, &m->data};
+    m->uses[0] = (struct client_use){&file_fetch_service, &m->data};
     clients_serve(m->clients, m->uses, 1);
 }
 
 static inline struct made *make_agent(int i) {
     struct made *m = calloc(1, sizeof *m);
-    struct place p;
+    struct node_paths p;
     struct pd_err err = {0};
     char path[PATH_MAX];
     assert_int_equal(pd_fmt(path, sizeof path, "%s/root%d", top, i), 0);
-    must(place_init(&p, path, "JOB20261122000000-abcd", &err), &err);
-    must(place_make_job(&p, i, &err), &err);
+    must(node_paths_init(&p, path, "JOB20261122000000-abcd", &err), &err);
+    must(node_paths_make_job(&p, i, &err), &err);
     must(agent_core_init(&m->core, &p, AGENT_JOB, "", &err), &err);
-    must(place_path(p.dir, "workspace", path, &err), &err);
+    must(node_paths_join(p.dir, "workspace", path, &err), &err);
     assert_int_equal(mkdir(path, 0755), 0);
     m->spec = (struct spec){.node = i, .n_nodes = NODES, .encrypt = 1, .roles.n_nodes = NODES};
     assert_int_equal(roles_init(&m->spec.roles, ROLE_PSERVER) | roles_init(&m->spec.roles, ROLE_TRAINER), 0);
@@ -325,7 +325,7 @@ static inline int fetch(const char *path, struct pd_err *err) {
     struct asking w = {.path = path};
     pthread_t t;
     pd_err_clear(err);
-    int fd = data_channel(node[0]->data, err);
+    int fd = file_fetch_channel(node[0]->data, err);
     assert_true(fd >= 0);
     assert_int_equal(data_fetch_new(&w.f, fd, NULL), 0);
     assert_int_equal(pthread_create(&t, NULL, want, &w), 0);
@@ -351,7 +351,7 @@ static inline void must_have(const char *name) {
     char ws[PATH_MAX];
     struct pd_buf a, b;
     struct stat sa, sb;
-    must(place_path(node[0]->core.place.dir, "workspace", ws, NULL), NULL);
+    must(node_paths_join(node[0]->core.paths.dir, "workspace", ws, NULL), NULL);
     read_whole(src, name, &a, &sa);
     read_whole(ws, name, &b, &sb);
     assert_int_equal(a.len, b.len);
@@ -366,7 +366,7 @@ static inline void must_have(const char *name) {
 
 static inline void lose(int i, const char *name) {
     char path[PATH_MAX];
-    assert_int_equal(pd_fmt(path, sizeof path, "%s/workspace/%s", node[i]->core.place.dir, name), 0);
+    assert_int_equal(pd_fmt(path, sizeof path, "%s/workspace/%s", node[i]->core.paths.dir, name), 0);
     assert_int_equal(unlink(path), 0);
 }
 
@@ -406,14 +406,14 @@ static inline int teardown(void **state) {
     pd_fault_arm(NULL);
     close_client();
     for (int i = 0; i < NODES; i++) {
-        data_close(node[i]->data);
+        file_fetch_close(node[i]->data);
         peer_link_close(node[i]->link);
     }
     for (int i = 0; i < NODES; i++) {
         struct made *m = node[i];
         while (uv_run(&m->core.loop, UV_RUN_NOWAIT))
             spin();
-        data_free(m->data);
+        file_fetch_free(m->data);
         clients_free(m->clients);
         roles_release(&m->spec.roles);
         kept_data_release(&m->kept);

@@ -1,4 +1,4 @@
-/* data_ask.c - the sockets over which trainers ask their agent for data files.
+/* file_asks.c - the sockets over which trainers ask their agent for data files.
  *
  * On PADDLE_DATA_FD, a stream socket: a trainer sends {u32 n, u32 id, n bytes of a path}; id 0: it will need the file soon, and there is no
  * answer. The answer is {u32 n, u32 id, u32 code (0, or PD_E* as a positive number), n bytes of text}. */
@@ -8,24 +8,24 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/files/data.h"
+#include "agent/files/file_fetch.h"
 #include "base/fault.h"
 
-struct data_channel {
-    struct data_channel *next;
-    struct data_asks *a; /* NULL: it is closing */
+struct file_channel {
+    struct file_channel *next;
+    struct file_asks *a; /* NULL: it is closing */
     uv_pipe_t pipe;
     struct pd_buf in;
     char room[8192];
 };
 
-struct data_asks {
-    struct data *d;
-    struct data_channel *channels;
+struct file_asks {
+    struct file_fetch *d;
+    struct file_channel *channels;
 };
 
-int data_asks_new(struct data_asks **out, struct data *d, struct pd_err *err) {
-    struct data_asks *a = *out = pd_calloc(1, sizeof *a);
+int file_asks_new(struct file_asks **out, struct file_fetch *d, struct pd_err *err) {
+    struct file_asks *a = *out = pd_calloc(1, sizeof *a);
     if (!a)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     a->d = d;
@@ -33,30 +33,30 @@ int data_asks_new(struct data_asks **out, struct data *d, struct pd_err *err) {
 }
 
 static void on_channel_closed(uv_handle_t *h) {
-    struct data_channel *c = h->data;
+    struct file_channel *c = h->data;
     pd_buf_release(&c->in);
     free(c);
 }
 
-static void close_channel(struct data_channel *c) {
-    struct data_asks *a = c->a;
+static void close_channel(struct file_channel *c) {
+    struct file_asks *a = c->a;
     if (!a)
         return;
-    struct data_channel **at = &a->channels;
+    struct file_channel **at = &a->channels;
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
     c->a = NULL;
     uv_close((uv_handle_t *)&c->pipe, on_channel_closed);
-    data_forget(a->d, c);
+    file_forget_channel(a->d, c);
 }
 
-void data_asks_close(struct data_asks *a) {
+void file_asks_close(struct file_asks *a) {
     while (a->channels)
         close_channel(a->channels);
 }
 
-void data_asks_free(struct data_asks *a) { free(a); }
+void file_asks_free(struct file_asks *a) { free(a); }
 
 static void on_written(uv_write_t *w, int status) {
     (void)status; /* a process that is gone needs no answer */
@@ -64,7 +64,7 @@ static void on_written(uv_write_t *w, int status) {
     free(w);
 }
 
-void data_answer(struct data_channel *c, uint32_t id, const struct pd_err *err) {
+void file_answer(struct file_channel *c, uint32_t id, const struct pd_err *err) {
     struct pd_buf b;
     if (!c->a)
         return; /* an answer before this one found it closed */
@@ -86,7 +86,7 @@ void data_answer(struct data_channel *c, uint32_t id, const struct pd_err *err) 
 }
 
 /* Requests that are complete. 0, or -1: not what a trainer sends. */
-static int take_requests(struct data_channel *c) {
+static int take_requests(struct file_channel *c) {
     size_t at = 0;
     while (c->a && c->in.len - at >= 8) {
         struct pd_rd r;
@@ -102,7 +102,7 @@ static int take_requests(struct data_channel *c) {
         if (strlen(path) != n)
             return -1;
         at += 8 + n;
-        data_want(c->a->d, c, id, path);
+        file_want(c->a->d, c, id, path);
     }
     if (at) {
         memmove(c->in.data, c->in.data + at, c->in.len - at);
@@ -112,29 +112,29 @@ static int take_requests(struct data_channel *c) {
 }
 
 static void on_room(uv_handle_t *h, size_t n, uv_buf_t *buf) {
-    struct data_channel *c = h->data;
+    struct file_channel *c = h->data;
     (void)n;
     *buf = uv_buf_init(c->room, sizeof c->room);
 }
 
 static void on_request(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
-    struct data_channel *c = s->data;
+    struct file_channel *c = s->data;
     if (n > 0)
         pd_put(&c->in, buf->base, (size_t)n);
     if (c->a && (n < 0 || c->in.failed || take_requests(c)))
         close_channel(c);
 }
 
-int data_asks_open(struct data_asks *a, struct pd_err *err) {
+int file_asks_open(struct file_asks *a, struct pd_err *err) {
     int fd[2];
-    struct data_channel *c = pd_calloc(1, sizeof *c);
+    struct file_channel *c = pd_calloc(1, sizeof *c);
     if (!c)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd)) {
         free(c);
         return pd_fail_errno(err, PD_EIO, errno, "cannot make a socket for the trainer");
     }
-    uv_pipe_init(&data_opts(a->d)->core->loop, &c->pipe, 0);
+    uv_pipe_init(&file_fetch_opts(a->d)->core->loop, &c->pipe, 0);
     c->pipe.data = c;
     c->a = a;
     c->next = a->channels;
