@@ -1,0 +1,281 @@
+/* test_agent_peer_link.c - TCP between agents, without a job: node 0 and members on one loop, with
+ * recorded events. Joining, messages both ways, connections that break or are replaced, strangers.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/core/msg.h"
+#include "agent/peer_link.h"
+#include "base/clock.h"
+#include "wire/msg.h"
+
+enum { N_NODES = 3, SELVES = 4 };
+
+/* An agent: node 0 is agents[0]; [3] says that it is node 1, too. */
+struct agent {
+    struct peer_id self;
+    struct peer_link *link;
+    int port, n_joins[N_NODES], n_lost[N_NODES], n_joined, n_messages, n_takers;
+    int from; /* of the last message */
+    uint16_t type;
+    uint64_t req;
+    char word[32], bytes[32];
+    struct pd_err refused;
+};
+
+static struct agent_core core;
+static struct agent agents[SELVES];
+static json_t *head_at;
+
+static void on_join(void *arg, int node, const json_t *join) {
+    struct agent *a = arg;
+    a->n_joins[node]++;
+    snprintf(a->word, sizeof a->word, "%s", msg_str(join, "word"));
+}
+
+static void on_lost(void *arg, int node) { ((struct agent *)arg)->n_lost[node]++; }
+static void on_joined(void *arg) { ((struct agent *)arg)->n_joined++; }
+
+static void on_message(void *arg, int node, const struct wire_frame *f, const json_t *body,
+                       const struct pd_err *refused) {
+    struct agent *a = arg;
+    a->n_messages++;
+    a->from = node;
+    a->type = f->type;
+    a->req = f->req;
+    pd_err_clear(&a->refused);
+    if (refused)
+        a->refused = *refused;
+    snprintf(a->word, sizeof a->word, "%s", msg_str(body, "word"));
+    snprintf(a->bytes, sizeof a->bytes, "%.*s", f->n_sec > 1 ? (int)f->len[1] : 0,
+             f->n_sec > 1 ? (const char *)f->sec[1] : "");
+}
+
+static json_t *join_body(void *arg) {
+    (void)arg;
+    return json_pack("{s:s}", "word", "hello");
+}
+
+static void on_taker_frame(void *arg, struct net_conn *c, struct wire_frame *f) {
+    (void)c;
+    ((struct agent *)arg)->n_takers++;
+    wire_frame_free(f);
+}
+
+static void on_taker_gone(void *arg, struct net_conn *c) { (void)arg, (void)c; }
+
+static void spin(void) {
+    uv_run(&core.loop, UV_RUN_NOWAIT);
+    nanosleep(&(struct timespec){0, 500000}, NULL);
+}
+
+/* Until it holds, or ten seconds have passed. */
+#define UNTIL(what)                                                                                \
+    do {                                                                                           \
+        uint64_t end_ = pd_mono_ns() + 10000000000u;                                               \
+        while (!(what) && pd_mono_ns() < end_) {                                                   \
+            for (int i_ = 0; i_ < SELVES; i_++)                                                    \
+                if (agents[i_].link)                                                               \
+                    peer_link_tick(agents[i_].link);                                               \
+            spin();                                                                                \
+        }                                                                                          \
+        if (!(what))                                                                               \
+            fail_msg("%s", #what);                                                                 \
+    } while (0)
+
+static void pause_ms(unsigned ms) {
+    for (uint64_t end = pd_mono_ns() + ms * UINT64_C(1000000); pd_mono_ns() < end; spin())
+        for (int i = 0; i < SELVES; i++)
+            if (agents[i].link)
+                peer_link_tick(agents[i].link);
+}
+
+static void open_agent(struct agent *a, int node, int takers) {
+    static const struct peer_events ev = {on_join,   on_lost,        on_message,   join_body,
+                                          on_joined, on_taker_frame, on_taker_gone};
+    struct peer_link_opts o = {.core = &core,
+                               .self = &a->self,
+                               .n_nodes = N_NODES,
+                               .takers = takers,
+                               .lease_ms = 60000,
+                               .events = &ev,
+                               .arg = a};
+    struct pd_err err = {0};
+    a->self = (struct peer_id){.job = "J", .node = node, .incarnation = (uint64_t)node + 1};
+    assert_int_equal(peer_link_new(&a->link, &o, &a->port, &err), 0);
+}
+
+static int setup(void **state) {
+    struct node_paths p = {.job = "J"};
+    (void)state;
+    memset(agents, 0, sizeof agents);
+    if (sodium_init() < 0 || agent_core_init(&core, &p, AGENT_JOB, "build", NULL))
+        return -1;
+    open_agent(&agents[0], 0, 0);
+    head_at = json_pack("{s:[s], s:i}", "addrs", "127.0.0.1", "port", agents[0].port);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    for (int i = 0; i < SELVES; i++)
+        peer_link_close(agents[i].link);
+    uv_run(&core.loop, UV_RUN_DEFAULT);
+    for (int i = 0; i < SELVES; i++)
+        assert_null(agents[i].link); /* it has freed itself */
+    json_decref(head_at);
+    return uv_loop_close(&core.loop);
+}
+
+static struct agent *member(int i, int node) {
+    open_agent(&agents[i], node, 0);
+    peer_link_join(agents[i].link, head_at);
+    UNTIL(agents[i].n_joined == 1);
+    return &agents[i];
+}
+
+static void messages_go_both_ways(void **state) {
+    struct agent *head = &agents[0], *m = member(1, 1);
+    const struct pd_err e = {PD_EHOST, "it has no such port"};
+    (void)state;
+    assert_int_equal(head->n_joins[1], 1);
+    assert_string_equal(head->word, "hello");
+    assert_true(peer_link_is_joined(m->link) && !peer_link_silent_ms(head->link));
+    peer_link_send(m->link, 0, WIRE_HD_READY, 0, json_pack("{s:s}", "word", "up"));
+    UNTIL(head->n_messages == 1);
+    assert_int_equal(head->from, 1);
+    assert_int_equal(head->type, WIRE_HD_READY);
+    assert_string_equal(head->word, "up");
+    peer_link_send_with(head->link, 1, WIRE_HD_FILE, 9, json_pack("{s:s}", "word", "down"), "bytes",
+                        5);
+    UNTIL(m->n_messages == 1);
+    assert_int_equal(m->from, 0);
+    assert_int_equal(m->req, 9);
+    assert_string_equal(m->word, "down");
+    assert_string_equal(m->bytes, "bytes");
+    peer_link_refuse(m->link, 0, WIRE_HD_BIND, 10, &e);
+    UNTIL(head->n_messages == 2);
+    assert_int_equal(head->refused.code, PD_EHOST);
+    assert_int_equal(head->req, 10);
+    peer_link_send(head->link, 2, WIRE_HD_STOP, 0,
+                   json_object()); /* who has not joined hears nothing */
+    peer_link_replay(head->link);
+    assert_int_equal(head->n_joins[1], 2);
+    assert_int_equal(head->n_joins[2], 0);
+}
+
+static void a_broken_connection_is_made_again(void **state) {
+    struct agent *head = &agents[0], *m = member(1, 1);
+    (void)state;
+    peer_link_cut(m->link);
+    UNTIL(head->n_lost[1] == 1 && head->n_joins[1] == 2 && m->n_joined == 2);
+    peer_link_rest(m->link); /* its job is over */
+    peer_link_cut(m->link);
+    UNTIL(head->n_lost[1] == 2);
+    pause_ms(300);
+    assert_int_equal(head->n_joins[1], 2);
+    assert_false(peer_link_is_joined(m->link));
+}
+
+static void a_second_connection_takes_the_place_of_the_first(void **state) {
+    struct agent *head = &agents[0], *first = member(1, 1), *second = member(3, 1);
+    (void)state;
+    assert_int_equal(head->n_joins[1], 2);
+    assert_int_equal(head->n_lost[1], 1);
+    peer_link_rest(first->link);
+    UNTIL(!peer_link_is_joined(first->link));
+    peer_link_send(head->link, 1, WIRE_HD_STOP, 0, json_object());
+    UNTIL(second->n_messages == 1);
+    assert_int_equal(first->n_messages, 0);
+}
+
+/* --- strangers: connections that the test itself makes --- */
+
+static int stranger_open, stranger_closed;
+
+static void on_stranger_open(struct net_conn *c, void *arg) {
+    (void)arg;
+    stranger_open = 1;
+    const struct net_sec sec = {"[]", 2};
+    net_send(c, WIRE_HD_READY, 0, 1, &sec, 1, NULL, NULL);
+}
+
+static void on_stranger_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
+    (void)c, (void)arg;
+    wire_frame_free(f);
+}
+
+static void on_stranger_close(struct net_conn *c, const struct pd_err *why, void *arg) {
+    (void)c, (void)why, (void)arg;
+    stranger_closed = 1;
+}
+
+static void strangers_are_turned_away(void **state) {
+    static const struct net_events ev = {on_stranger_open, on_stranger_frame, NULL,
+                                         on_stranger_close};
+    static const struct {
+        uint16_t role;
+        uint32_t id;
+        int other_key, opens;
+    } rows[] = {
+        {WIRE_ROLE_AGENT, 1, 0, 1}, /* a node, whose body is no object */
+        {WIRE_ROLE_AGENT, 1, 1, 0},   {WIRE_ROLE_AGENT, N_NODES, 0, 1}, {WIRE_ROLE_AGENT, 0, 0, 1},
+        {WIRE_ROLE_TRAINER, 1, 0, 1}, {WIRE_ROLE_TAKER, 1, 0, 1},
+    };
+    const struct net_opts opts = {.max_frame = MSG_MAX_FRAME};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct wire_hs_opts hs;
+        struct net_conn *c;
+        peer_id_put(&agents[0].self, rows[i].role, &hs);
+        hs.self.id = rows[i].id;
+        hs.key[0] ^= (uint8_t)rows[i].other_key;
+        stranger_open = stranger_closed = 0;
+        assert_int_equal(net_connect(&c, &core.loop, "127.0.0.1", agents[0].port, 3000, &hs, &opts,
+                                     &ev, NULL, NULL),
+                         0);
+        UNTIL(stranger_closed);
+        if (stranger_open != rows[i].opens)
+            fail_msg("row %zu", i);
+    }
+    assert_int_equal(agents[0].n_messages + agents[0].n_joins[1] + agents[0].n_takers, 0);
+}
+
+static void takers_are_the_owners(void **state) {
+    static const struct net_events ev = {on_stranger_open, on_stranger_frame, NULL,
+                                         on_stranger_close};
+    const struct net_opts opts = {.max_frame = MSG_MAX_FRAME};
+    struct wire_hs_opts hs;
+    struct net_conn *c;
+    (void)state;
+    open_agent(&agents[2], 2, 1);
+    peer_id_put(&agents[0].self, WIRE_ROLE_TAKER, &hs);
+    assert_int_equal(
+        net_connect(&c, &core.loop, "127.0.0.1", agents[2].port, 3000, &hs, &opts, &ev, NULL, NULL),
+        0);
+    UNTIL(agents[2].n_takers == 1);
+    net_close(c);
+    UNTIL(stranger_closed);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(messages_go_both_ways, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_broken_connection_is_made_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_second_connection_takes_the_place_of_the_first, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(strangers_are_turned_away, setup, teardown),
+        cmocka_unit_test_setup_teardown(takers_are_the_owners, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
