@@ -15,6 +15,7 @@
 
 #include "agent/client/client.h"
 #include "base/clock.h"
+#include "tests/support/append.h"
 #include "wire/msg.h"
 
 enum { MANY = 33, HEARD = 16 };
@@ -72,12 +73,12 @@ static void on_error(struct client *c, uint64_t req, const struct pd_err *e) {
 
 static void closed_a(struct client *c) {
     assert_false(client_is_open(c));
-    strcat(env->order, "a");
+    append(env->order, sizeof env->order, "a");
 }
 
 static void closed_b(struct client *c) {
     (void)c;
-    strcat(env->order, "b");
+    append(env->order, sizeof env->order, "b");
 }
 
 static const struct client_request count_requests[] = {{WIRE_AG_LIST, 0, 1, on_count, NULL}, {0}};

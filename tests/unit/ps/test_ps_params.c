@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/str.h"
 #include "ps/plan/job.h"
 #include "ps/shard/params.h"
 
@@ -34,7 +35,7 @@ static void declare(struct ps_params *p, const struct setting *c) {
     job.n_servers = job.n_dense_threads = job.n_sparse_threads = 1;
     job.seed = 7;
     job.on_nan = c->on_nan;
-    strcpy(job.update, c->update);
+    pd_fmt(job.update, sizeof job.update, "%s", c->update);
     assert_int_equal(ps_optim_conf_init(&job.optim, c->optimizer, &err), 0);
     job.optim.learning_rate = 0.25;
     assert_int_equal(ps_job_add_dense(&job, &w, &err), 0);
