@@ -67,10 +67,10 @@ static int setup(void **state) {
     signal(SIGPIPE, SIG_IGN);
     snprintf(f->dir, sizeof f->dir, "/tmp/pd-seed-XXXXXX");
     assert_non_null(mkdtemp(f->dir));
-    /* The test lies in build/FLAVOR/tests, the seed in build/FLAVOR. */
+    /* The test lies in build/FLAVOR/tests/unit/launcher, the seed in build/FLAVOR. */
     char self[3000];
     assert_int_equal(pd_self_dir(self, sizeof self), 0);
-    pd_fmt(f->seed, sizeof f->seed, "%s/../paddle_seed", self);
+    pd_fmt(f->seed, sizeof f->seed, "%s/../../../paddle_seed", self);
     assert_int_equal(access(f->seed, X_OK), 0);
     f->img.gzip_size = PAYLOAD;
     f->img.gzip = malloc(PAYLOAD);
